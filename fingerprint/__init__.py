@@ -1,0 +1,44 @@
+"""INFERENCES: every way to read an answer. A reader is `infer(trace) -> observations`: pure, total, never raising.
+
+One trace may answer several questions, so a reader names the probes whose traces it understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from configtron.fingerprint import data_rto, h2_settings, http_version, icw, rwin, signature, synack_rto
+from configtron.nouns import Observation, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One row: which probes' traces it reads, and how."""
+
+    name: str
+    probes: tuple[str, ...]
+    infer: Callable[[Trace], tuple[Observation, ...]]
+
+
+INFERENCES = {
+    row.name: row
+    for row in (
+        Inference("icw", icw.PROBES, icw.infer),
+        Inference("synack_rto", synack_rto.PROBES, synack_rto.infer),
+        Inference("data_rto", data_rto.PROBES, data_rto.infer),
+        Inference("rwin", rwin.PROBES, rwin.infer),
+        Inference("signature", signature.PROBES, signature.infer),
+        Inference("http_version", http_version.PROBES, http_version.infer),
+        Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
+    )
+}
+
+
+def read(trace: Trace) -> tuple[Observation, ...]:
+    """All that a trace can answer, in registry order."""
+    found: list[Observation] = []
+    for inference in INFERENCES.values():
+        if trace.probe in inference.probes:
+            found.extend(inference.infer(trace))
+    return tuple(found)

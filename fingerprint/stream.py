@@ -1,0 +1,195 @@
+"""What a TCP conversation looks like from outside: handshakes, first flights, repeats, gaps.
+
+Rules for this file: pure; total (any packet list is read, none raises); knows sequence numbers, not payloads. Scripts
+use the same readers to decide when to stop as inferences use to decide what was seen, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from configtron.nouns import ACK, FIN, RST, SYN, Packet
+
+# Two SYN-ACKs closer than this are one answer sent twice (seen 10-72 ms apart on CDNs), not a retransmission: the
+# smallest RTO class is 0.2 s, whose timer never fires before 0.175 s.
+DUPLICATE_GAP_S = 0.1
+# A burst ends with a pause longer than this even on a zero-delay path (below it: scheduling noise of busy servers) ...
+BURST_GAP_MIN_S = 0.03
+# ... or this many round trips: a server paced over its first round trip (BBR) has no longer pause inside.
+BURST_GAP_RTTS = 1.5
+# ... or this many times the largest pause already seen inside the burst.
+BURST_GAP_FACTOR = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """The opening: indices into the packet list, the SYN-ACKs heard, the round trip if it can be told (Karn's rule)."""
+
+    syns: tuple[int, ...] = ()
+    synacks: tuple[int, ...] = ()
+    rtt_s: float | None = None
+    reset: bool = False
+
+    def repeats(self, packets: Sequence[Packet]) -> list[tuple[int, float]]:
+        """(index, gap in s) of every SYN-ACK that was a retransmission: duplicates within 0.1 s are merged."""
+        found: list[tuple[int, float]] = []
+        last = None
+        for i in self.synacks:
+            at = packets[i].at
+            if last is not None and at - last < DUPLICATE_GAP_S:
+                continue
+            if last is not None:
+                found.append((i, at - last))
+            last = at
+        return found
+
+    def duplicates(self, packets: Sequence[Packet]) -> int:
+        """How many SYN-ACKs came within 0.1 s of the one before."""
+        times = [packets[i].at for i in self.synacks]
+        return sum(1 for a, b in zip(times, times[1:], strict=False) if b - a < DUPLICATE_GAP_S)
+
+
+def handshake_of(packets: Sequence[Packet]) -> Handshake:
+    """Read the opening of a trace."""
+    syns: list[int] = []
+    synacks: list[int] = []
+    reset = False
+    for i, packet in enumerate(packets):
+        flags = packet.segment.flags
+        if packet.way == "out" and flags & SYN and not flags & ACK:
+            syns.append(i)
+        elif packet.way == "in" and flags & (SYN | ACK) == SYN | ACK:
+            synacks.append(i)
+        elif packet.way == "in" and flags & RST and not synacks:
+            reset = True
+    rtt = None
+    if len(syns) == 1 and synacks:
+        rtt = max(packets[synacks[0]].at - packets[syns[0]].at, 0.0)
+    return Handshake(tuple(syns), tuple(synacks), rtt, reset)
+
+
+@dataclass(slots=True)
+class Flight:
+    """The server's data while every ACK is withheld, one packet at a time.
+
+    `hear` says what each packet was:
+
+    new     data at or beyond the edge, within the burst, or filling a hole in it
+    late    data beyond the edge after the burst had ended: a tail loss probe if SACK was agreed, else the server's own
+            pace
+    rto     the first byte again (or, if it had been lost, for the first time) after the burst: the retransmission timer
+    last    the last segment again: a tail loss probe of a response that is over
+    again   other bytes again
+    fin     the end of the response
+    rst     the end of the connection
+    ack     nothing but an acknowledgement
+
+    rtt_s may be None (unknown). Sequence numbers are relative: the first byte is 1.
+    """
+
+    rtt_s: float | None
+    pieces: dict[int, int] = field(default_factory=dict)
+    frames: list[int] = field(default_factory=list)
+    edge: int = 1
+    began_at: float | None = None
+    last_at: float = 0.0
+    largest_gap_s: float = 0.0
+    fin_at_seq: int | None = None
+
+    def hear(self, packet: Packet) -> str:
+        """Take one packet in; says what it was (see above)."""
+        segment = packet.segment
+        if segment.flags & RST:
+            return "rst"
+        if segment.length <= 0 or segment.flags & SYN:
+            if segment.flags & FIN:
+                self.fin_at_seq = segment.seq
+                return "fin"
+            return "ack"
+        start, end = segment.seq, segment.seq + segment.length
+        late = self.burst_over(packet.at)
+        if start < self.edge and (late or self._covered(start, end)):
+            return self._again(start, end, packet)
+        if late:
+            return "late"
+        self._take(start, end, packet)
+        if segment.flags & FIN:
+            self.fin_at_seq = end
+            return "fin"
+        return "new"
+
+    def burst_over(self, at: float) -> bool:
+        """Whether the pause before `at` is longer than any within the burst could be."""
+        return self.began_at is not None and at - self.last_at > self.burst_gap_s
+
+    @property
+    def burst_gap_s(self) -> float:
+        """The pause that ends the burst, in s."""
+        return max(BURST_GAP_RTTS * (self.rtt_s or 0.0), BURST_GAP_FACTOR * self.largest_gap_s, BURST_GAP_MIN_S)
+
+    def extend(self, packet: Packet) -> None:
+        """Take late data into the flight: the server paused by itself, the window had room."""
+        self._take(packet.segment.seq, packet.segment.seq + packet.segment.length, packet)
+
+    @property
+    def heard_bytes(self) -> int:
+        """Bytes of data heard, each once."""
+        total, reach = 0, 1
+        for start in sorted(self.pieces):
+            end = self.pieces[start]
+            total += max(0, end - max(start, reach))
+            reach = max(reach, end)
+        return total
+
+    def holes(self) -> list[int]:
+        """Sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""
+        found, reach = [], 1
+        for start in sorted(self.pieces):
+            if start > reach:
+                found.append(start - reach)
+            reach = max(reach, self.pieces[start])
+        return found
+
+    def sizes(self) -> list[int]:
+        """Segment sizes in bytes, in order of sequence."""
+        return [self.pieces[start] - start for start in sorted(self.pieces)]
+
+    def _take(self, start: int, end: int, packet: Packet) -> None:
+        if self.began_at is None:
+            self.began_at = packet.at
+        elif packet.at - self.last_at <= self.burst_gap_s:
+            self.largest_gap_s = max(self.largest_gap_s, packet.at - self.last_at)
+        self.last_at = packet.at
+        self.pieces[start] = max(end, self.pieces.get(start, end))
+        self.frames.append(packet.frame)
+        self.edge = max(self.edge, end)
+
+    def _again(self, start: int, end: int, packet: Packet) -> str:
+        if start == 1:
+            return "rto"
+        if end == self.edge:
+            return "last"
+        if not self._covered(start, end):
+            self._take(start, end, packet)
+        return "again"
+
+    def _covered(self, start: int, end: int) -> bool:
+        reach = start
+        for piece in sorted(self.pieces):
+            if piece <= reach < self.pieces[piece]:
+                reach = self.pieces[piece]
+        return reach >= end
+
+
+def effective_mss(sizes: Iterable[int], offered: int, repeated: int | None = None) -> int:
+    """Bytes per full segment: the largest heard; if frames were merged by offloading, the first retransmission's size.
+
+    sizes      data segment sizes in bytes
+    offered    the MSS option we sent, bytes
+    repeated   size of the first retransmission, which is never merged (`probing.md`: one true segment)
+    """
+    largest = max(sizes, default=0)
+    if largest > offered and repeated and 0 < repeated <= offered:
+        return repeated
+    return largest

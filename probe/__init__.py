@@ -1,0 +1,43 @@
+"""PROBES: every way to provoke an answer. To add one.
+
+A script in a file of its own, a row here, a reader in `fingerprint/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from configtron.probe.h2_settings import h2_settings
+from configtron.probe.http_version import http_version
+from configtron.probe.icw import icw
+from configtron.probe.rto import rto
+from configtron.probe.rwin import rwin
+from configtron.probe.script import Script, StreamScript
+from configtron.probe.signature import signature
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One row: `script(target, agent, **params)` makes the conversation.
+
+    `stream` scripts speak over a kept connection.
+    """
+
+    name: str
+    script: Callable[..., Script | StreamScript]
+    stream: bool
+    help: str
+
+
+PROBES = {
+    row.name: row
+    for row in (
+        Probe("http_version", http_version, True, "which HTTP is spoken, by ALPN and in clear"),
+        Probe("h2_settings", h2_settings, True, "HTTP/2 SETTINGS in wire order, and what follows a request"),
+        Probe("rto", rto, False, "SYN-ACK retransmissions: the final ACK is withheld"),
+        Probe("icw", icw, False, "initial congestion window and data RTO: every ACK is withheld"),
+        Probe("rwin", rwin, False, "receive window, scaled, after a request"),
+        Probe("signature", signature, False, "options, window and quirks of the SYN-ACK"),
+    )
+}

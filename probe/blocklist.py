@@ -1,0 +1,112 @@
+"""Whom not to ask: address ranges and names that no probe may touch.
+
+Asked again after every DNS answer and redirect, so it must be quick: disjoint sorted ranges and one bisection.
+
+    special ranges   by default nothing that IANA keeps for special purposes is probed (a lab has its own list: none)
+    blocklist file   addresses, blocks and names (with all names below them), `#` comments
+    opt-out file     the same form: what people asked us to leave alone
+    allowlist file   if given, only these addresses may be probed; what it names is exempt from the special ranges,
+                     never from blocklist and opt-out
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+from configtron.probe.special import SPECIAL
+from configtron.probe.targets import Place, Source, hostname
+
+
+class Range(NamedTuple):
+    """Addresses first..last of one version, and why they stand here."""
+
+    version: int
+    first: int
+    last: int
+    why: str
+
+
+class Ranges:
+    """A set of ranges that answers which of them an address is in; of nested ones the widest counts."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._disjoint: list[Range] = []
+        for item in sorted(ranges, key=lambda r: (r.version, r.first, -r.last)):
+            above = self._disjoint[-1] if self._disjoint else None
+            if above is None or above.version != item.version or item.first > above.last:
+                self._disjoint.append(item)
+            elif item.last > above.last:
+                self._disjoint.append(item._replace(first=above.last + 1))
+        self._starts = [(item.version, item.first) for item in self._disjoint]
+
+    def find(self, address: str) -> Range | None:
+        """The range that address is in."""
+        parsed = ip_address(address)
+        place = bisect_right(self._starts, (parsed.version, int(parsed))) - 1
+        if place < 0:
+            return None
+        found = self._disjoint[place]
+        return found if found.version == parsed.version and int(parsed) <= found.last else None
+
+
+class Blocklist:
+    """What may not be probed, and why."""
+
+    def __init__(
+        self, blocked: Iterable[Source] = (), *, allowed: Iterable[Source] | None = None, special: bool = True
+    ) -> None:
+        ranges, self._names = _read(blocked)
+        self._listed = Ranges(ranges)
+        self._special = Ranges(special_ranges() if special else ())
+        self._allowed = None if allowed is None else Ranges(_read(allowed)[0])
+
+    def address(self, address: str) -> str:
+        """Why that address may not be probed; "" if it may."""
+        listed = self._listed.find(address)
+        if listed is not None:
+            return listed.why
+        if self._allowed is not None:
+            return "" if self._allowed.find(address) else "not in the allowlist"
+        special = self._special.find(address)
+        return special.why if special is not None else ""
+
+    def host(self, host: str) -> str:
+        """Why that name may not be probed; "" if it may. An address is looked up as one."""
+        labels = host.lower().removesuffix(".").split(".")
+        for n in range(len(labels)):
+            why = self._names.get(".".join(labels[n:]))
+            if why is not None:
+                return why
+        return self.address(host) if ":" in host or labels[-1].isdigit() else ""
+
+
+def special_ranges() -> Iterator[Range]:
+    """The table of `special.py`, as ranges."""
+    for block, name, source in SPECIAL:
+        yield _range(ip_network(block), f"{block} ({name}, {source})")
+
+
+def _read(sources: Iterable[Source]) -> tuple[list[Range], dict[str, str]]:
+    ranges, names = [], {}
+    for source in sources:
+        for number, line in enumerate(source.text.split("\n"), start=1):
+            text = line.lstrip("\ufeff").partition("#")[0].strip()
+            place = Place(source.name, number)
+            if not text:
+                continue
+            if ":" in text or text[0].isdigit() and text.rpartition(".")[2].split("/")[0].isdigit():
+                try:
+                    ranges.append(_range(ip_network(text, strict=False), f"{text} ({source.name}:{number})"))
+                except ValueError as error:
+                    raise place.error(f"not an address or block: {error}") from error
+            else:
+                name = hostname(text.removeprefix("*."), place)
+                names[name] = f"{name} ({source.name}:{number})"
+    return ranges, names
+
+
+def _range(block: IPv4Network | IPv6Network, why: str) -> Range:
+    return Range(block.version, int(block.network_address), int(block.broadcast_address), why)

@@ -1,0 +1,155 @@
+"""The language of probes: a script is a generator that tells one conversation in order.
+
+A script yields commands and is resumed with what came of them. It keeps no clock and no socket, so the same script runs
+on a live wire, against a fake server in virtual time, and on its own recording.
+
+Segment scripts (`Script`) speak TCP itself:
+
+    Send(segment)   resumed with the Packet as it was sent
+    Wait(until)     resumed with the next Packet heard, or None once `until` has passed
+
+Stream scripts (`StreamScript`) speak over a connection that somebody else keeps (`probe/wire/stream.py`):
+
+    Open(...)       resumed with the Session (its `error` says why there is none)
+    Write(data)     resumed with None
+    Read(until)     resumed with a Message, or None once `until` has passed; an empty message is the stream's end
+
+Times are seconds since the trace began. Both kinds return how they ended: "done" or a named reason.
+Theory of operation: `docs/design/0001-scripts-are-generators.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+from configtron.nouns import (
+    ACK,
+    OPT_MSS,
+    OPT_NOP,
+    OPT_SACK_PERMITTED,
+    OPT_TIMESTAMPS,
+    OPT_WSCALE,
+    PSH,
+    RST,
+    SYN,
+    Message,
+    Packet,
+    Segment,
+    Session,
+)
+
+
+class Send(NamedTuple):
+    """Put this segment on the wire."""
+
+    segment: Segment
+
+
+class Wait(NamedTuple):
+    """Hear the next packet, at the latest until then."""
+
+    until: float
+
+
+class Open(NamedTuple):
+    """Connect: TCP, and TLS with these ALPN names when `tls`."""
+
+    tls: bool = True
+    alpn: tuple[str, ...] = ()
+    until: float = 10.0
+
+
+class Write(NamedTuple):
+    """Hand bytes to the stream."""
+
+    data: bytes
+
+
+class Read(NamedTuple):
+    """Take the next bytes of the stream, at the latest until then."""
+
+    until: float
+
+
+Script = Generator[Send | Wait, Packet | None, str]
+StreamScript = Generator[Open | Write | Read, Session | Message | None, str]
+
+# RFC 6298 2.1: a first SYN may be answered late or lost; three tries at 0, 1 and 3 s cover one loss on a 1 s path.
+SYN_TRIES_AT_S = (0.0, 1.0, 3.0)
+# Longest wait for the last try's answer: the largest round trip we admit (geostationary, twice) plus slack.
+SYN_PATIENCE_S = 3.0
+
+
+def syn_options(
+    mss: int = 1460, *, sack: bool = False, timestamps: bool = False, wscale: int | None = None
+) -> tuple[tuple[int, bytes], ...]:
+    """Options of a SYN, in Linux's order (MSS, SACK, TS, NOP, WS), padded with NOPs to 32 bits."""
+    options: list[tuple[int, bytes]] = [(OPT_MSS, mss.to_bytes(2, "big"))]
+    if sack and timestamps:
+        options.append((OPT_SACK_PERMITTED, b""))
+    elif sack:
+        options += [(OPT_NOP, b""), (OPT_NOP, b""), (OPT_SACK_PERMITTED, b"")]
+    if timestamps:
+        if not sack:
+            options += [(OPT_NOP, b""), (OPT_NOP, b"")]
+        options.append((OPT_TIMESTAMPS, (1).to_bytes(4, "big") + bytes(4)))
+    if wscale is not None:
+        options += [(OPT_NOP, b""), (OPT_WSCALE, bytes([wscale]))]
+    return tuple(options)
+
+
+class Opening(NamedTuple):
+    """How a handshake went: the answer, the round trip in s (None after a repeated SYN: Karn's rule), or the reason."""
+
+    synack: Packet | None
+    rtt_s: float | None
+    reason: str = ""
+
+
+def handshake(
+    options: tuple[tuple[int, bytes], ...], window: int = 65535, flags: int = SYN
+) -> Generator[Send | Wait, Packet | None, Opening]:
+    """SYN, repeated while unanswered, until the SYN-ACK. The final ACK is the caller's."""
+    tries = 0
+    for until in (*SYN_TRIES_AT_S[1:], SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S):
+        sent = yield Send(Segment(flags, window=window, options=options))
+        assert sent is not None
+        tries += 1
+        while (heard := (yield Wait(until))) is not None:
+            if heard.segment.flags & RST:
+                return Opening(None, None, "refused")
+            if heard.segment.flags & (SYN | ACK) == SYN | ACK:
+                return Opening(heard, heard.at - sent.at if tries == 1 else None)
+    return Opening(None, None, "no-synack")
+
+
+def echo(synack: Segment | None) -> tuple[tuple[int, bytes], ...]:
+    """Timestamps for every segment after the handshake, if both sides agreed to them (RFC 7323 3.2): the server's value
+    comes back as it was, so that it can tell its round trip; ours stands still, which PAWS allows."""
+    stamps = synack.timestamps if synack is not None else None
+    if stamps is None:
+        return ()
+    body = (2).to_bytes(4, "big") + stamps[0].to_bytes(4, "big")
+    return ((OPT_NOP, b""), (OPT_NOP, b""), (OPT_TIMESTAMPS, body))
+
+
+def get(host: str, path: str, agent: str, *, close: bool = True) -> bytes:
+    """An HTTP/1.1 request (RFC 9112) that says who asks."""
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"User-Agent: {agent}", "Accept: */*"]
+    if close:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def request(data: bytes, window: int = 65535, options: tuple[tuple[int, bytes], ...] = ()) -> Segment:
+    """The segment that carries a request, right after the handshake."""
+    return Segment(ACK | PSH, seq=1, ack=1, window=window, options=options, payload=data, length=len(data))
+
+
+def reset(seq: int) -> Segment:
+    """The farewell.
+
+    A RST whose sequence number is exactly the next one, so that the server accepts it (RFC 5961 3.2).
+    """
+    return Segment(RST, seq=seq, window=0)

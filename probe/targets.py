@@ -1,0 +1,228 @@
+"""Whom to ask: the words and lists that people hand in, read as Targets.
+
+Rules for this file: pure over text; any text gives targets or one `BadInput` that names file and line.
+
+A line, or an argument, is one of
+
+    example.com   example.com:8080   https://example.com/path   192.0.2.7   [2001:db8::7]:443   192.0.2.0/28
+    192.0.2.7, example.com, tag, 8443          CSV: IP, DOMAIN, TAG, PORT (any may be empty), as zgrab2 reads it
+    17,example.com                             CSV: rank,domain, as Tranco and the former Alexa list write it
+
+and `#` begins a comment. Names are folded to lower case and to IDNA (UTS 46).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import idna
+
+from configtron.errors import BadInput
+from configtron.nouns import Target
+
+# A /16: the largest block that is likely to be meant. More needs a number from the person who asks.
+MOST_UNASKED = 65536
+# RFC 9110 4.2: default ports of the two schemes.
+SCHEME_PORTS = {"http": 80, "https": 443}
+# RFC 1035 2.3.4, without the root's dot.
+LONGEST_NAME = 253
+LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
+
+
+class Source(NamedTuple):
+    """A text and where it came from, as messages name it."""
+
+    name: str
+    text: str
+
+
+class Place(NamedTuple):
+    """Where a line stands."""
+
+    source: str
+    line: int
+
+    def error(self, what: str) -> BadInput:
+        """The complaint about this line."""
+        where = f"{self.source}:{self.line}: " if self.line else ""
+        return BadInput(f"{where}{what}")
+
+
+def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> tuple[Target, ...]:
+    """Targets of all sources in their order, each once; the first `most` of them if a number is given.
+
+    `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused.
+    """
+    found: dict[Target, None] = {}
+    for place, target in _all(sources, path):
+        if len(found) == most:
+            break
+        found[target] = None
+        if most is None and len(found) > MOST_UNASKED:
+            raise place.error(f"more than {MOST_UNASKED} targets; say how many you mean by --max-targets")
+    return tuple(found)
+
+
+def arguments(words: Iterable[str]) -> Iterator[Source]:
+    """Words of a command line, as sources of one line each."""
+    return (Source("", word) for word in words)
+
+
+def order(targets: Iterable[Target], seed: int) -> list[Target]:
+    """Targets in an order that depends on the seed and on each target alone, so that a shard keeps its order."""
+    return sorted(targets, key=lambda target: (_lot(target, seed), target.host, target.address, target.port))
+
+
+def shard(targets: Iterable[Target], index: int, count: int, seed: int) -> list[Target]:
+    """The `index`-th (from 0) of `count` disjoint shards, which together are all targets."""
+    if not 0 <= index < count:
+        raise BadInput(f"shard {index} of {count}: shards are numbered from 0 to {count - 1}")
+    return [target for target in targets if _lot(target, ~seed) % count == index]
+
+
+def _lot(target: Target, seed: int) -> int:
+    text = f"{seed}|{target.host}|{target.address}|{target.port}|{target.path}"
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _all(sources: Iterable[Source], path: str) -> Iterator[tuple[Place, Target]]:
+    for source in sources:
+        for number, line in enumerate(source.text.split("\n"), start=1):
+            place = Place(source.name, number if source.name else 0)
+            text = line.lstrip("\ufeff").partition("#")[0].strip()
+            if text:
+                yield from ((place, target) for target in _line(text, place, path))
+
+
+def _line(text: str, place: Place, path: str) -> Iterator[Target]:
+    if "," in text and "://" not in text:
+        yield from _row(text, place, path)
+    elif "://" in text:
+        yield _url(text, place)
+    elif "/" in text and not _is_block(text):
+        yield _url(f"http://{text}", place)
+    elif "/" in text:
+        yield from _block(text, place, Target("", path=path))
+    else:
+        host, port = _host_and_port(text, place)
+        yield _target(host, port, place, path)
+
+
+def _row(text: str, place: Place, path: str) -> Iterator[Target]:
+    try:
+        fields = [field.strip() for field in next(csv.reader([text], skipinitialspace=True, strict=True))]
+    except (csv.Error, StopIteration) as error:
+        raise place.error(f"not CSV: {error}") from error
+    if len(fields) == 2 and fields[0].isascii() and fields[0].isdigit():
+        yield _target(fields[1], 80, place, path)
+        return
+    if len(fields) > 4:
+        raise place.error(f"{len(fields)} columns; IP, DOMAIN, TAG, PORT are the most")
+    address, domain, tag, port = fields + [""] * (4 - len(fields))
+    row = Target("", port=_port(port, place) if port else 80, path=path, tag=tag)
+    if domain:
+        fixed = str(_address(address, place)) if address else ""
+        yield Target(hostname(domain, place), fixed, row.port, path, tag=tag)
+    elif "/" in address:
+        yield from _block(address, place, row)
+    elif address:
+        yield _bare(_address(address, place), row)
+    else:
+        raise place.error("neither IP nor DOMAIN")
+
+
+def _is_block(text: str) -> bool:
+    before, _, after = text.partition("/")
+    return after.isdigit() and (":" in before or before.replace(".", "").isdigit())
+
+
+def _block(text: str, place: Place, like: Target) -> Iterator[Target]:
+    try:
+        block = ip_network(text, strict=False)
+    except ValueError as error:
+        raise place.error(f"not an address block: {error}") from error
+    return (_bare(address, like) for address in block)
+
+
+def _bare(address: IPv4Address | IPv6Address, like: Target) -> Target:
+    return Target(str(address), str(address), like.port, like.path, tag=like.tag)
+
+
+def _url(text: str, place: Place) -> Target:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise place.error(f"not a URL: {error}") from error
+    if parts.scheme not in SCHEME_PORTS:
+        raise place.error(f"{parts.scheme}: only http and https are probed")
+    if parts.username is not None:
+        raise place.error("a URL with a user name is not probed")
+    if port == 0:
+        raise place.error("port 0: ports are 1 to 65535")
+    asked = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not asked.isascii() or any(character <= " " or character == "\x7f" for character in asked):
+        raise place.error("a path has plain ASCII only; write other characters as %XX")
+    return _target(host, port or SCHEME_PORTS[parts.scheme], place, asked)
+
+
+def _host_and_port(text: str, place: Place) -> tuple[str, int]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise place.error(f"{text!r}: write [IPv6] or [IPv6]:port")
+        return host, _port(rest[1:], place) if rest else 80
+    if text.count(":") == 1:
+        host, _, port = text.partition(":")
+        return host, _port(port, place)
+    return text, 80
+
+
+def _port(text: str, place: Place) -> int:
+    # Five digits at most: Python refuses to convert very long ones.
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535):
+        raise place.error(f"port {text!r}: ports are 1 to 65535")
+    return int(text)
+
+
+def _target(host: str, port: int, place: Place, path: str) -> Target:
+    if ":" in host or _looks_like_ipv4(host):
+        return _bare(_address(host, place), Target("", port=port, path=path))
+    return Target(hostname(host, place), "", port, path)
+
+
+def _looks_like_ipv4(host: str) -> bool:
+    last = host.rstrip(".").rpartition(".")[2]
+    return last.isascii() and last.isdigit()
+
+
+def _address(text: str, place: Place) -> IPv4Address | IPv6Address:
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise place.error(f"not an address: {error}") from error
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        raise place.error(f"{text!r}: an address with a zone is only reachable from here")
+    return address
+
+
+def hostname(text: str, place: Place = Place("", 0)) -> str:  # noqa: B008  # a named tuple is immutable
+    """A host name in lower-case ASCII, without the root's dot."""
+    name = text.strip().removesuffix(".").lower()
+    # Long before any limit of DNS: IDNA's tables are slow on long text.
+    if not name.isascii() and len(name) <= LONGEST_NAME:
+        try:
+            name = idna.encode(name, uts46=True).decode()
+        except (idna.IDNAError, UnicodeError) as error:
+            raise place.error(f"{text!r}: not an internationalised name: {error}") from error
+    if len(name) > LONGEST_NAME or not all(LABEL.fullmatch(label) for label in name.split(".")):
+        raise place.error(f"{text[:80]!r}: not a host name, address, block or URL")
+    if _looks_like_ipv4(name):
+        raise place.error(f"{text!r}: a host name does not end in a number")
+    return name

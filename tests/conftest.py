@@ -1,0 +1,15 @@
+"""Tests that need what this run does not have are skipped, and say what."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.geteuid() == 0:
+        return
+    for item in items:
+        if {"root", "lab"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason="needs root: run `make test` as root"))

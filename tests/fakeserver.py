@@ -1,0 +1,156 @@
+"""A TCP server in virtual time: a `Wire` whose other end behaves as Linux does towards a client that acknowledges
+nothing.
+
+It stands beside real servers (tests/probe/wire, tests/lab), never instead of them: it makes the cases that are tedious
+to set up (a page one byte longer than the window, a probe of the tail, a lost first segment) cheap and exact.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, OPT_WSCALE, PSH, RST, SYN, Packet, Segment
+
+
+@dataclass
+class FakeServer:
+    """Settings first (times in s, sizes in bytes), then its state.
+
+    `drop` names data segments (by number, from 0) lost once.
+    """
+
+    icw: int = 10
+    rtt_s: float = 0.05
+    page: int = 100_000
+    synack_rto_s: float = 1.0
+    synack_retries: int = 5
+    rto_min_s: float = 0.2
+    window: int = 64240
+    sack: bool = False
+    header: int = 0
+    closes: bool = True
+    refuse: bool = False
+    silent: bool = False
+    think_after: int = 0
+    think_s: float = 0.0
+    options: tuple[tuple[int, bytes], ...] = ((OPT_MSS, (1460).to_bytes(2, "big")),)
+    drop: frozenset[int] = frozenset()
+
+    now: float = 0.0
+    _due: list[tuple[float, int, str, Segment]] = field(default_factory=list)
+    _count: int = 0
+    _mss: int = 536
+    _tlp: bool = False
+    _established: bool = False
+    _asked: bool = False
+    _sent: int = 0
+    _acked: int = 0
+    _data_segments: int = 0
+    _frame: int = 0
+
+    def send(self, segment: Segment) -> Packet:
+        """The script speaks; the server hears it half a round trip later and plans its answers."""
+        arrival = self.now + self.rtt_s / 2
+        if segment.flags & RST:
+            self._due.clear()
+        elif segment.flags & SYN:
+            self._syn(segment, arrival)
+        elif segment.length:
+            self._request(arrival)
+        elif segment.flags & ACK:
+            self._ack(segment, arrival)
+        return self._packet("out", self.now, segment)
+
+    def receive(self, until: float) -> Packet | None:
+        """The next thing the server planned, if it arrives by then."""
+        if not self._due or self._due[0][0] > until:
+            self.now = max(self.now, until)
+            return None
+        at, _, _, segment = heapq.heappop(self._due)
+        self.now = max(self.now, at)
+        return self._packet("in", at, segment)
+
+    def _packet(self, way: str, at: float, segment: Segment) -> Packet:
+        self._frame += 1
+        return Packet(at, way, segment, self._frame - 1)
+
+    def _plan(self, leaves: float, segment: Segment, kind: str = "") -> None:
+        self._count += 1
+        heapq.heappush(self._due, (leaves + self.rtt_s / 2, self._count, kind, segment))
+
+    def _cancel(self, kind: str) -> None:
+        self._due = [item for item in self._due if item[2] != kind]
+        heapq.heapify(self._due)
+
+    def _syn(self, segment: Segment, at: float) -> None:
+        if self.silent:
+            return
+        if self.refuse:
+            self._plan(at, Segment(RST | ACK, ack=1))
+            return
+        self._mss = segment.mss or 536
+        self._tlp = self.sack and segment.option(OPT_SACK_PERMITTED) is not None
+        options = self.options + (((OPT_SACK_PERMITTED, b""),) if self._tlp else ())
+        options += ((OPT_WSCALE, b"\x07"),) if segment.wscale is not None else ()
+        answer = Segment(SYN | ACK, ack=1, window=self.window, options=options)
+        self._plan(at, answer)
+        delay = 0.0
+        for n in range(self.synack_retries):
+            delay += self.synack_rto_s * 2**n
+            self._plan(at + delay, answer, "synack")
+
+    def _request(self, at: float) -> None:
+        self._cancel("synack")
+        self._established = True
+        if self._asked:
+            return
+        self._asked = True
+        self._plan(at, Segment(ACK, seq=1, ack=2))
+        rto = self.rtt_s + max(self.rto_min_s, 2 * self.rtt_s)
+        fresh = self._burst(at, self.icw)
+        if not fresh:
+            return
+        if self._tlp and self._sent < self.page:
+            self._plan(at + 2 * self.rtt_s, self._piece(self._sent, self._mss), "timer")
+        first = self._piece(0, self._first_size())
+        for n in range(4):
+            self._plan(at + rto * (2 ** (n + 1) - 1), first, "timer")
+
+    def _first_size(self) -> int:
+        return (
+            min(self.header % self._mss or self._mss, self.page)
+            if 0 < self.header < self._mss
+            else min(self._mss, self.page)
+        )
+
+    def _burst(self, at: float, segments: int) -> int:
+        """Send up to so many segments; the header, if any, is written apart and ends in a short segment."""
+        count = 0
+        while count < segments and self._sent < self.page:
+            if self.think_after and self._sent >= self.think_after:
+                at, self.think_after = at + self.think_s, 0
+            room = self.header - self._sent if self._sent < self.header else self.page - self._sent
+            size = min(self._mss, room)
+            piece = self._piece(self._sent, size)
+            if self._data_segments not in self.drop:
+                self._plan(at, piece, "data")
+            self._data_segments += 1
+            self._sent += size
+            count += 1
+        return count
+
+    def _piece(self, offset: int, size: int) -> Segment:
+        size = min(size, self.page - offset)
+        end = offset + size
+        flags = ACK | PSH | (FIN if self.closes and end >= self.page else 0)
+        head = b"HTTP/1.1 200 OK\r\n\r\n"
+        return Segment(flags, seq=1 + offset, ack=2, payload=(head if offset == 0 else b"")[:size], length=size)
+
+    def _ack(self, segment: Segment, at: float) -> None:
+        self._cancel("synack")
+        self._established = True
+        if segment.ack > 1:
+            self._cancel("timer")
+            if segment.ack - 1 >= self._sent:
+                self._burst(at, 2)

@@ -1,0 +1,59 @@
+"""Grades: what agreement is worth, and that a bound never becomes a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.fingerprint.merge import merge
+from configtron.nouns import Observation
+
+
+def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False) -> Observation:
+    return Observation("icw", value, None, "segments", "", grade, details=(("mss", mss), ("sack", sack)))
+
+
+def rto(value: float, *gaps: float) -> Observation:
+    return Observation("synack_rto", value, None, "s", "", "C", details=(("gaps", gaps),))
+
+
+NONE = Observation("icw", None, "no-data", "segments")
+
+
+@pytest.mark.parametrize(
+    ("trials", "text", "grade"),
+    [
+        ([icw(10), icw(10, mss=1460), icw(10, sack=True)], "10", "A"),
+        ([icw(10), icw(10), icw(10, sack=True)], "10", "B"),
+        ([icw(10), icw(10, mss=1460), icw(10)], "10", "B"),
+        ([icw(10), icw(10, mss=1460)], "10", "B"),
+        ([icw(10), NONE], "10", "C"),
+        ([icw(10), icw(9), icw(10, mss=1460)], "10", "C"),
+        ([icw(4), icw(4), icw(24, sack=True)], "4", "C"),
+        ([icw(10), icw(10), icw(12, "L", 64)], "10", "C"),
+        ([icw(10), icw(7, "L", 1460), icw(10, sack=True)], "10", "B"),
+        ([icw(7, "L"), icw(9, "L")], ">= 9", "L"),
+        ([NONE, NONE], "- (no-data)", "N"),
+    ],
+)
+def test_icw(trials: list[Observation], text: str, grade: str) -> None:
+    verdict = merge(trials)
+    assert (verdict.text, verdict.grade) == (text, grade)
+    assert verdict.trials == tuple(trials)
+
+
+@pytest.mark.parametrize(
+    ("trials", "value", "grade"),
+    [
+        ([rto(1.02, 1.02, 2.0), rto(1.0, 1.0, 2.1)], 1.0, "A"),
+        ([rto(1.02, 1.02), rto(1.0, 1.0)], 1.0, "B"),
+        ([rto(1.0, 1.0, 2.0), rto(3.0, 3.0, 6.0)], 1.0, "C"),
+        ([rto(1.0, 1.0, 2.0)], 1.0, "C"),
+    ],
+)
+def test_seconds(trials: list[Observation], value: float, grade: str) -> None:
+    verdict = merge(trials)
+    assert (verdict.value, verdict.grade) == (value, grade)
+
+
+def test_a_disagreement_is_shown() -> None:
+    assert merge([icw(10), icw(4), icw(10)]).detail("seen") == ("10", "4")

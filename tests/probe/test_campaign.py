@@ -1,0 +1,132 @@
+"""Journeys and the loop that drives them, over a lane that answers by table in virtual time."""
+
+from __future__ import annotations
+
+from configtron.nouns import Observation, Target
+from configtron.probe.campaign import CLEAR, PROFILES, SECURE, TESTS, Answer, Call, Finished, Lookup, journey, run
+
+ALL = frozenset(TESTS)
+
+
+def clear(status: int = 200, location: str = "", reason: str = "") -> tuple[Observation, ...]:
+    if reason:
+        return (Observation("http_clear", None, reason),)
+    details = (("location", location), ("status", status))
+    return (Observation("http_clear", "http/1.1", None, "", "", "C", details=details),)
+
+
+class Table:
+    """A lane and a spacer: answers what the table says, one second per call; admits one start per 0.1 s."""
+
+    def __init__(self, answers: dict[str, tuple[Observation, ...]]) -> None:
+        self.answers, self.clock, self.next_start = answers, 0.0, 0.0
+        self.begun: list[tuple[float, str]] = []
+        self.most = 0
+        self.flying: list[tuple[float, str, str]] = []
+
+    def admit(self, address: str, now: float) -> float:
+        if now < self.next_start:
+            return self.next_start
+        self.next_start = now + 0.1
+        return 0.0
+
+    def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> None:
+        self.begun.append((self.clock, trace_id))
+        self.flying.append((self.clock + 1.0, trace_id, call.target.host))
+        self.most = max(self.most, len(self.flying))
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        until = self.clock + timeout_s
+        if self.flying and min(self.flying)[0] <= until:
+            self.clock = max(self.clock, min(self.flying)[0])
+        else:
+            self.clock = until
+        back = sorted(f for f in self.flying if f[0] <= self.clock)
+        self.flying = [f for f in self.flying if f[0] > self.clock]
+        return [Finished(trace_id, self.answers.get(trace_id.split("/")[-1], ())) for _, trace_id, _ in back]
+
+    def now(self) -> float:
+        return self.clock
+
+
+def drive(
+    table: Table, hosts: list[str], done: dict[str, tuple[Observation, ...]] | None = None, concurrency: int = 10
+) -> list[str]:
+    ended: list[str] = []
+    targets = [Target(host, f"192.0.2.{i}") for i, host in enumerate(hosts)]
+    stories = [("na", t, journey(t, ALL, "standard")) for t in targets]
+    run(
+        stories,
+        table,
+        table,
+        done or {},
+        lambda vantage, host: Answer(("192.0.2.99",)),
+        concurrency=concurrency,
+        on_end=lambda vantage, target: ended.append(target.host),
+    )
+    return ended
+
+
+def test_every_profile_has_both_halves_and_every_test_a_probe() -> None:
+    assert set(CLEAR) == set(SECURE) == set(PROFILES)
+    probes = {probe for rows in (*CLEAR.values(), *SECURE.values()) for probe, _ in rows}
+    assert {probe for names in TESTS.values() for probe in names} <= probes | {"http_version"}
+
+
+def test_a_journey_asks_everything_once_and_one_at_a_time() -> None:
+    table = Table({"http_version.1": clear()})
+    assert drive(table, ["a.example"]) == ["a.example"]
+    names = [trace_id for _, trace_id in table.begun]
+    assert names[0] == "na/a.example/http_version.1"
+    assert len(set(names)) == len(names) == 1 + len(CLEAR["standard"]) + len(SECURE["standard"])
+    assert table.most == 1
+
+
+def test_a_shut_port_is_asked_once() -> None:
+    table = Table({"http_version.1": clear(reason="refused")})
+    drive(table, ["a.example"])
+    assert [t.split("/")[-1] for _, t in table.begun] == ["http_version.1", "h2_settings.1", "h2_settings.2"]
+
+
+def test_redirects_are_followed_twice_and_checked() -> None:
+    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    first = next(story)
+    assert isinstance(first, Call) and first.probe == "http_version"
+    second = story.send(clear(301, "http://b.example/x?y=1"))
+    assert second == Lookup("b.example")
+    third = story.send(Answer(("192.0.2.2",)))
+    assert isinstance(third, Call) and (third.target.host, third.target.address, third.target.path) == (
+        "b.example",
+        "192.0.2.2",
+        "/x?y=1",
+    )
+    fourth = story.send(clear(302, "/z"))
+    assert isinstance(fourth, Call) and fourth.target.path == "/z"
+    fifth = story.send(clear(302, "/again"))
+    assert isinstance(fifth, Call) and fifth.probe == "icw"
+
+
+def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
+    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    next(story)
+    story.send(clear(301, "http://blocked.example/"))
+    call = story.send(Answer((), "blocked"))
+    assert isinstance(call, Call) and call.target.host == "a.example" and call.probe == "icw"
+
+
+def test_starts_are_spaced_and_concurrency_holds() -> None:
+    table = Table({"http_version.1": clear()})
+    drive(table, [f"{n}.example" for n in range(20)], concurrency=3)
+    starts = [at for at, _ in table.begun]
+    assert all(b - a >= 0.1 - 1e-9 for a, b in zip(starts, starts[1:], strict=False))
+    assert table.most <= 3
+
+
+def test_resuming_asks_only_what_is_missing_and_names_it_alike() -> None:
+    whole = Table({"http_version.1": clear()})
+    drive(whole, ["a.example", "b.example"])
+    names = {trace_id for _, trace_id in whole.begun}
+    done = {name: clear() if name.endswith("http_version.1") else () for name in sorted(names)[::2]}
+    rest = Table({"http_version.1": clear()})
+    drive(rest, ["a.example", "b.example"], done)
+    assert {trace_id for _, trace_id in rest.begun} == names - set(done)

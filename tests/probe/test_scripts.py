@@ -1,0 +1,117 @@
+"""The scripts against a server in virtual time: every verdict is known beforehand, and replays to the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from configtron.errors import Diverged
+from configtron.fingerprint import read
+from configtron.nouns import Observation, Target, Trace
+from configtron.probe import PROBES
+from configtron.probe.play import Recorded, play
+from tests.fakeserver import FakeServer
+
+TARGET = Target("site.example", "192.0.2.1")
+AGENT = "configtron-test (+https://example.org)"
+
+
+def run(probe: str, server: FakeServer, **params: Any) -> tuple[Trace, dict[str, Observation]]:
+    script: Any = PROBES[probe].script(TARGET, AGENT, **params)
+    packets, ending = play(script, server)
+    trace = Trace("t", TARGET, "here", probe, tuple(sorted(params.items())), 0, packets, ending=ending)
+    return trace, {o.knob: o for o in read(trace)}
+
+
+@pytest.mark.parametrize("mss", [64, 536, 1460])
+@pytest.mark.parametrize("icw", [1, 2, 3, 4, 6, 10, 16, 20, 24, 30, 32, 45, 64, 100])
+@pytest.mark.parametrize("sack", [False, True])
+@pytest.mark.parametrize("header", [0, 240])
+def test_icw_is_exact_on_a_page_that_is_long_enough(mss: int, icw: int, sack: bool, header: int) -> None:
+    server = FakeServer(icw=icw, sack=True, page=200_000, header=header)
+    _, seen = run("icw", server, mss=mss, sack=sack, wscale=7)
+    assert (seen["icw"].value, seen["icw"].grade) == (icw, "C"), seen["icw"]
+    # On one segment, Linux's probe timer adds the delayed ACK; here the probe comes first whenever SACK was agreed.
+    assert seen["icw"].detail("proof") == ("edge" if sack else "verified")
+
+
+@pytest.mark.parametrize("rtt_s", [0.0001, 0.02, 0.4])
+def test_data_rto_is_the_time_between_the_two_copies(rtt_s: float) -> None:
+    _, seen = run("icw", FakeServer(rtt_s=rtt_s))
+    assert seen["data_rto"].value == pytest.approx(rtt_s + max(0.2, 2 * rtt_s), abs=1e-6)
+
+
+@pytest.mark.parametrize("segments", [1, 3, 9, 10])
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_page_no_longer_than_the_window_gives_a_bound(segments: int, closes: bool) -> None:
+    _, seen = run("icw", FakeServer(icw=10, page=segments * 536, closes=closes))
+    assert seen["icw"].grade == "L"
+    assert seen["icw"].value == segments
+
+
+def test_one_byte_more_than_the_window_is_proof() -> None:
+    _, seen = run("icw", FakeServer(icw=10, page=10 * 536 + 1))
+    assert (seen["icw"].value, seen["icw"].grade) == (10, "C")
+
+
+@pytest.mark.parametrize("think_s", [0.2, 0.9, 2.5])
+def test_a_server_that_pauses_within_its_window_is_never_overclaimed(think_s: float) -> None:
+    _, seen = run("icw", FakeServer(icw=10, think_after=4 * 536, think_s=think_s, rto_min_s=9.0))
+    assert seen["icw"].value is not None and seen["icw"].value <= 10
+    assert seen["icw"].value == 10 or seen["icw"].grade == "L"
+
+
+def test_an_unscaled_window_cannot_show_more_than_it_holds() -> None:
+    _, seen = run("icw", FakeServer(icw=60, page=200_000), mss=1460)
+    assert seen["icw"].grade == "L"
+
+
+def test_a_lost_middle_segment_is_counted() -> None:
+    _, seen = run("icw", FakeServer(icw=10, drop=frozenset({4})))
+    assert seen["icw"].value == 10
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [(FakeServer(silent=True), "no-synack"), (FakeServer(refuse=True), "refused"), (FakeServer(page=0), "no-data")],
+)
+def test_failures_are_named(server: FakeServer, reason: str) -> None:
+    _, seen = run("icw", server)
+    assert seen["icw"].reason == reason
+
+
+@pytest.mark.parametrize("rto_s", [0.2, 0.3, 0.5, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("retries", [1, 3, 5])
+def test_synack_timer_backoff_and_retries(rto_s: float, retries: int) -> None:
+    _, seen = run("rto", FakeServer(synack_rto_s=rto_s, synack_retries=retries), patience_s=300.0)
+    assert seen["synack_rto"].value == pytest.approx(rto_s, rel=1e-6)
+    assert seen["synack_rto"].detail("class") == rto_s
+    assert seen["synack_retries"].value == retries and seen["synack_retries"].grade == "C"
+    assert seen["synack_backoff"].text == ("exponential" if retries > 1 else "- (one-repeat)")
+
+
+def test_retries_cut_short_by_our_patience_are_a_bound() -> None:
+    _, seen = run("rto", FakeServer(synack_rto_s=3.0))
+    assert seen["synack_retries"].text == ">= 4"
+
+
+def test_a_single_synack_is_no_rto() -> None:
+    _, seen = run("rto", FakeServer(synack_retries=0))
+    assert seen["synack_rto"].reason == "no-repeat"
+
+
+@pytest.mark.parametrize("probe", ["icw", "rto", "rwin", "signature"])
+def test_a_recording_replays_to_the_same_verdicts(probe: str) -> None:
+    trace, seen = run(probe, FakeServer())
+    script: Any = PROBES[probe].script(TARGET, AGENT)
+    packets, ending = play(script, Recorded(trace.packets))
+    assert packets == trace.packets and ending == trace.ending
+    assert seen
+
+
+def test_a_recording_of_another_question_diverges() -> None:
+    trace, _ = run("icw", FakeServer())
+    script: Any = PROBES["icw"].script(TARGET, AGENT, mss=1460)
+    with pytest.raises(Diverged):
+        play(script, Recorded(trace.packets))
