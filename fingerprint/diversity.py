@@ -1,6 +1,6 @@
 """How differently are servers configured elsewhere? One run, several regions, one parameter: a row of Table 2.
 
-Question   Of the targets whose setting is known in the baseline region and in another, how many are set otherwise there?
+Question   Of the targets whose setting is known in the baseline region and in another, how many differ there?
 Method     A setting is known at grade A or B. Two known settings differ when no allowed reading makes them equal.
 Reads as   Shares of the values in the baseline region; differing / compared targets with Wilson's 95 % interval.
            What is in force counts: a setting that is not announced stands for its default.
@@ -68,9 +68,12 @@ class Diversity:
 
 
 def in_force(observation: Observation | None) -> Value | None:
-    """The setting, if it is known: the value at grade A or B, or the default where nothing was announced."""
+    """The setting, if it is known at A or B: a timer's class, the default of what is not announced, else the value."""
     if observation is None or observation.value is None or observation.grade not in KNOWN:
         return None
+    timer = observation.detail("class")
+    if isinstance(timer, int | float):
+        return timer
     effective = observation.detail("effective")
     return observation.value if effective is None else effective
 

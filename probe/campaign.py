@@ -71,10 +71,11 @@ CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
         _row("rwin"),
         _row("signature"),
         _row("http_version", way="h2c"),
+        _row("http_version", way="h2c"),
     ),
     "full": (
-        _row("rto", full=False, patience_s=200.0),
-        _row("rto", full=True, patience_s=200.0),
+        _row("rto", full=False),
+        _row("rto", full=True),
         _row("icw", mss=536),
         _row("icw", mss=1460, wscale=7),
         _row("icw", mss=536, sack=True),
@@ -84,6 +85,7 @@ CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
         _row("rwin"),
         _row("signature"),
         _row("signature", ecn=True),
+        _row("http_version", way="h2c"),
         _row("http_version", way="h2c"),
     ),
 }

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from configtron.errors import Diverged
-from configtron.nouns import Packet, Segment
+from configtron.nouns import Message, Packet, Segment, Session, Trace
 from configtron.ports import Wire
-from configtron.probe.script import Script, Send
+from configtron.probe.script import Open, Script, Send, StreamScript, Write
 
 Transmit = Callable[[Segment], Packet]
 
@@ -94,6 +94,30 @@ class Recorded:
             return None
         self._next += 1
         return recorded
+
+
+def play_messages(script: StreamScript, trace: Trace) -> str:
+    """Run a stream script on its own trace's messages. Returns how it ended; raises `Diverged` if it says other words.
+
+    The segments below cannot be compared: TLS is fresh in each run. The application's bytes can.
+    """
+    messages = list(trace.messages)
+    answer: Session | Message | None = None
+    while True:
+        try:
+            command = script.send(answer)
+        except StopIteration as stop:
+            return str(stop.value)
+        answer = None
+        following = messages[0] if messages else None
+        if isinstance(command, Open):
+            answer = trace.session
+        elif isinstance(command, Write):
+            if following is None or (following.way, following.data) != ("out", command.data):
+                raise Diverged(f"{trace.id}: the script says {command.data!r}; the recording has {following}")
+            messages.pop(0)
+        elif following is not None and following.way == "in" and following.at <= command.until:
+            answer = messages.pop(0)
 
 
 def _said(segment: Segment) -> tuple[object, ...]:

@@ -1,0 +1,70 @@
+# make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
+# make test   install the same, then lint and every test
+# make check  the developer's loop: tests without root, network or sleeps, under a minute
+# Each step is kept by what it was made from, so all of it is safe and quick to run again.
+
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
+SEED ?= 1
+VENV := .venv
+BIN := $(VENV)/bin
+# The environment is made anew whenever its contents' list changes.
+INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum | cut -c1-16)
+T0 := $(shell date +%s)
+say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
+
+.PHONY: help install packages kernel demo test check lint docs man bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^# \(make \)/\1/p' Makefile
+
+packages:
+	$(call say,Debian packages (debian-packages.txt))
+	@.ci/debian
+
+$(INSTALLED):
+	$(call say,virtual environment $(VENV) ($(PYTHON)) and configtron in it)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[probe,lab,dev]'
+	@rm -f $(VENV)/installed-* && touch $@
+
+install: packages
+	@$(MAKE) --no-print-directory T0=$(T0) $(INSTALLED)
+
+kernel: install
+	$(call say,lab kernel (built once and kept in ~/.cache/configtron))
+	@$(BIN)/python -m configtron.lab kernel
+
+demo: kernel
+	$(call say,probe alexa-top1k on the lab internet from five regions - seed $(SEED))
+	@$(BIN)/configtron probe alexa-top1k --lab --seed $(SEED)
+	$(call say,score of that run against the truth)
+	@$(BIN)/configtron probe validate last
+	$(call say,done)
+
+test: kernel lint
+	$(call say,every test (root and lab too))
+	@$(BIN)/python -m pytest -q -p no:cacheprovider
+
+check: $(INSTALLED)
+	@$(BIN)/python -m pytest -q -m 'not root and not lab'
+
+lint: $(INSTALLED)
+	$(call say,lint: ruff and mypy --strict)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+docs: kernel man
+	$(call say,the outputs in README.md are made again)
+	@$(BIN)/python docs/tour.py
+
+man: $(INSTALLED)
+	@$(BIN)/python -m configtron.cli.manual docs
+
+bench: kernel
+	$(call say,six servers on this host as distributions ship them)
+	@$(BIN)/python -m benchmarks.hosts
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Claims and the commands that show them: one file a claim."""

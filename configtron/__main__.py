@@ -1,0 +1,5 @@
+"""`python -m configtron`."""
+
+from configtron.cli import main
+
+main()

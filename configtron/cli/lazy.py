@@ -1,0 +1,54 @@
+"""A Click group that imports a command only when it is called, and may have a command for "none of these".
+
+`--help` lists commands from a literal table, so it costs no import; a test holds the table against the commands' own
+help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+
+class Row(NamedTuple):
+    """One command: the module that holds it, its name there, and its help in one line."""
+
+    module: str
+    name: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """Commands from a table; `default` is the one meant when the first word is no command."""
+
+    def __init__(self, *args: Any, rows: Mapping[str, Row], default: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rows = rows
+        self.default = default
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the table's order."""
+        return list(self.rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        row = self.rows.get(cmd_name)
+        if row is None:
+            return None
+        command = getattr(import_module(row.module), row.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of `--help`, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.help) for name, row in self.rows.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A first word that is neither a command nor a plea for help belongs to the default command."""
+        if self.default and args and args[0] not in self.rows and args[0] not in ("-h", "--help"):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)

@@ -1,0 +1,46 @@
+"""Logging: to stderr or a file, as text or one JSON object a line; data never goes here."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from configtron.cli.settings import Settings
+from configtron.errors import BadInput
+from configtron.records import canonical
+
+# -q, nothing, -v, -vv.
+LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, name, message, and the traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        form = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "name": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            form["traceback"] = self.formatException(record.exc_info)
+        return canonical(dict(form))
+
+
+def begin_logging(settings: Settings) -> None:
+    """Set up the logger `configtron`."""
+    handler: logging.Handler
+    try:
+        handler = logging.FileHandler(settings.log_file) if settings.log_file else logging.StreamHandler(sys.stderr)
+    except OSError as error:
+        raise BadInput(f"{settings.log_file}: {error.strerror}") from error
+    text = logging.Formatter("%(levelname)s %(message)s" if not settings.log_file else None)
+    handler.setFormatter(JsonLines() if settings.log_format == "json" else text)
+    logger = logging.getLogger("configtron")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(LEVELS[min(settings.loudness, max(LEVELS))])

@@ -1,0 +1,26 @@
+"""The verb `probe`: its commands, one a file."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.lazy import LazyGroup, Row
+
+ROWS = {
+    "run": Row("configtron.cli.probe.run", "run", "Probe targets; the command meant when none is named."),
+    "lists": Row("configtron.cli.probe.lists", "lists", "Show the bundled target lists."),
+    "regions": Row("configtron.cli.probe.regions", "regions", "Show the vantages to look from."),
+    "show": Row("configtron.cli.probe.show", "show", "Show what a run found; without RUN, list the runs."),
+    "diff": Row("configtron.cli.probe.diff", "diff", "Compare the verdicts of two runs."),
+    "export": Row("configtron.cli.probe.export", "export", "Write a run for other programs."),
+    "validate": Row("configtron.cli.probe.validate", "validate", "Score a lab run against the truth."),
+}
+
+
+@click.group(cls=LazyGroup, rows=ROWS, default="run", short_help="Ask servers how they are configured.")
+def probe() -> None:
+    """Ask servers how they are configured, and keep the packets as evidence.
+
+    `configtron probe TARGET...` means `configtron probe run TARGET...`; its options are listed by
+    `configtron probe run --help`. A target named like a command: `configtron probe run -- regions`.
+    """

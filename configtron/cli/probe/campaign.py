@@ -1,0 +1,259 @@
+"""`probe run`, put together: what to ask, where it is kept, who does it, what is shown.
+
+A run owns a folder beside the database, named by its number: a folder a shard (`results.jsonl`, a pcapng a vantage),
+and for a lab run the truth. The folder is written first, the database from it, so that a resumed run finds in the
+folder whatever the database may have missed.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from configtron import __version__
+from configtron.cli.probe import fail_on, plan
+from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.outcome import show
+from configtron.cli.probe.runs import run_folder
+from configtron.cli.settings import Settings, settings
+from configtron.db.store import Store
+from configtron.errors import INTERRUPTED, BadInput
+from configtron.nouns import Target, Vantage
+from configtron.probe.campaign import CLEAR, SECURE, TESTS
+from configtron.probe.targets import Source
+from configtron.probe.wire.shard import Shard
+from configtron.probe.wire.standing import standing
+from configtron.records import Result, canonical
+from configtron.report.progress import Counts, Progress
+
+# Who asks: RFC 9110 10.1.5. The URL says what this is, and how to be left alone.
+AGENT, CONTACT = f"configtron/{__version__}", "https://configtron.example/ethics"
+# Our source ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
+FIRST_PORT, LAST_PORT = 61000, 64999
+
+
+class Tally:
+    """Counts of a run, from the results as they come."""
+
+    def __init__(self, total: int, store: Store, run: int, progress: Progress) -> None:
+        self._total, self._store, self._run, self._progress = total, store, run, progress
+        self._calls = self._failed = self._ended = 0
+
+    def keep(self, results: list[Result]) -> None:
+        """A batch of results: into the database, and counted."""
+        self._store.record(self._run, results)
+        self._calls += sum(1 for result in results if result.frames)
+        self._failed += sum(1 for result in results if result.ending != "done")
+        self._show()
+
+    def ended(self, journeys: int) -> None:
+        """So many targets (times vantages) are finished."""
+        self._ended = journeys
+        self._show()
+
+    def _show(self) -> None:
+        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed))
+
+    def last(self) -> None:
+        """Show the final counts."""
+        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed), last=True)
+
+
+def run(options: ProbeOptions, store: Store) -> int:
+    """Do what was asked; the exit code."""
+    with _terminated():
+        return _resume(options, store) if options.resume else _begin(options, store)
+
+
+def _begin(options: ProbeOptions, store: Store) -> int:
+    rules = fail_on.parsed(options.fail_on)
+    targets = plan.targets_of(options)
+    if options.lab:
+        from configtron.cli.probe import lab
+
+        vantages = lab.vantages_of(options)
+    else:
+        vantages = tuple(standing(vantage, targets) for vantage in plan.vantages_of(options))
+    if options.dry_run:
+        return _dry_run(options, targets, vantages)
+    config = plan.run_config(options, vantages, **_here())
+    number = store.begin_run(config)
+    folder = run_folder(store, number)
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = _shards(options, targets, vantages)
+    (folder / "targets.json").write_text(json.dumps([shard.to_json() for shard in shards]))
+    return _perform(options, store, number, shards, rules)
+
+
+def _resume(options: ProbeOptions, store: Store) -> int:
+    """Go on with a run as it was begun: its options, not today's, but for where the results go."""
+    from configtron.probe.wire.shard import shard_from_json
+
+    found = store.resume_run(options.resume)
+    begun = plan.options_of(found.config)
+    shown = replace(
+        begun, resume=options.resume, output_file=options.output_file, format=options.format, fail_on=options.fail_on
+    )
+    kept = run_folder(store, options.resume) / "targets.json"
+    if not kept.exists():
+        raise BadInput(f"run {options.resume}: {kept} is gone; begin a new run")
+    shards = [shard_from_json(text) for text in json.loads(kept.read_text())]
+    return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
+
+
+def _perform(
+    options: ProbeOptions,
+    store: Store,
+    number: int,
+    shards: list[Shard],
+    rules: tuple[fail_on.Rule, ...],
+) -> int:
+    held = settings()
+    folder = run_folder(store, number)
+    total = sum(len(shard.targets) * len(shard.vantages) for shard in shards)
+    status = "failed"
+    with ExitStack() as stack:
+        progress = stack.enter_context(_progress(options, held, f"run {number}", stack))
+        tally = Tally(total, store, number, progress)
+        try:
+            if options.lab:
+                from configtron.cli.probe import lab
+
+                lab.perform(options, shards, folder, tally, progress.say)
+            else:
+                _perform_here(options, shards, folder, tally)
+            status = "done"
+        except KeyboardInterrupt:
+            status = "interrupted"
+        finally:
+            tally.last()
+            store.finish_run(number, status)
+            if status != "done":
+                progress.say(f"run {number}: {status}; go on with: configtron probe --resume {number}")
+    if options.save_pcap:
+        _copy_evidence(folder, options.save_pcap, shards)
+    code = show(options, held, store, number, rules)
+    return INTERRUPTED if status == "interrupted" else code
+
+
+def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally) -> None:
+    from configtron.probe.wire.shard import journal, perform
+
+    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
+    ended = 0
+
+    def end() -> None:
+        nonlocal ended
+        ended += 1
+        tally.ended(ended)
+
+    for shard in shards:
+        tally.keep(journal(folder / shard.name))
+        go_on = lambda: time.monotonic() < until  # noqa: E731  # a name for what the loop asks
+        perform(shard, folder / shard.name, lambda results: tally.keep(list(results)), end, go_on)
+
+
+def _shards(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantage, ...]) -> list[Shard]:
+    if options.lab:
+        from configtron.cli.probe import lab
+
+        return lab.shards_of(options, targets)
+    return [shard_of(options, "here", tuple(targets), vantages)]
+
+
+def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
+    """The options as a shard of that name."""
+    blocked = tuple(plan.source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
+    allowed = tuple(plan.source_of(path) for path in options.allowlist_files)
+    return Shard(
+        name=name,
+        targets=targets,
+        vantages=vantages,
+        tests=tuple(sorted(options.tests or TESTS)),
+        profile=options.profile,
+        rate=options.rate_per_s,
+        host_rate=options.host_rate_per_s,
+        network_rate=options.network_rate_per_s,
+        concurrency=options.concurrency,
+        seed=options.seed,
+        agent=f"{AGENT} (+{options.contact or CONTACT})",
+        first_port=FIRST_PORT,
+        last_port=LAST_PORT,
+        versions=options.versions,
+        special=not options.lab,
+        blocked=tuple(Source(*source) for source in blocked),
+        allowed=tuple(Source(*source) for source in allowed) or None,
+    )
+
+
+def _dry_run(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantage, ...]) -> int:
+    """What would be asked, of whom, from where; nothing is sent and nothing kept."""
+    tests = options.tests or tuple(TESTS)
+    probes = {probe for test in tests for probe in TESTS[test]}
+    rows = [(probe, params) for probe, params in (*CLEAR[options.profile], *SECURE[options.profile]) if probe in probes]
+    for target in targets:
+        sys.stdout.write(canonical({"host": target.host, "port": target.port, "path": target.path}) + "\n")
+    names = ", ".join(f"{vantage.name} ({vantage.region})" for vantage in vantages)
+    print(
+        f"would probe {len(targets)} targets from {len(vantages)} vantages ({names}),"
+        f" at most {1 + len(rows)} connections each and {options.rate_per_s:g} starts per second"
+        f" (0: no limit); nothing was sent",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _here() -> dict[str, str]:
+    """What else a reader of the results will want to know about where they come from."""
+    return {
+        "argv": canonical(list(sys.argv[1:])),
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def _copy_evidence(folder: Path, to: Path, shards: list[Shard]) -> None:
+    for shard in shards:
+        for file in sorted((folder / shard.name).glob("*.pcapng")):
+            (to / shard.name).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, to / shard.name / file.name)
+
+
+@contextmanager
+def _progress(options: ProbeOptions, held: Settings, what: str, stack: ExitStack) -> Iterator[Progress]:
+    status: TextIO | None = None
+    if options.status_updates_file and str(options.status_updates_file) == "-":
+        status = sys.stderr
+    elif options.status_updates_file:
+        try:
+            status = stack.enter_context(options.status_updates_file.open("w"))
+        except OSError as error:
+            raise BadInput(f"{options.status_updates_file}: {error.strerror}") from error
+    with Progress(what, sys.stderr, quiet=held.loudness < 0, color=held.color, status=status) as progress:
+        yield progress
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: connections reset, isolation removed, results kept."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,72 @@
+"""`configtron probe diff`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from configtron.cli.probe.runs import chosen, find, reading, run_number
+from configtron.db.store import Store
+from configtron.errors import CONDITION, DONE
+from configtron.fingerprint.diversity import DIFFERS, SAME, UNDETERMINED, compare
+from configtron.nouns import Observation
+from configtron.records import canonical, observation_form
+from configtron.report.lines import opened
+
+
+class Change(NamedTuple):
+    """One parameter of one target from one vantage in two runs."""
+
+    site: str
+    vantage: str
+    knob: str
+    outcome: str
+    before: Observation
+    after: Observation
+
+
+@click.command(short_help="Compare the verdicts of two runs.")
+@click.argument("before", callback=run_number)
+@click.argument("after", callback=run_number)
+@click.option("-f", "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True,
+              help="Form of the answer.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", help="Only this parameter.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs.")
+def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str, ...], exit_code: bool) -> int:
+    """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal."""
+    counts: Counter[str] = Counter()
+    with reading() as store, opened(output_file) as out:
+        for change in changes(store, before, after):
+            if knobs and change.knob not in knobs:
+                continue
+            counts[change.outcome] += 1
+            if change.outcome == DIFFERS:
+                out.write((_json(change) if form == "jsonl" else _text(change)) + "\n")
+    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in (SAME, DIFFERS, UNDETERMINED))
+    click.echo(told, err=True)
+    return CONDITION if exit_code and counts[DIFFERS] else DONE
+
+
+def changes(store: Store, before: int, after: int) -> Iterator[Change]:
+    """Every parameter that both runs have a verdict on, compared."""
+    old = {(item.site, item.vantage): item.verdicts for item in chosen(store, find(store, before))}
+    for item in chosen(store, find(store, after)):
+        earlier = old.get((item.site, item.vantage), {})
+        for knob in sorted(earlier.keys() & item.verdicts.keys()):
+            then, now = earlier[knob], item.verdicts[knob]
+            yield Change(item.site, item.vantage, knob, compare(then, now), then, now)
+
+
+def _text(change: Change) -> str:
+    return f"{change.site}\t{change.vantage}\t{change.knob}\t{change.before.text} -> {change.after.text}"
+
+
+def _json(change: Change) -> str:
+    before, after = observation_form(change.before), observation_form(change.after)
+    for form in (before, after):
+        form.pop("trials", None)
+    return canonical({"schema": "configtron.diff/1", **change._asdict(), "before": before, "after": after})

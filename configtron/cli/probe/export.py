@@ -1,0 +1,26 @@
+"""`configtron probe export`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.probe.runs import chosen, find, reading, render, run_number, vantages_of_run
+from configtron.errors import DONE, NOTHING
+from configtron.report.lines import opened, write_results
+
+
+@click.command(short_help="Write a run for other programs.")
+@click.argument("run", callback=run_number)
+@click.option("-f", "--format", "form", type=click.Choice(["jsonl", "csv", "results"]), default="jsonl",
+              show_default=True, help="Records; rows; or single readings, a line per connection.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+def export(run: int, form: str, output_file: str) -> int:
+    """Write a run (a number, or last) for other programs; records fit the shipped report/probe.schema.json."""
+    with reading() as store:
+        kept = find(store, run)
+        with opened(output_file) as out:
+            if form == "results":
+                write_results(store.results(kept.id), out)
+            else:
+                render(chosen(store, kept), vantages_of_run(kept), form, out)
+        return DONE if kept.traces else NOTHING

@@ -1,0 +1,80 @@
+"""`--fail-on`: conditions on what a run found, apart from whether it ran.
+
+    icw<10                    any target whose verdict is below 10
+    http_version=http/1.1     any target that chose this
+    failed>5%                 more than this share of targets (times vantages) without any value; or `failed>3`
+
+A lower bound (grade L) satisfies only what its truth must satisfy: ">= 12" is above 10, and may or may not be 12.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from configtron.errors import BadInput
+from configtron.nouns import Observation
+from configtron.report.found import Found
+
+FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """One condition, as written and in parts."""
+
+    text: str
+    name: str
+    sign: str
+    value: str
+
+
+def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """The conditions, or one line about the first that is none."""
+    rules = []
+    for text in texts:
+        found = FORM.fullmatch(text.strip())
+        if found is None or (found[1] == "failed" and _number(found[3].removesuffix("%")) is None):
+            raise BadInput(f"--fail-on {text!r}: write NAME, one of < > <= >= = !=, and a value, as in 'icw<10'")
+        if found[2] in ("<", ">", "<=", ">=") and _number(found[3].removesuffix("%")) is None:
+            raise BadInput(f"--fail-on {text!r}: {found[2]} compares numbers")
+        rules.append(Rule(text, found[1], found[2], found[3]))
+    return tuple(rules)
+
+
+def true_of(rules: Sequence[Rule], found: Sequence[Found]) -> list[str]:
+    """Those conditions that hold, as they were written."""
+    return [rule.text for rule in rules if _holds(rule, found)]
+
+
+def _holds(rule: Rule, found: Sequence[Found]) -> bool:
+    if rule.name == "failed":
+        failed = sum(item.empty for item in found)
+        if rule.value.endswith("%"):
+            share = 100 * failed / len(found) if found else 0.0
+            return OPERATORS[rule.sign](share, float(rule.value[:-1]))
+        return OPERATORS[rule.sign](failed, float(rule.value))
+    return any(_is(rule, item.verdicts[rule.name]) for item in found if rule.name in item.verdicts)
+
+
+def _is(rule: Rule, verdict: Observation) -> bool:
+    if verdict.value is None:
+        return False
+    wanted = _number(rule.value)
+    if wanted is None or not isinstance(verdict.value, int | float):
+        same = str(verdict.value) == rule.value
+        return {"=": same, "!=": not same}.get(rule.sign, False)
+    if verdict.grade == "L" and rule.sign not in (">", ">="):
+        return False
+    return OPERATORS[rule.sign](float(verdict.value), wanted)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,184 @@
+"""`probe run --lab`: an internet drawn by seed, raised in guests that stand in for the world, probed by the same code.
+
+    run folder/world/truth.json     what every server is; hidden from the prober, as are the files beside it
+    run folder/world/shard-N.json   what guest N raises
+    run folder/lab-N/               guest N's only writable folder: its shard, results and packets
+
+The internet is parted into a fixed number of guests, whatever this machine has: the same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from configtron.cli.probe.options import ProbeOptions
+from configtron.errors import DONE, INTERRUPTED, BadInput, ConfigtronError
+from configtron.lab import internet, sockops, truth, uml
+from configtron.lab import world as worlds
+from configtron.lab.kernel import ensure_kernel
+from configtron.nouns import Target, Vantage
+from configtron.probe.vantages import choose
+from configtron.probe.wire.shard import ENDED, JOURNAL, Shard, journal
+from configtron.records import Result, result_from_json
+
+if TYPE_CHECKING:
+    from configtron.cli.probe.campaign import Tally
+
+# Two guests, one core each: what the smallest machines that we know of have.
+GUESTS = 2
+# 500 sites with five servers' worth of sockets each fit in 700 MB; UML takes host memory only as it is touched.
+MEMORY_MB = 1024
+# How often the guests' journals are looked into.
+LOOK_EVERY_S = 0.3
+# In virtual time waiting is free, and a lane that is too narrow only queues: all journeys of a guest at once.
+CONCURRENCY = 4000
+# Starts per virtual second and guest: as many as one core can answer while the servers' queues stay short.
+RATE_PER_S = 500.0
+
+
+class Guest(Protocol):
+    """What is left of a guest once it is booted."""
+
+    def poll(self) -> int | None:
+        """None while it runs, then its exit code."""
+
+    def kill(self) -> None:
+        """End it."""
+
+
+def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
+    """The internet of that seed, with one site per target name."""
+    if any(target.address or target.port != 80 or target.path != "/" for target in targets):
+        raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
+    return internet.draw(options.seed, sorted({target.host for target in targets}))
+
+
+def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
+    """The lab's five regions, or those that were asked for."""
+    if options.vantages:
+        raise BadInput("--lab has its own vantages; leave --vantages out, choose by --region")
+    return choose(worlds.world(internet.draw(options.seed, ["a.example"])).vantages, options.region)
+
+
+def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
+    """One shard a guest."""
+    from configtron.cli.probe.campaign import shard_of
+
+    parts = worlds.shards(drawn(options, targets), GUESTS)
+    vantages = vantages_of(options)
+    by_host = {target.host: target for target in targets}
+    made = []
+    for n, hosts in enumerate(parts):
+        if hosts:
+            shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
+            made.append(_widened(shard))
+    return made
+
+
+def _widened(shard: Shard) -> Shard:
+    """Nobody else is on this internet: only the servers' queues set the pace."""
+    from dataclasses import replace
+
+    return replace(shard, rate=shard.rate or RATE_PER_S, concurrency=CONCURRENCY)
+
+
+def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, say: Callable[[str], None]) -> None:
+    """Raise the internet, have it probed, and take the results over as they come."""
+    backend, why = uml.pick(options.backend)
+    say(f"lab: {backend.name} ({why})")
+    if isinstance(backend, uml.UmlVirtual):
+        ensure_kernel(say)
+    _lay_out(options, shards, folder)
+    tails = [_Tail(folder / shard.name) for shard in shards]
+    guests: list[tuple[Shard, uml.Running]] = []
+    try:
+        for n, shard in enumerate(shards):
+            guests.append((shard, backend.boot(_job(shard, folder, n, options.seed))))
+        while True:
+            running = [guest for _, guest in guests if guest.poll() is None]
+            for tail in tails:
+                for batch in tail.fresh():
+                    tally.keep(batch)
+            tally.ended(sum(tail.ended() for tail in tails))
+            if not running:
+                break
+            time.sleep(LOOK_EVERY_S)
+    finally:
+        for _, guest in guests:
+            if guest.poll() is None:
+                guest.kill()
+        for tail in tails:
+            for batch in tail.fresh():
+                tally.keep(batch)
+    for shard, guest in guests:
+        _check(guest.poll(), folder / shard.name)
+
+
+def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
+    """Truth, worlds and shards into their files."""
+    targets = [target for shard in shards for target in shard.targets]
+    net = drawn(options, targets)
+    hidden = folder / "world"
+    hidden.mkdir(parents=True, exist_ok=True)
+    (hidden / "truth.json").write_text(truth.to_json(net))
+    shutil.copyfile(sockops.compiled(), hidden / sockops.OBJECT)
+    for shard in shards:
+        worlds.world(net, [target.host for target in shard.targets]).write(hidden / f"{shard.name}.json")
+        (folder / shard.name).mkdir(exist_ok=True)
+        (folder / shard.name / "shard.json").write_text(shard.to_json())
+
+
+def _job(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
+    world = str((folder / "world" / f"{shard.name}.json").resolve())
+    command = (
+        sys.executable, "-m", "configtron.lab.guest", world, "--",
+        sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
+    )  # fmt: skip
+    cores = sorted(os.sched_getaffinity(0))
+    return uml.Job(command, folder / shard.name, seed, cores[number % len(cores)], MEMORY_MB)
+
+
+def _check(code: int | None, folder: Path) -> None:
+    """A guest that failed is an error with its last words."""
+    if code == DONE:
+        return
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    words = [line for name in ("console.log", "kernel.log") for line in _lines(folder / name)[-3:]]
+    raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {' | '.join(words)}; see {folder}")
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(errors="replace").splitlines() if line] if path.exists() else []
+
+
+class _Tail:
+    """A guest's journal, read while it grows; what was there before comes first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._count = folder / JOURNAL, folder / ENDED
+        self._count.unlink(missing_ok=True)
+        journal(folder)
+        self._at, self._rest = 0, b""
+
+    def fresh(self) -> Iterator[list[Result]]:
+        """Batches of results that were not there at the last look."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            while data := file.read(1 << 20):
+                self._at += len(data)
+                *lines, self._rest = (self._rest + data).split(b"\n")
+                if lines:
+                    yield [result_from_json(line.decode()) for line in lines]
+
+    def ended(self) -> int:
+        """Journeys that have ended."""
+        return self._count.stat().st_size if self._count.exists() else 0

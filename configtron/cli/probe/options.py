@@ -1,0 +1,57 @@
+"""What a probe run was asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """The options of `probe run`, as given; `plan.py` turns them into targets, vantages and a blocklist.
+
+    words               targets, blocks, URLs, names of bundled lists
+    output_file         "-" is stdout
+    tests               keys of `configtron.probe.campaign.TESTS`; empty: all of the profile's
+    rates               connections started per second; 0 is no limit
+    max_runtime_s       start nothing new after so long; 0 is no limit
+    versions            IP versions to ask for, best first
+    resume              number of the run to go on with; 0 begins a new one
+    contact             URL or address for those who wonder who asks; stands in every request
+    lab, sites, backend raise the lab internet, with the first `sites` names of the list (0: all), on that backend
+    """
+
+    words: tuple[str, ...] = ()
+    input_files: tuple[Path, ...] = ()
+    output_file: str = "-"
+    format: str = "table"
+    tests: tuple[str, ...] = ()
+    profile: str = "standard"
+    region: str = ""
+    vantages: Path | None = None
+    rate_per_s: float = 100.0
+    host_rate_per_s: float = 2.0
+    network_rate_per_s: float = 10.0
+    concurrency: int = 500
+    versions: tuple[int, ...] = (4,)
+    interface: str = ""
+    source_ip: str = ""
+    path: str = "/"
+    blocklist_files: tuple[Path, ...] = ()
+    allowlist_files: tuple[Path, ...] = ()
+    opt_out_files: tuple[Path, ...] = ()
+    max_targets: int | None = None
+    max_runtime_s: float = 0.0
+    seed: int = 1
+    shards: int = 1
+    shard: int = 0
+    resume: int = 0
+    dry_run: bool = False
+    metadata_file: Path | None = None
+    status_updates_file: Path | None = None
+    save_pcap: Path | None = None
+    fail_on: tuple[str, ...] = ()
+    contact: str = ""
+    lab: bool = False
+    sites: int = 0
+    backend: str = ""

@@ -1,0 +1,123 @@
+"""`configtron probe run`: the options; `campaign.py` does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.settings import settings
+from configtron.errors import BadInput
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+# Kept literal, so that `--help` imports no probe; tests hold them against the tables they repeat.
+TESTS = ("icw", "rto", "rwin", "signature", "http", "h2")
+PROFILES = ("quick", "standard", "full")
+FORMATS = ("table", "jsonl", "csv")
+BACKENDS = ("uml-virtual", "uml-real", "netns")
+
+# Starts per second against servers of other people, unless asked otherwise: a site sees two, its operator's network
+# ten, and the whole run stays below what one impatient browser does.
+LIVE_RATES = {"rate_per_s": 100.0, "host_rate_per_s": 2.0, "network_rate_per_s": 10.0}
+# Options, as files and environment variables name them -> fields of ProbeOptions, where those differ.
+FIELDS = {
+    "rate": "rate_per_s",
+    "per_host_rate": "host_rate_per_s",
+    "per_network_rate": "network_rate_per_s",
+    "max_runtime": "max_runtime_s",
+    "input_file": "input_files",
+    "blocklist_file": "blocklist_files",
+    "allowlist_file": "allowlist_files",
+    "opt_out_file": "opt_out_files",
+}
+
+
+def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    found = tuple(word.strip() for word in value.split(",") if word.strip())
+    for name in found:
+        if name not in TESTS:
+            raise click.BadParameter(f"{name!r}; known are {', '.join(TESTS)}")
+    return found
+
+
+@click.command(short_help="Probe targets; the command meant when none is named.")
+@click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1)
+@click.option("-i", "--input-file", multiple=True, type=FILE,
+              help="Targets, one a line, or CSV; - is stdin.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Results; - is stdout.")
+@click.option("-f", "--format", type=click.Choice(FORMATS), default="table", show_default=True,
+              help="Form of the results.")  # fmt: skip
+@click.option("--tests", default="", callback=_tests, metavar="T[,T]", help=f"Only these of {','.join(TESTS)}.")
+@click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True, help="How much to ask.")
+@click.option("--region", default="", metavar="R[,R]", help="Only these vantages, by name or region.")
+@click.option("--vantages", type=FILE, help="TOML file of vantages; without it, the host itself.")
+@click.option("-r", "--rate", type=click.FloatRange(min=0),
+              help="Connections started per second, all together; 0: no limit.  [default: 100, --lab: 0]")  # fmt: skip
+@click.option("--per-host-rate", type=click.FloatRange(min=0),
+              help="The same for each address.  [default: 2, --lab: 0]")  # fmt: skip
+@click.option("--per-network-rate", type=click.FloatRange(min=0),
+              help="The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]")  # fmt: skip
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), default=500, show_default=True,
+              help="Targets under way at once.")  # fmt: skip
+@click.option("-4", "only4", is_flag=True, help="IPv4 only (the default).")
+@click.option("-6", "only6", is_flag=True, help="IPv6 only; with -4: IPv4 first.")
+@click.option("--interface", default="", help="Send by this device.")
+@click.option("--source-ip", default="", help="Send from this address.")
+@click.option("--path", default="/", show_default=True, help="Page to ask for, where the target names none.")
+@click.option("-b", "--blocklist-file", multiple=True, type=FILE,
+              help="Addresses, blocks and names never to probe.")  # fmt: skip
+@click.option("-w", "--allowlist-file", multiple=True, type=FILE,
+              help="Probe nothing but these, special-purpose ranges among them.")  # fmt: skip
+@click.option("--opt-out-file", multiple=True, type=FILE, help="Who asked to be left alone.")
+@click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
+@click.option("-t", "--max-runtime", type=click.FloatRange(min=0), default=0, metavar="SECONDS",
+              help="Start no new target after so long.")  # fmt: skip
+@click.option("-e", "--seed", type=int, default=1, show_default=True,
+              help="Order of targets; with --lab, which internet.")  # fmt: skip
+@click.option("--shards", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Part the targets in so many ...")  # fmt: skip
+@click.option("--shard", type=click.IntRange(min=0), default=0, show_default=True, help="... and probe this part.")
+@click.option("--resume", type=click.IntRange(min=1), default=None, metavar="RUN", help="Go on where that run stopped.")
+@click.option("-d", "--dry-run", is_flag=True, help="Show what would be probed; send nothing.")
+@click.option("--metadata-file", type=FILE, help="Write the run's configuration and counts here, as JSON.")
+@click.option("--status-updates-file", type=FILE, help="Write a JSON line here each second; - is stderr.")
+@click.option("--save-pcap", type=click.Path(path_type=Path, file_okay=False), help="Keep packets in this folder.")
+@click.option("--fail-on", multiple=True, metavar="EXPR",
+              help="Exit with 1 if true: 'icw<10', 'http_version=http/1.1', 'failed>5%'.")  # fmt: skip
+@click.option("--contact", default="", metavar="URL", help="Who asks, for the probed: stands in every request.")
+@click.option("--lab", is_flag=True, help="Raise the lab internet and probe that; nothing leaves this host.")
+@click.option("--sites", type=click.IntRange(min=1), default=None, help="With --lab: only the first so many sites.")
+@click.option("--backend", type=click.Choice(BACKENDS), default=None, help="With --lab: the kind of lab host.")
+def run(only4: bool, only6: bool, resume: int | None, sites: int | None, backend: str | None, **given: Any) -> int:
+    """Probe targets and keep verdicts and packets.
+
+    A TARGET is a name, an address, a block (192.0.2.0/28) or a URL, with a port if need be; @LIST, or its name alone,
+    is a bundled list (`configtron probe lists`). Without targets, those of --input-file.
+
+    \b
+        configtron probe example.com
+        configtron probe alexa-top1k --lab --seed 1
+        configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
+    """
+    fields = {FIELDS.get(name, name): value for name, value in given.items()}
+    for name, default in LIVE_RATES.items():
+        if fields[name] is None:
+            fields[name] = 0.0 if fields["lab"] else default
+    options = ProbeOptions(
+        **fields,
+        versions=(4, 6) if only4 and only6 else (6,) if only6 else (4,),
+        resume=resume or 0,
+        sites=sites or 0,
+        backend=backend or "",
+    )
+    if not (options.words or options.input_files or options.resume):
+        raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
+    if not options.lab and (options.sites or options.backend):
+        raise BadInput("--sites and --backend belong to --lab")
+    from configtron.cli.probe import campaign
+    from configtron.db.store import Store
+
+    with Store(settings().db) as store:
+        return int(campaign.run(options, store))

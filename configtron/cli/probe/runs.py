@@ -1,0 +1,96 @@
+"""Runs as the commands name and render them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.db.store import Run, Store
+from configtron.errors import BadInput
+from configtron.knobs import TABLE2
+from configtron.nouns import Vantage
+from configtron.report import lines
+from configtron.report.found import Found, found_in, rows_of
+
+# More rows than a screen holds are not shown unasked.
+MOST_ROWS = 40
+# Rows of the summary. Not the data RTO: it holds the round trip, so it differs between regions by itself.
+SUMMARY = TABLE2
+
+
+def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """A run's number; "last" is -1, the one before it -2."""
+    if value is None or value == "last":
+        return None if value is None else -1
+    if not re.fullmatch(r"-?\d{1,9}", value):
+        raise click.BadParameter(f"{value!r} is no run; give a number, or last")
+    return int(value)
+
+
+def run_folder(store: Store, number: int) -> Path:
+    """Where a run keeps its packets: beside the database, under its number."""
+    return store.path.resolve().parent / "runs" / str(number)
+
+
+@contextmanager
+def reading() -> Iterator[Store]:
+    """The database, for reading."""
+    with Store(settings().db, read_only=True) as store:
+        yield store
+
+
+def find(store: Store, number: int) -> Run:
+    """The run of that number; negative numbers count from the end."""
+    if number >= 0:
+        return store.run(number)
+    runs = store.runs()
+    if len(runs) < -number:
+        raise BadInput(f"{store.path}: holds {len(runs)} runs; `configtron probe TARGET` makes one")
+    return runs[number]
+
+
+def vantages_of_run(run: Run) -> dict[str, Vantage]:
+    """The vantages a run was begun with, by name, the baseline first."""
+    try:
+        found = [Vantage(**form) for form in json.loads(run.config).get("vantages", [])]
+    except (TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"run {run.id}: its configuration cannot be read: {error}") from error
+    return {vantage.name: vantage for vantage in found}
+
+
+def chosen(store: Store, run: Run, hosts: Iterable[str] = (), vantages: Iterable[str] = ()) -> Iterator[Found]:
+    """What a run found; only these hosts and vantages, if any are named."""
+    only, places = frozenset(host.lower() for host in hosts), frozenset(vantages)
+    for item in found_in(store.results(run.id)):
+        if (not only or item.site in only) and (not places or item.vantage in places):
+            yield item
+
+
+def render(found: Iterable[Found], vantages: Mapping[str, Vantage], form: str, out: TextIO) -> None:
+    """What a run found, in the form asked for: table, jsonl or csv."""
+    if form == "jsonl":
+        lines.write_jsonl(found, vantages, out)
+    elif form == "csv":
+        lines.write_csv(found, vantages, out)
+    else:
+        _tables(list(found), vantages, out)
+
+
+def _tables(found: list[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+    from configtron.report import tables
+
+    console = tables.console(out, color=settings().color)
+    if len(found) <= MOST_ROWS:
+        console.print(tables.overview(found))
+    names = list(vantages) or sorted({item.vantage for item in found})
+    if len(found) > MOST_ROWS or len(names) > 1:
+        console.print(tables.summary(rows_of(found, SUMMARY, names[0])))
+        silent = sum(item.empty for item in found)
+        console.print(f"{len(found)} targets x vantages, {silent} of them without any value.")

@@ -1,0 +1,66 @@
+"""`configtron probe show`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from configtron.cli.probe.runs import chosen, find, reading, render, run_number, vantages_of_run
+from configtron.cli.settings import settings
+from configtron.db.store import Store
+from configtron.errors import DONE, NOTHING
+from configtron.report.found import Found
+from configtron.report.lines import opened
+
+FORMATS = ("table", "jsonl", "csv")
+
+
+@click.command(short_help="Show what a run found; without RUN, list the runs.")
+@click.argument("run", required=False, callback=run_number)
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+              help="Form of the answer.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@click.option("--target", "targets", multiple=True, metavar="HOST", help="Only this target.")
+@click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from here.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", help="Only this parameter.")
+@click.option("--evidence", is_flag=True, help="Each trial, with its file and frame numbers as Wireshark counts them.")
+def show(
+    run: int | None,
+    form: str,
+    output_file: str,
+    targets: tuple[str, ...],
+    vantages: tuple[str, ...],
+    knobs: tuple[str, ...],
+    evidence: bool,
+) -> int:
+    """Show what a run found; without RUN (a number, or last), list the runs."""
+    with reading() as store, opened(output_file) as out:
+        if run is None:
+            for line in _runs(store):
+                out.write(line + "\n")
+            return DONE
+        kept = find(store, run)
+        found = [_only(item, knobs) for item in chosen(store, kept, targets, vantages)]
+        if evidence and form == "table":
+            from configtron.report import tables
+
+            console = tables.console(out, color=settings().color)
+            for item in found:
+                console.print(tables.details(item))
+        else:
+            render(found, vantages_of_run(kept), form, out)
+        return DONE if found else NOTHING
+
+
+def _runs(store: Store) -> list[str]:
+    rows = [("run", "begun", "status", "connections")]
+    rows += [(str(run.id), run.begun_at, run.status, str(run.traces)) for run in store.runs()]
+    return ["\t".join(row) for row in rows]
+
+
+def _only(item: Found, knobs: tuple[str, ...]) -> Found:
+    if not knobs:
+        return item
+    verdicts = {knob: verdict for knob, verdict in item.verdicts.items() if knob in knobs}
+    return item._replace(fingerprint=replace(item.fingerprint, observations=verdicts))

@@ -1,0 +1,35 @@
+"""A lab run's verdicts beside the truth of its internet. The truth lies in the run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from configtron.cli.probe.runs import run_folder
+from configtron.db.store import Run, Store
+from configtron.errors import BadInput
+from configtron.lab.truth import from_json, oracle
+from configtron.nouns import Observation
+from configtron.report.found import found_in
+from configtron.report.score import Judged
+
+# What stands for a verdict where there is none at all.
+NOT_PROBED = "not-probed"
+
+
+def judged(store: Store, run: Run) -> Iterator[Judged]:
+    """Every parameter of every site of the run, from every vantage, with its truth."""
+    path = run_folder(store, run.id) / "world" / "truth.json"
+    if not json.loads(run.config).get("options", {}).get("lab"):
+        raise BadInput(f"run {run.id}: no lab run, so nobody knows the truth; `configtron probe LIST --lab` makes one")
+    try:
+        internet = from_json(path.read_text())
+    except OSError as error:
+        raise BadInput(f"run {run.id}: its truth is gone: {path}: {error.strerror}") from error
+    known = {site.host for site in internet.sites}
+    for item in found_in(store.results(run.id)):
+        if item.site not in known:
+            continue
+        for knob, expectation in oracle(internet, item.vantage, item.site).items():
+            verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
+            yield Judged(item.vantage, item.site, knob, verdict, expectation)

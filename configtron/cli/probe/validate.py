@@ -1,0 +1,41 @@
+"""`configtron probe validate`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.probe.runs import find, reading, run_number
+from configtron.cli.settings import settings
+from configtron.errors import CONDITION, DONE, NOTHING
+from configtron.report.lines import opened
+from configtron.report.score import score, score_lines
+
+# Mismatches in a table; all of them are in the JSON lines.
+MOST_MISMATCHES = 40
+
+
+@click.command(short_help="Score a lab run against the truth.")
+@click.argument("run", callback=run_number, default="last")
+@click.option("-f", "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True,
+              help="Form of the answer.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if anything is wrong.")
+def validate(run: int, form: str, output_file: str, exit_code: bool) -> int:
+    """Score a lab run (a number, or last) against the truth: right and wrong by parameter and grade, each mismatch
+    with its true value."""
+    from configtron.cli.probe.truth import judged
+
+    with reading() as store, opened(output_file) as out:
+        result = score(judged(store, find(store, run)))
+        if form == "jsonl":
+            out.writelines(line + "\n" for line in score_lines(result))
+        else:
+            from configtron.report import tables
+
+            console = tables.console(out, color=settings().color)
+            console.print(tables.scores(result))
+            if result.mismatches:
+                console.print(tables.mismatches(result, MOST_MISMATCHES))
+    if not result.knobs:
+        return NOTHING
+    return CONDITION if exit_code and result.mismatches else DONE

@@ -1,0 +1,39 @@
+"""What holds for every command: where the database is, how loud to be, where the log goes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The global options. `loudness` counts -v up and -q down from 0."""
+
+    db: Path
+    loudness: int = 0
+    log_format: str = "text"
+    log_file: Path | None = None
+    color: bool = True
+
+
+def settings() -> Settings:
+    """The settings of the command that is running."""
+    found = click.get_current_context().find_root().obj
+    assert isinstance(found, Settings)
+    return found
+
+
+def default_db() -> Path:
+    """Where data lives by the XDG base directory specification."""
+    home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(home).expanduser() / "configtron" / "configtron.db"
+
+
+def default_config() -> Path:
+    """Where settings live by the XDG base directory specification."""
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(home).expanduser() / "configtron" / "config.toml"

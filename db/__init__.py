@@ -1,0 +1,1 @@
+"""The store: one SQLite file that keeps runs, traces (by reference to pcapng) and readings."""

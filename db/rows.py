@@ -1,0 +1,123 @@
+"""Rows of the store and the nouns they stand for. Pure; SQL is in `store.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+from configtron.nouns import Observation, Target, Value
+from configtron.records import (
+    Result,
+    canonical,
+    observation_form,
+    observation_of,
+    pairs_form,
+    pairs_of,
+    value_form,
+    value_of,
+)
+
+# Columns in the order of Result's fields, the target's spread in its place.
+TRACE_COLUMNS = (
+    "trace_id", "vantage", "site", "host", "address", "port", "path", "provider", "tag", "probe", "params",
+    "started_at", "ending", "tainted", "evidence_file", "evidence_offset", "evidence_end", "first_frame", "frames",
+)  # fmt: skip
+OBSERVATION_COLUMNS = (
+    "position", "knob", "value", "reason", "unit", "method", "grade", "read_from", "evidence", "trials", "details",
+)  # fmt: skip
+
+Row = tuple[str | int | None, ...]
+
+
+def trace_row(result: Result) -> Row:
+    """A result's row, without its run."""
+    target = result.target
+    return (
+        result.trace_id, result.vantage, result.site, target.host, target.address, target.port, target.path,
+        target.provider, target.tag, result.probe, canonical(pairs_form(result.params)), result.started_at,
+        result.ending, canonical(list(result.tainted)), result.evidence_file, result.evidence_offset,
+        result.evidence_end, result.first_frame, result.frames,
+    )  # fmt: skip
+
+
+def observation_row(observation: Observation) -> Row:
+    """An observation's row, without its trace and position."""
+    return (
+        observation.knob,
+        None if observation.value is None else canonical(value_form(observation.value)),
+        observation.reason,
+        observation.unit,
+        observation.method,
+        observation.grade,
+        observation.trace_id,
+        canonical(list(observation.evidence)),
+        canonical([observation_form(trial) for trial in observation.trials]),
+        canonical(pairs_form(observation.details)),
+    )
+
+
+def result_of(rows: Sequence[tuple[str, ...]]) -> Result:
+    """The result in the joined rows of one trace: its columns, then those of one observation each."""
+    trace = dict(zip(TRACE_COLUMNS, rows[0], strict=False))
+    readings = (row[len(TRACE_COLUMNS) :] for row in rows)
+    return Result(
+        trace["trace_id"],
+        trace["vantage"],
+        Target(trace["host"], trace["address"], int(trace["port"]), trace["path"], trace["provider"], trace["tag"]),
+        trace["probe"],
+        _pairs(trace["params"]),
+        int(trace["started_at"]),
+        trace["ending"],
+        _strings(trace["tainted"]),
+        trace["evidence_file"],
+        int(trace["evidence_offset"]),
+        int(trace["evidence_end"]),
+        int(trace["first_frame"]),
+        int(trace["frames"]),
+        tuple(_observation_of(row) for row in readings if row[0] is not None),
+    )
+
+
+def _observation_of(row: tuple[str, ...]) -> Observation:
+    _, knob, value, reason, unit, method, grade, read_from, evidence, trials, details = row
+    return Observation(
+        knob=knob,
+        value=None if value is None else _value(value),
+        reason=reason,
+        unit=unit,
+        method=method,
+        grade=grade,
+        trace_id=read_from,
+        evidence=_numbers(evidence),
+        trials=_trials(trials),
+        details=_pairs(details),
+    )
+
+
+# Most texts of a run are the same few (no details, no trials, the values of one kind of server): parsed once.
+REMEMBERED = 4096
+
+
+@lru_cache(REMEMBERED)
+def _pairs(text: str) -> tuple[tuple[str, Value], ...]:
+    return pairs_of(json.loads(text))
+
+
+@lru_cache(REMEMBERED)
+def _value(text: str) -> Value:
+    return value_of(json.loads(text))
+
+
+@lru_cache(REMEMBERED)
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(REMEMBERED)
+def _strings(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def _trials(text: str) -> tuple[Observation, ...]:
+    return () if text == "[]" else tuple(observation_of(form) for form in json.loads(text))

@@ -1,0 +1,98 @@
+-- The store: what was asked, what came back, where the packets are.
+--
+-- Kept: single readings (one probe call each). Not kept: verdicts, which are read from them, in the views below and,
+-- with grades, by `fingerprint/merge.py`; so a better rule re-reads old runs.
+-- Packets stay in pcapng files; a trace only points at its bytes and frames there.
+-- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
+
+PRAGMA user_version = 1;
+
+-- One invocation of `configtron probe`, with everything needed to do it again.
+CREATE TABLE run (
+    id          INTEGER PRIMARY KEY,
+    begun_at    TEXT NOT NULL,                    -- UTC, ISO 8601
+    finished_at TEXT,
+    status      TEXT NOT NULL DEFAULT 'running',  -- running, done, partial, interrupted, failed
+    version     TEXT NOT NULL,                    -- of configtron
+    config      TEXT NOT NULL CHECK (json_valid(config))
+) STRICT;
+
+-- One finished probe call.
+CREATE TABLE trace (
+    id              INTEGER PRIMARY KEY,
+    run             INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    trace_id        TEXT NOT NULL,                -- vantage/host/probe.trial
+    vantage         TEXT NOT NULL,
+    site            TEXT NOT NULL,                -- the name that was asked for
+    host            TEXT NOT NULL,                -- the name that was probed: a redirect may have led elsewhere
+    address         TEXT NOT NULL,
+    port            INTEGER NOT NULL,
+    path            TEXT NOT NULL,
+    provider        TEXT NOT NULL,
+    tag             TEXT NOT NULL,
+    probe           TEXT NOT NULL,
+    params          TEXT NOT NULL,                -- JSON object
+    started_at      INTEGER NOT NULL,             -- nanoseconds since the epoch
+    ending          TEXT NOT NULL,                -- "done" or a named reason
+    tainted         TEXT NOT NULL,                -- JSON array: what makes the trace unfit to be exact
+    evidence_file   TEXT NOT NULL,                -- pcapng
+    evidence_offset INTEGER NOT NULL,             -- bytes
+    evidence_end    INTEGER NOT NULL,
+    first_frame     INTEGER NOT NULL,             -- from 1, as Wireshark counts
+    frames          INTEGER NOT NULL,
+    UNIQUE (run, trace_id)                        -- what arrives twice is kept once
+) STRICT;
+
+-- By site, as every report reads it.
+CREATE INDEX trace_by_site ON trace (run, site, vantage, trace_id);
+
+-- One reading of one parameter from one trace: a value or a reason.
+CREATE TABLE observation (
+    trace    INTEGER NOT NULL REFERENCES trace (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,                    -- order within the trace
+    knob     TEXT NOT NULL,
+    value    TEXT,                                -- JSON
+    reason   TEXT,
+    unit     TEXT NOT NULL,
+    method   TEXT NOT NULL,
+    grade    TEXT NOT NULL CHECK (grade IN ('A', 'B', 'C', 'L', 'N')),
+    read_from TEXT NOT NULL,                      -- trace_id named by the reading; usually its own
+    evidence TEXT NOT NULL,                       -- JSON array: frames within the trace
+    trials   TEXT NOT NULL,                       -- JSON array: the readings behind a merged one; usually empty
+    details  TEXT NOT NULL,                       -- JSON object
+    PRIMARY KEY (trace, position),
+    CHECK ((value IS NULL) <> (reason IS NULL)),
+    CHECK ((grade = 'N') = (value IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- Every reading beside whom it is about.
+CREATE VIEW reading AS
+    SELECT trace.run, trace.vantage, trace.site, trace.address, observation.knob, trace.trace_id,
+           observation.value, observation.reason, observation.unit, observation.grade, trace.tainted <> '[]' AS tainted
+    FROM observation JOIN trace ON trace.id = observation.trace;
+
+-- How often each exact value was read. Lower bounds (L), reasons (N) and tainted traces are no votes.
+CREATE VIEW vote AS
+    SELECT run, vantage, site, knob, value, unit, count(*) AS trials
+    FROM reading
+    WHERE grade IN ('A', 'B', 'C') AND NOT tainted
+    GROUP BY run, vantage, site, knob, value, unit;
+
+-- The verdict at a glance: the value most trials agree on, how many did, and how many read anything exact.
+-- Where trials disagree, `disagreeing` says so and `fingerprint/merge.py` settles it.
+CREATE VIEW verdict AS
+    SELECT run, vantage, site, knob, value, unit, agreeing, exact, exact - agreeing AS disagreeing
+    FROM (
+        SELECT run, vantage, site, knob, value, unit, trials AS agreeing,
+               sum(trials) OVER (PARTITION BY run, vantage, site, knob) AS exact,
+               row_number() OVER (PARTITION BY run, vantage, site, knob ORDER BY trials DESC, value) AS place
+        FROM vote
+    )
+    WHERE place = 1;
+
+-- What could not be read, and why.
+CREATE VIEW failure AS
+    SELECT run, knob, reason, count(*) AS readings, count(DISTINCT site) AS sites
+    FROM reading
+    WHERE reason IS NOT NULL
+    GROUP BY run, knob, reason;

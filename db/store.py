@@ -1,0 +1,248 @@
+"""The only module that speaks SQL.
+
+One `record()` is one transaction: after `kill -9` at any moment the database holds every batch whose `record()`
+returned, and none by half. Write-ahead log with synchronous=NORMAL: readers never wait; a power cut (not a kill) may
+lose the last transactions, never the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from configtron import __version__
+from configtron.db.rows import OBSERVATION_COLUMNS, TRACE_COLUMNS, observation_row, result_of, trace_row
+from configtron.errors import BadInput
+from configtron.nouns import Observation
+from configtron.records import Result
+
+HERE = Path(__file__).resolve().parent
+# What schema.sql makes. A database with a higher number was written by a newer configtron.
+VERSION = 1
+# Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
+LOCK_PATIENCE_S = 30.0
+
+INSERT_TRACE = (
+    f"INSERT INTO trace (run, {', '.join(TRACE_COLUMNS)}) VALUES (?{', ?' * len(TRACE_COLUMNS)})"
+    " ON CONFLICT (run, trace_id) DO NOTHING"
+)
+INSERT_OBSERVATION = (
+    f"INSERT INTO observation (trace, {', '.join(OBSERVATION_COLUMNS)}) VALUES (?{', ?' * len(OBSERVATION_COLUMNS)})"
+)
+SELECT_RESULTS = (
+    f"SELECT trace.id, {', '.join(TRACE_COLUMNS)}, {', '.join('observation.' + name for name in OBSERVATION_COLUMNS)}"
+    " FROM trace LEFT JOIN observation ON observation.trace = trace.id"
+    " WHERE run = ? ORDER BY site, vantage, trace_id, position"
+)
+
+
+class Run(NamedTuple):
+    """One run as kept; `config` is the JSON it was begun with."""
+
+    id: int
+    begun_at: str
+    finished_at: str
+    status: str
+    version: str
+    config: str
+    traces: int
+
+
+class Store:
+    """An open database. Made if absent, unless `read_only`."""
+
+    def __init__(
+        self, path: Path, *, read_only: bool = False, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.path = path
+        self._clock = clock
+        if read_only and not path.is_file():
+            raise BadInput(f"{path}: no database here; `configtron probe` makes it, `--db FILE` names another")
+        with self._clear():
+            self._connection = self._connect(read_only)
+        with self._clear():
+            _bring_up(self._connection, path, read_only=read_only)
+
+    def _connect(self, read_only: bool) -> sqlite3.Connection:
+        if not read_only:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        uri = f"{self.path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE_S, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    def begin_run(self, config: str) -> int:
+        """Keep a run with its whole configuration (JSON). Returns its number."""
+        with self._clear():
+            cursor = self._connection.execute(
+                "INSERT INTO run (begun_at, version, config) VALUES (?, ?, ?)", (self._now(), __version__, config)
+            )
+        return cast(int, cursor.lastrowid)
+
+    def resume_run(self, run: int) -> Run:
+        """Mark a run as running again."""
+        found = self.run(run)
+        with self._clear():
+            self._connection.execute("UPDATE run SET status = 'running', finished_at = NULL WHERE id = ?", (run,))
+        return found
+
+    def finish_run(self, run: int, status: str) -> None:
+        """Say how a run ended: done, partial, interrupted, failed."""
+        with self._clear():
+            self._connection.execute(
+                "UPDATE run SET finished_at = ?, status = ? WHERE id = ?", (self._now(), status, run)
+            )
+
+    def record(self, run: int, results: Sequence[Result]) -> int:
+        """Keep results, all or none. A trace that is already kept stays as it is. Returns how many were new."""
+        with self._clear(), self._transaction():
+            return sum(self._record_one(run, result) for result in results)
+
+    def _record_one(self, run: int, result: Result) -> bool:
+        cursor = self._connection.execute(INSERT_TRACE, (run, *trace_row(result)))
+        if cursor.rowcount == 0:
+            return False
+        trace = cursor.lastrowid
+        self._connection.executemany(
+            INSERT_OBSERVATION, [(trace, n, *observation_row(o)) for n, o in enumerate(result.observations)]
+        )
+        return True
+
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, oldest first."""
+        with self._clear(), closing(self._connection.execute(SELECT_RUNS)) as rows:
+            return tuple(Run(*row) for row in rows)
+
+    def run(self, number: int) -> Run:
+        """The run of that number."""
+        for found in self.runs():
+            if found.id == number:
+                return found
+        raise BadInput(f"run {number}: not in {self.path}; `configtron probe show` lists the runs")
+
+    def results(self, run: int) -> Iterator[Result]:
+        """A run's results, ordered by site, vantage, trace."""
+        # No `closing`: a reader may stop half-way, and be collected after the connection is closed.
+        with self._clear():
+            rows = self._connection.execute(SELECT_RESULTS, (run,))
+            for _, group in groupby(rows, key=itemgetter(0)):
+                yield result_of([row[1:] for row in group])
+
+    def done(self, run: int) -> dict[str, tuple[Observation, ...]]:
+        """What need not be asked again: observations by trace id."""
+        return {result.trace_id: result.observations for result in self.results(run)}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="seconds")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _clear(self) -> Iterator[None]:
+        """SQLite's and the file system's complaints, in one line that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BadInput(f"{self.path}: {_advice(str(error))}") from error
+        except OSError as error:
+            raise BadInput(f"{self.path}: {error.strerror or error}; choose another place by `--db FILE`") from error
+
+
+SELECT_RUNS = """
+    SELECT id, begun_at, coalesce(finished_at, ''), status, version, config,
+           (SELECT count(*) FROM trace WHERE trace.run = run.id)
+    FROM run ORDER BY id
+"""
+
+# What SQLite says -> what to do about it.
+ADVICE = (
+    ("not a database", "this is not a database; name another file by `--db FILE`"),
+    ("malformed", "the database is damaged; restore a copy, or name another file by `--db FILE`"),
+    ("readonly", "the database cannot be written; mend its permissions, or name another file by `--db FILE`"),
+    ("unable to open", "cannot be opened; mend the folder's permissions, or name another file by `--db FILE`"),
+    ("locked", "another program keeps the database locked; wait for it, or name another file by `--db FILE`"),
+    ("full", "no space left on the device"),
+)
+
+
+def _advice(complaint: str) -> str:
+    return next((advice for sign, advice in ADVICE if sign in complaint), f"database error: {complaint}")
+
+
+def _bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
+    """Make or migrate the schema; refuse what a newer configtron wrote."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise BadInput(
+            f"{path}: written by a newer configtron (schema {version}, this one knows {VERSION}); upgrade configtron"
+        )
+    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+        raise BadInput(f"{path}: a database of another program; name another file by `--db FILE`")
+    if version < VERSION and read_only:
+        raise BadInput(f"{path}: an older schema ({version}); run a command that writes, once, to bring it up to date")
+    if not read_only:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    if version == 0:
+        apply(connection, (HERE / "schema.sql").read_text(), VERSION)
+    elif version < VERSION:
+        migrate(connection, HERE / "migrations", VERSION)
+
+
+def migrate(connection: sqlite3.Connection, folder: Path, version: int) -> None:
+    """Apply the numbered files above the database's own version, up to `version`."""
+    (current,) = connection.execute("PRAGMA user_version").fetchone()
+    files = {int(path.name[:4]): path for path in folder.glob("[0-9][0-9][0-9][0-9]_*.sql")}
+    for number in range(current + 1, version + 1):
+        apply(connection, files[number].read_text(), number)
+
+
+def apply(connection: sqlite3.Connection, script: str, version: int) -> None:
+    """Run a script and set the version, both or neither. If somebody else was faster, do nothing."""
+    connection.execute("BEGIN EXCLUSIVE")
+    (current,) = connection.execute("PRAGMA user_version").fetchone()
+    if current >= version:
+        connection.execute("ROLLBACK")
+        return
+    try:
+        for statement in statements(script):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {version:d}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one, since `executescript` would end the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,150 @@
+"""Make the README's outputs again: run the commands it shows and put what they print below them.
+
+Usage: python docs/tour.py [--check] [NAME ...]     (make docs)
+
+A block of README.md lies between two comments:
+
+    <!-- tour: NAME [repo] [stderr] [head=N] [tail=N] -->
+    ```console
+    $ command
+    what it printed
+    ```
+    <!-- end -->
+
+Each line that begins with "$ " is run by bash; the lines up to the next command are replaced by its standard output.
+`repo` runs in the repository's root (else in an empty folder that all blocks share), `stderr` shows standard error too,
+`head` and `tail` keep that many lines and say how many were left out. `<!-- before: COMMAND -->` runs unseen and ends
+with the tour. With names, only those blocks; with --check nothing is written and a difference exits 1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+BLOCK = re.compile(
+    r"<!-- before: (?P<before>[^\n]+?) -->|"
+    r"<!-- tour: (?P<name>[\w-]+)(?P<options>[^>]*?) -->\n```console\n(?P<body>.*?)\n```\n<!-- end -->",
+    re.S,
+)
+# The demo builds a kernel on a machine that has none; longer than that is a hang.
+LIMIT_S = 1800
+# What a server run by `before` needs to be listening.
+SETTLE_S = 1.0
+
+
+def surroundings(home: Path) -> dict[str, str]:
+    """The environment of every command: this repository's programs first, a home of its own, plain text 110 wide."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONFIGTRON_")}
+    # The lab kernel's cache is the one thing worth keeping between tours.
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return kept | {
+        "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "XDG_CACHE_HOME": cache,
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "XDG_STATE_HOME": str(home / ".local/state"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "COLUMNS": "110",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "LC_ALL": "C.UTF-8",
+        "MAKEFLAGS": "",
+    }
+
+
+def printed(command: str, home: Path, *, repo: bool, stderr: bool) -> list[str]:
+    """What the command printed, line by line, with this machine's folders called ~."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT if repo else home,
+        env=surroundings(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if stderr else subprocess.PIPE,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    print(f"  $ {command}  -> exit code {done.returncode}", file=sys.stderr)
+    if done.returncode and not stderr:
+        sys.stderr.write(done.stderr[-2000:])
+    text = done.stdout.replace(str(home), "~").replace(str(ROOT), "~/configtron")
+    return [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
+
+
+def cut(lines: list[str], head: int | None, tail: int | None) -> list[str]:
+    """The first and last lines, with a line between that says how many are missing."""
+    kept = (head or 0) + (tail or 0)
+    if not kept or len(lines) <= kept + 1:
+        return lines
+    return [*lines[: head or 0], f"[... {len(lines) - kept} lines]", *(lines[-tail:] if tail else [])]
+
+
+def number(options: str, name: str) -> int | None:
+    found = re.search(rf"\b{name}=(\d+)", options)
+    return int(found[1]) if found else None
+
+
+def remade(found: re.Match[str], home: Path) -> str:
+    """The block with its commands' outputs of today."""
+    options, lines = found["options"], []
+    for command in (line[2:] for line in found["body"].splitlines() if line.startswith("$ ")):
+        output = printed(command, home, repo="repo" in options.split(), stderr="stderr" in options.split())
+        lines += [f"$ {command}", *cut(output, number(options, "head"), number(options, "tail"))]
+    body = "\n".join(lines)
+    return f"<!-- tour: {found['name']}{options} -->\n```console\n{body}\n```\n<!-- end -->"
+
+
+def main(arguments: list[str]) -> int:
+    names = {name for name in arguments if not name.startswith("-")}
+    text, unseen = README.read_text(), []
+    with tempfile.TemporaryDirectory(prefix="tour-") as folder:
+        home = Path(folder)
+
+        def replace(found: re.Match[str]) -> str:
+            if found["before"]:
+                unseen.append(
+                    subprocess.Popen(
+                        ["bash", "-c", found["before"]],
+                        cwd=home,
+                        env=surroundings(home),
+                        start_new_session=True,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                    )
+                )
+                try:
+                    unseen[-1].wait(SETTLE_S)
+                except subprocess.TimeoutExpired:
+                    pass
+                return found[0]
+            if names and found["name"] not in names:
+                return found[0]
+            print(f"{found['name']}:", file=sys.stderr)
+            return remade(found, home)
+
+        try:
+            after = BLOCK.sub(replace, text)
+        finally:
+            for process in unseen:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
+                    process.wait(10)
+    if after == text:
+        return 0
+    if "--check" in arguments:
+        print("README.md would change: run `make docs`", file=sys.stderr)
+        return 1
+    README.write_text(after)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

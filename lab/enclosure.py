@@ -1,0 +1,176 @@
+"""The walls around a lab host, and the job that goes in: the same for every backend of uml.py.
+
+Question   How can a command run as root, over the host's own files, and neither change them nor outlive its owner?
+Method     enclose.sh, in new mount and PID namespaces, makes all of the host read-only but one folder. The job enters
+           as a file at a constant path: command, environment, modules; nothing of the caller's environment.
+Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
+Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
+           stays; the tie is to the thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from compileall import compile_dir
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import configtron
+from configtron.errors import BadInput, Missing
+from configtron.lab.kernel import SOURCES
+
+# Where a guest finds its one writable folder; also told to the command as $CONFIGTRON_OUTPUT.
+GUEST_OUTPUT = "/run/output"
+
+# `exit` is absent when the guest was killed, ran into its limit or could not start. 255 is what ssh uses for the like.
+NO_EXIT_CODE = 255
+
+# A kernel's complaint about its first process is this long.
+LAST_WORDS_LINES = 12
+
+# Programs that enclose.sh needs, and the Debian packages they come from.
+ENCLOSE_PROGRAMS = {
+    "unshare": "util-linux", "setpriv": "util-linux", "taskset": "util-linux", "setarch": "util-linux",
+    "findmnt": "util-linux", "mount": "mount", "timeout": "coreutils", "ip": "iproute2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run, where its results go, and all that may differ between two runs."""
+
+    command: tuple[str, ...]  # as the guest's root, in "/"
+    output: Path  # the one folder the guest can write; inside it is GUEST_OUTPUT
+    seed: int
+    cpu: int  # a guest runs on one core; a second one only costs it
+    memory_mb: int = 512
+    environment: tuple[tuple[str, str], ...] = ()
+    limit_s: int = 1800  # of real time; then it is killed
+
+
+class Running:
+    """A booted guest."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path):
+        self._process = process
+        self._output = output
+        self.pid = process.pid
+        self.console = output / "console.log"
+        self.kernel_log = output / "kernel.log"
+
+    def poll(self) -> int | None:
+        """None while it runs, then the command's exit code, or NO_EXIT_CODE."""
+        return None if self._process.poll() is None else self._code()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """The command's exit code; subprocess.TimeoutExpired when it still runs after `timeout_s`."""
+        self._process.wait(timeout_s)
+        return self._code()
+
+    def kill(self) -> None:
+        """End the guest and everything in it; returns when all are gone."""
+        if self._process.poll() is not None:
+            return
+        for pid in self._first_in_namespace() or [self.pid]:
+            with suppress(ProcessLookupError):  # it may end by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def last_words(self) -> str:
+        """Where to look when there is no exit code: the end of the guest kernel's log."""
+        lines = self.kernel_log.read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines[-LAST_WORDS_LINES:] if line.strip())
+
+    def _first_in_namespace(self) -> list[int]:
+        # unshare's child is the PID namespace's first process: the kernel ends all others before it is gone itself
+        try:
+            return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        except FileNotFoundError:
+            return []
+
+    def _code(self) -> int:
+        try:
+            return int((self._output / "exit").read_text())
+        except (FileNotFoundError, ValueError):
+            return NO_EXIT_CODE
+
+
+def missing(packages: list[str]) -> str:
+    return f"missing; run: apt-get install {' '.join(packages)}" if packages else ""
+
+
+def cannot_enclose() -> str:
+    if os.geteuid():
+        return "needs root, for namespaces and mounts"
+    absent = {package for program, package in ENCLOSE_PROGRAMS.items() if not shutil.which(program)}
+    if absent:
+        return missing(sorted(absent))
+    return cannot_unshare()
+
+
+def cannot_unshare() -> str:
+    if not os.path.ismount("/"):
+        return '"/" is no mount, as in a plain chroot; make it one outside: mount --bind DIR DIR, then chroot DIR'
+    tried = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False
+    )
+    return f"needs the right to make namespaces ({tried.stderr.strip()})" if tried.returncode else ""
+
+
+def guest_environment(job: Job) -> tuple[tuple[str, str], ...]:
+    """All the environment the command gets: nothing of the caller's."""
+    return (
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/run"),
+        ("TMPDIR", "/run/tmp"),
+        ("LC_ALL", "C.UTF-8"),
+        ("PYTHONHASHSEED", "0"),
+        ("PYTHONDONTWRITEBYTECODE", "1"),
+        ("CONFIGTRON_OUTPUT", GUEST_OUTPUT),
+        *job.environment,
+    )
+
+
+def place_arguments(job: Job) -> list[str]:
+    return [str(job.output.resolve()), str(job.cpu), str(job.limit_s)]
+
+
+def job_file(job: Job, modules: tuple[str, ...]) -> bytes:
+    """Modules, environment, command: three lists of NUL-ended strings, an empty one between, as init.c reads them."""
+    environment = [f"{name}={value}" for name, value in guest_environment(job)]
+    words = [*modules, "", *environment, "", *job.command]
+    if "" in job.command or any("\0" in word for word in words):
+        raise BadInput(f"a job's words must not be empty nor hold NUL: {job.command!r}")
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def compile_package() -> None:
+    """Compile our sources ahead: a guest, who cannot, would else do other work in the first run than in the second."""
+    package = Path(configtron.__file__).parent
+    # in a checkout the parts are links, which compile_dir does not follow
+    for part in (package, *(folder for folder in package.iterdir() if folder.is_symlink())):
+        compile_dir(part, quiet=2)
+
+
+def enclose(job: Job, arguments: list[str], modules: tuple[str, ...], *namespaces: str) -> Running:
+    if reason := cannot_enclose():
+        raise Missing(f"lab: {reason}")
+    compile_package()
+    job.output.mkdir(parents=True, exist_ok=True)
+    (job.output / "exit").unlink(missing_ok=True)
+    (job.output / "console.log").write_bytes(b"")
+    (job.output / "job").write_bytes(job_file(job, modules))
+    walls = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *namespaces]
+    with (job.output / "kernel.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *walls, "--", "sh", str(SOURCES / "enclose.sh"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for the prober, which then ends its guests itself
+        )
+    return Running(process, job.output)

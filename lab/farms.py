@@ -1,0 +1,209 @@
+"""Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node.
+
+Each program runs once, in its own namespace, on wildcard sockets; the address that a connection came to decides what it
+finds. Servers are not tuned to make probing easy: buffers, `tcp_nopush`, header and body writes are the programs' own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
+from configtron.lab.sites import Server
+
+# A memory file system of the guest; hidden from the command that the guest runs.
+FOLDER = Path("/run/world")
+SERVERS = Path(__file__).with_name("servers")
+# Larger than all connections that five vantages open at once, so that no SYN is lost to a full queue.
+BACKLOG = 16384
+# RFC 9113 section 6.5.2.
+RFC_WINDOW = 65535
+# What nginx, Apache add to the connection's window at once: 2**31 - 1 in all.
+FULL_WINDOW_UPDATE = 2**31 - 1 - RFC_WINDOW
+# Node adds nothing; the Python server adds what Go's servers do, to be seen apart.
+H2LIB_WINDOW_UPDATE = 983041
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One server on its program: the address, the certificate's file name without suffix, the settings."""
+
+    certificate: str
+    server: Server
+
+
+def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
+    """The SETTINGS that this program announces for that server, in its order."""
+    streams = (MAX_CONCURRENT_STREAMS, server.max_concurrent_streams)
+    window = (INITIAL_WINDOW_SIZE, server.initial_window_size)
+    if program == "nginx":
+        return streams, window, (MAX_FRAME_SIZE, dict(server.extra_settings)[MAX_FRAME_SIZE])
+    if program == "apache":
+        # mod_http2 leaves out a window that is RFC 9113's own
+        return (streams,) if server.initial_window_size == RFC_WINDOW else (streams, window)
+    if program == "node":
+        return tuple(sorted((*server.extra_settings, streams, window)))
+    return (streams, *server.extra_settings, window)
+
+
+def window_update(program: str) -> int:
+    """The increment on stream 0 that follows the SETTINGS; 0 is none."""
+    return {"nginx": FULL_WINDOW_UPDATE, "apache": FULL_WINDOW_UPDATE, "h2lib": H2LIB_WINDOW_UPDATE, "node": 0}[program]
+
+
+def page(page_bytes: int) -> Path:
+    """The folder that holds the page of that size as index.html."""
+    return FOLDER / "www" / str(page_bytes)
+
+
+def command(program: str, python: str) -> tuple[str, ...]:
+    """How to run a program in the foreground."""
+    return {
+        "nginx": ("nginx", "-c", str(FOLDER / "nginx.conf"), "-e", str(FOLDER / "nginx.log")),
+        "apache": ("apache2", "-f", str(FOLDER / "apache.conf"), "-DFOREGROUND"),
+        "h2lib": (python, str(SERVERS / "h2lib.py"), str(FOLDER / "h2lib.json")),
+        "node": ("node", str(SERVERS / "node.js"), str(FOLDER / "node.json")),
+    }[program]
+
+
+def configuration(program: str, seats: Sequence[Seat]) -> tuple[str, str]:
+    """(file name, text) of the program's configuration."""
+    if program == "nginx":
+        return "nginx.conf", _nginx(seats)
+    if program == "apache":
+        return "apache.conf", _apache(seats)
+    return f"{program}.json", _rows(program, seats)
+
+
+# What distinguishes two servers to their program: certificate, version, streams, window, page, nopush, h2c.
+_Kind = tuple[str, bool, int, int, int, bool, bool]
+
+
+def _kinds(seats: Sequence[Seat]) -> dict[_Kind, list[str]]:
+    """Addresses by what the program must do differently for them, in the order of first use."""
+    kinds: dict[_Kind, list[str]] = {}
+    for seat in seats:
+        server, h2 = seat.server, seat.server.http_version == "h2"
+        streams, window = (server.max_concurrent_streams, server.initial_window_size) if h2 else (0, 0)
+        kind = (seat.certificate, h2, streams, window, server.page_bytes, server.nopush, server.h2c)
+        kinds.setdefault(kind, []).append(server.address)
+    return kinds
+
+
+def _pair(certificate: str) -> tuple[Path, Path]:
+    return FOLDER / "tls" / f"{certificate}.pem", FOLDER / "tls" / f"{certificate}.key"
+
+
+def _nginx(seats: Sequence[Seat]) -> str:
+    """One server block for each kind; only the wildcard sockets are bound, nginx tells addresses apart by itself."""
+    blocks = []
+    for (certificate, h2, streams, window, page_bytes, nopush, _), addresses in _kinds(seats).items():
+        chain, key = _pair(certificate)
+        lines = [f"listen {address}:80;\nlisten {address}:443 ssl{' http2' if h2 else ''};" for address in addresses]
+        lines += [f"root {page(page_bytes)};\nssl_certificate {chain};\nssl_certificate_key {key};"]
+        lines += ["tcp_nopush on;"] if nopush else []
+        lines += [f"http2_max_concurrent_streams {streams};\nhttp2_body_preread_size {window};"] if h2 else []
+        blocks.append("server {\n" + "\n".join(lines) + "\n}")
+    chain, key = _pair(seats[0].certificate)
+    temporary = "\n".join(
+        f"{k}_temp_path {FOLDER}/nginx_{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return f"""daemon off;
+user root;
+pid {FOLDER}/nginx.pid;
+worker_processes 1;
+events {{ worker_connections 30000; accept_mutex off; }}
+http {{
+access_log off;
+default_type text/html;
+sendfile on;
+tcp_nodelay on;
+keepalive_timeout 75;
+ssl_session_tickets off;
+ssl_session_cache off;
+{temporary}
+server {{
+listen 80 backlog={BACKLOG};
+listen 443 ssl backlog={BACKLOG};
+ssl_certificate {chain};
+ssl_certificate_key {key};
+return 404;
+}}
+{chr(10).join(blocks)}
+}}
+"""
+
+
+APACHE_MODULES = ("mpm_event", "authz_core", "mime", "dir", "socache_shmcb", "ssl", "http2")
+
+
+def _apache(seats: Sequence[Seat]) -> str:
+    """One pair of virtual hosts for each kind, found by address."""
+    hosts = []
+    for (certificate, h2, streams, window, page_bytes, _, h2c), addresses in _kinds(seats).items():
+        chain, key = _pair(certificate)
+        plain, secure = (" ".join(f"{address}:{port}" for address in addresses) for port in (80, 443))
+        same = f"ServerName lab.example\nDocumentRoot {page(page_bytes)}\n"
+        limits = f"H2MaxSessionStreams {streams}\nH2WindowSize {window}\n" if h2 else ""
+        tls = f"SSLEngine on\nSSLCertificateFile {chain}\nSSLCertificateKeyFile {key}\n"
+        hosts += [
+            f"<VirtualHost {plain}>\n{same}Protocols {'h2c ' * h2c}http/1.1\n</VirtualHost>",
+            f"<VirtualHost {secure}>\n{same}Protocols {'h2 ' * h2}http/1.1\n{limits}{tls}</VirtualHost>",
+        ]
+    modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in APACHE_MODULES)
+    return f"""ServerRoot /usr/lib/apache2
+PidFile {FOLDER}/apache.pid
+DefaultRuntimeDir {FOLDER}
+Mutex fcntl:{FOLDER}
+ErrorLog {FOLDER}/apache.log
+LogLevel error
+User www-data
+Group www-data
+ServerName lab.example
+{modules}
+TypesConfig /etc/mime.types
+DirectoryIndex index.html
+SSLSessionTickets off
+# one process; threads enough that no vantage waits for another
+StartServers 1
+ServerLimit 1
+ThreadLimit 256
+ThreadsPerChild 256
+MaxRequestWorkers 256
+AsyncRequestWorkerFactor 64
+KeepAlive On
+KeepAliveTimeout 75
+ListenBacklog {BACKLOG}
+Listen 0.0.0.0:80
+Listen 0.0.0.0:443
+<Directory {FOLDER}/www>
+Require all granted
+</Directory>
+{chr(10).join(hosts)}
+"""
+
+
+def _rows(program: str, seats: Sequence[Seat]) -> str:
+    """The JSON that h2lib.py and node.js read: distinct sites, and which address is which."""
+    rows: list[dict[str, object]] = []
+    seen: dict[str, int] = {}
+    by_address: dict[str, int] = {}
+    for seat in seats:
+        chain, key = _pair(seat.certificate)
+        row: dict[str, object] = {
+            "http_version": seat.server.http_version,
+            "settings": settings(program, seat.server),
+            "window_update": window_update(program),
+            "page": str(page(seat.server.page_bytes) / "index.html"),
+            "chain": str(chain),
+            "key": str(key),
+        }
+        text = json.dumps(row, sort_keys=True)
+        if text not in seen:
+            seen[text] = len(rows)
+            rows.append(row)
+        by_address[seat.server.address] = seen[text]
+    return json.dumps({"sites": rows, "by_address": by_address}, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,163 @@
+"""Network namespaces, links and routes of the laboratory, each setting read back.
+
+Everything is done in this process by system calls where a command would cost a fork: a guest raises two dozen links.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from configtron.errors import Missing
+
+NETNS_FOLDER = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+
+SIOCETHTOOL = 0x8946
+# <linux/ethtool.h>: feature -> (command that reads, command that sets). Receive first: sending without checksums
+# switches segmentation off by itself.
+OFFLOADS = {"rx": (0x14, 0x15), "gro": (0x2B, 0x2C), "gso": (0x23, 0x24), "tso": (0x1E, 0x1F), "tx": (0x16, 0x17)}
+
+# <linux/rtnetlink.h>, <linux/pkt_sched.h>.
+RTM_NEWQDISC, NLMSG_ERROR = 36, 2
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 1, 4, 0x100, 0x400
+TC_H_ROOT = 0xFFFFFFFF
+TCA_KIND, TCA_OPTIONS, TCA_NETEM_LATENCY64, TCA_NETEM_PRNG_SEED = 1, 2, 10, 14
+# Packets under way at once on the longest link (0.2 s) at 500 Mbit/s of full segments; netem drops beyond its limit.
+NETEM_LIMIT_PACKETS = 100_000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def inside(netns: str) -> Iterator[None]:
+    """This thread stands in that namespace ("" is where it stands already) until the block ends."""
+    if not netns:
+        yield
+        return
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        enter(netns)
+        yield
+    finally:
+        _setns(home)
+        os.close(home)
+
+
+def enter(netns: str) -> None:
+    """Move this thread into that namespace for good."""
+    there = os.open(NETNS_FOLDER / netns, os.O_RDONLY)
+    try:
+        _setns(there)
+    finally:
+        os.close(there)
+
+
+def _setns(descriptor: int) -> None:
+    if _libc.setns(descriptor, CLONE_NEWNET):
+        raise Missing(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
+
+
+def ip(netns: str, commands: Sequence[str]) -> None:
+    """A batch of iproute2 commands inside that namespace, all or an error."""
+    prefix = ["ip", "-netns", netns] if netns else ["ip"]
+    done = subprocess.run([*prefix, "-batch", "-"], input="\n".join(commands), capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"ip ({netns or 'root'}): {done.stderr.strip()}")
+
+
+def sysctl(netns: str, settings: Sequence[tuple[str, str]]) -> None:
+    """Write /proc/sys/NAME for each (name, value) inside the namespace; what reads back otherwise is an error."""
+    with inside(netns):
+        for name, wanted in settings:
+            path = Path("/proc/sys") / name
+            try:
+                path.write_text(wanted)
+                found = " ".join(path.read_text().split())
+            except OSError as error:
+                raise Missing(f"{netns or 'root'}: {name} = {wanted}: {error.strerror}") from error
+            if found != wanted:
+                raise Missing(f"{netns or 'root'}: {name} is {found!r} although {wanted!r} was written")
+
+
+def without_offloads(netns: str, interface: str) -> None:
+    """Packets on this interface are what TCP made: nothing merged, split or left for hardware."""
+    with inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for _, write in OFFLOADS.values():
+            _ethtool(control, interface, write, 0)
+        on = [name for name, (read, _) in OFFLOADS.items() if _ethtool(control, interface, read, 0)]
+    if on:
+        raise Missing(f"{netns or 'root'}: {interface} keeps the offloads {', '.join(on)}")
+
+
+def _ethtool(control: socket.socket, interface: str, command: int, value: int) -> int:
+    """struct ethtool_value through struct ifreq."""
+    data = array.array("I", [command, value])
+    request = struct.pack("16sP16x", interface.encode(), data.buffer_info()[0])
+    try:
+        fcntl.ioctl(control, SIOCETHTOOL, request)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise Missing(f"{interface}: ethtool command {command:#x}: {error}") from error
+        return 0
+    return data[1]
+
+
+def netem(netns: str, interface: str, *, delay_ms: float, loss_percent: float, seed: int) -> None:
+    """Delay and lose what leaves by this interface; the seed is that of netem's own chance.
+
+    By netlink, because iproute2 6.1 cannot hand over a seed. Small seeds are hashed first: the generator's first
+    numbers after one are near zero, so that every run would lose an early packet.
+    """
+    lost = round(loss_percent / 100 * 0xFFFFFFFF)
+    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
+    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 0, 0, 0)
+    options += _attribute(TCA_NETEM_LATENCY64, struct.pack("=q", round(delay_ms * 1e6)))
+    options += _attribute(TCA_NETEM_PRNG_SEED, struct.pack("=Q", splitmix64(seed)))
+    with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        # struct tcmsg: family, interface, handle 1:, parent
+        body = struct.pack("=BxxxiIII", 0, socket.if_nametoindex(interface), 1 << 16, TC_H_ROOT, 0)
+        body += _attribute(TCA_KIND, b"netem\0") + _attribute(TCA_OPTIONS, options)
+        flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+        netlink.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC, flags, 1, 0) + body)
+        answer = netlink.recv(65536)
+    _, kind, _, _, _, code = struct.unpack_from("=IHHIIi", answer)
+    if kind != NLMSG_ERROR or code:
+        raise Missing(f"{netns or 'root'}: no netem on {interface}: {os.strerror(-code)}")
+    shown = subprocess.run(
+        ["tc", *(["-netns", netns] if netns else []), "qdisc", "show", "dev", interface], capture_output=True, text=True
+    ).stdout
+    if f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms" not in shown or (loss_percent > 0) != ("loss" in shown):
+        raise Missing(f"{netns or 'root'}: {interface} shows {shown.strip()!r} instead of netem with {delay_ms:g} ms")
+
+
+def splitmix64(seed: int) -> int:
+    """A seed spread over 64 bits (Steele, Lea, Flood 2014)."""
+    mask = (1 << 64) - 1
+    mixed = (seed + 0x9E3779B97F4A7C15) & mask
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & mask
+    return mixed ^ (mixed >> 31)
+
+
+def _attribute(kind: int, body: bytes) -> bytes:
+    """struct rtattr, padded to four bytes."""
+    return struct.pack("=HH", 4 + len(body), kind) + body + bytes(-len(body) % 4)
+
+
+def listens(netns: str, port: int) -> bool:
+    """Whether a TCP socket listens on that port in the namespace."""
+    with inside(netns):
+        tables = [Path("/proc/thread-self/net") / name for name in ("tcp", "tcp6")]
+        rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    # columns: slot, local address:port, remote address:port, state (0A is LISTEN)
+    return any(row[3] == "0A" and int(row[1].rsplit(":", 1)[1], 16) == port for row in rows)

@@ -1,0 +1,1 @@
+"""Servers of the lab: programs that a guest runs, one site farm each."""

@@ -1,0 +1,147 @@
+"""The oracle: what a prober without faults reports about each site from each region.
+
+A setting is not yet what is seen: the kernel's own rules stand between. They are written here once, with the place
+in the Linux source that makes them, so that a prober is scored against what servers do, not what they were told.
+
+    SYN-ACK window   segments x (announced MSS - 12 with timestamps)        tcp_minisocks.c tcp_openreq_init_rwin()
+    window scale     floor(log2(largest receive buffer)) - 15               tcp_output.c tcp_select_initial_window()
+    data RTO         RTT + max(rto_min, 2 RTT)                              tcp_input.c tcp_rtt_estimator()
+                     from the timestamps, if the SYN-ACK was sent twice     tcp_input.c tcp_synack_rtt_meas()
+                     (without them 3 s, which says nothing of the server)   tcp_metrics.c tcp_init_metrics()
+    every timer      fires up to 1/8 late, and a tick                       kernel/time/timer.c, "timer wheel"
+
+Left out: the window after the first ACK (it depends on how the stack grew its buffer) and the SYN-ACK's signature.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from configtron.lab import farms
+from configtron.lab.shares import SHORT_PAGE_BYTES
+from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
+from configtron.nouns import Value
+
+# The timer wheel's levels are eight times as coarse as the one below (LVL_CLK_SHIFT 3).
+WHEEL_LATENESS = 0.125
+# Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.
+TICKS_SLACK_S = 0.02
+# A timestamps option with its padding (TCPOLEN_TSTAMP_ALIGNED).
+TIMESTAMPS_BYTES = 12
+# The window field has 16 bits, and a SYN-ACK's is never scaled (RFC 7323 section 2.2).
+WINDOW_FIELD_MAX = 65535
+
+# Knob -> settings identifier.
+SETTING_KNOBS = {
+    "h2_header_table_size": 1,
+    "h2_enable_push": 2,
+    "h2_max_concurrent_streams": 3,
+    "h2_initial_window_size": 4,
+    "h2_max_frame_size": 5,
+    "h2_max_header_list_size": 6,
+}
+KNOBS = (
+    "icw", "synack_rto", "synack_backoff", "synack_retries", "data_rto", "rwin", "rwin_ts", "wscale", "http_version",
+    "http_clear", "h2c", *SETTING_KNOBS, "h2_settings", "h2_window_update",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What may be reported.
+
+    values     any of these is right; empty when there is nothing to report, and `reason` says why
+    tolerance  a number may be larger by this share of it, and by `slack` in its unit; smaller only by `slack`
+    bound      the answer ends before the window does: also right is "at least n" with n up to the value
+    """
+
+    values: tuple[Value, ...] = ()
+    tolerance: float = 0.0
+    slack: float = 0.0
+    bound: bool = False
+    reason: str = ""
+
+    def admits(self, value: Value | None, *, lower_bound: bool = False) -> bool:
+        """Whether a reported value (None: nothing was found) is right."""
+        if value is None:
+            return not self.values
+        return any(self._is(wanted, value, lower_bound) for wanted in self.values)
+
+    def _is(self, wanted: Value, value: Value, lower_bound: bool) -> bool:
+        if isinstance(wanted, str | bool | tuple) or isinstance(value, str | bool | tuple):
+            return not lower_bound and wanted == value
+        if lower_bound:
+            return self.bound and value <= wanted
+        return wanted - self.slack <= value <= wanted * (1 + self.tolerance) + self.slack
+
+
+def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]:
+    """Knob -> expectation, for every knob of KNOBS."""
+    site, server = internet.site(host), internet.server(region, host)
+    transport = _transport(site.program, server, internet.region(region).rtt_ms / 1000)
+    return transport | _version(server) | _settings(site.program, server)
+
+
+def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
+    synack_rto_s = server.synack_rto_ms / 1000
+    data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
+    return {
+        "icw": Expectation((server.icw,), bound=server.page_bytes == SHORT_PAGE_BYTES),
+        "synack_rto": Expectation((synack_rto_s,), WHEEL_LATENESS, TICKS_SLACK_S),
+        "synack_backoff": Expectation(("exponential",)),
+        "synack_retries": Expectation((server.synack_retries,)),
+        "data_rto": Expectation((data_rto_s,), WHEEL_LATENESS, TICKS_SLACK_S),
+        "rwin": Expectation((min(server.rwin_packets * server.advmss, WINDOW_FIELD_MAX),)),
+        "rwin_ts": Expectation((min(server.rwin_packets * (server.advmss - TIMESTAMPS_BYTES), WINDOW_FIELD_MAX),)),
+        "wscale": Expectation((RMEM_MAX_BYTES[program].bit_length() - 1 - 15,)),
+    }
+
+
+def _version(server: Server) -> dict[str, Expectation]:
+    return {
+        "http_version": Expectation((server.http_version,)),
+        "http_clear": Expectation(("http/1.1",)),
+        "h2c": Expectation(("accepted" if server.h2c else "not-accepted",)),
+    }
+
+
+def _settings(program: str, server: Server) -> dict[str, Expectation]:
+    if server.http_version != "h2":
+        return {knob: Expectation(reason="no-h2") for knob in (*SETTING_KNOBS, "h2_settings", "h2_window_update")}
+    announced = farms.settings(program, server)
+    values = dict(announced)
+    absent = Expectation(reason="not-announced")
+    single = {knob: Expectation((values[id_],)) if id_ in values else absent for knob, id_ in SETTING_KNOBS.items()}
+    increment = farms.window_update(program)
+    return single | {
+        "h2_settings": Expectation((announced,)),
+        "h2_window_update": Expectation((increment,)) if increment else absent,
+    }
+
+
+def to_json(internet: Internet) -> str:
+    """The whole truth as a file's text; the same internet gives the same bytes."""
+    return json.dumps(asdict(internet), indent=1, sort_keys=True) + "\n"
+
+
+def from_json(text: str) -> Internet:
+    """The internet that `to_json` wrote."""
+    row = json.loads(text)
+    return Internet(
+        row["seed"],
+        tuple(Region(**region) for region in row["regions"]),
+        tuple(
+            Site(
+                site["host"], site["provider"], site["program"], tuple(_server_of(server) for server in site["servers"])
+            )
+            for site in row["sites"]
+        ),
+        tuple(Plant(**plant) for plant in row["plants"]),
+        row["loss_percent"],
+    )
+
+
+def _server_of(row: dict[str, Any]) -> Server:
+    return Server(**{**row, "extra_settings": tuple((id_, value) for id_, value in row["extra_settings"])})

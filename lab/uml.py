@@ -1,0 +1,179 @@
+"""Hosts for the lab: one command, run as root on a kernel of its own, with the host's files read-only beneath it.
+
+Question   How can a thousand servers and their network run anywhere, exactly the same each time, and touch nothing?
+Method     Three backends behind one call, `boot(job)`:
+             uml-virtual  User-Mode Linux built by kernel.py. Time moves only while every process waits, so minutes of
+                          time-outs pass in a second, and the same seed gives the same bytes.
+             uml-real     Debian's user-mode-linux package: real delays, real time, no building.
+             netns        namespaces of the host's kernel: no own kernel, real time.
+           enclosure.py builds the walls, init.c (the guest's first process) the inside; netns has the same inside.
+Sameness   Five things make two boots equal: getrandom() seeded by a preload; a constant start of time; no address
+           randomisation; a root mounted read-only and noatime; the same kernel command line for every job. The last is
+           why a guest knows its output folder as /run/output, wherever it lies outside, and why a job is a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from configtron.errors import BadInput, Missing
+from configtron.lab.enclosure import (
+    GUEST_OUTPUT,
+    NO_EXIT_CODE,
+    Job,
+    Running,
+    cannot_enclose,
+    enclose,
+    guest_environment,
+    missing,
+    place_arguments,
+)
+from configtron.lab.kernel import (
+    INIT_PROGRAMS,
+    KERNEL_PROGRAMS,
+    PACKAGE,
+    TARBALL,
+    absent_packages,
+    ensure_kernel,
+    ensure_programs,
+    is_whole,
+    kernel_folder,
+)
+
+__all__ = [
+    "BACKENDS",
+    "GUEST_OUTPUT",
+    "NO_EXIT_CODE",
+    "Backend",
+    "Job",
+    "Netns",
+    "Running",
+    "UmlReal",
+    "UmlVirtual",
+    "pick",
+]
+
+# 2027-01-15 08:00:00 UTC, where every guest's clock starts: a constant, and late enough for certificates made today.
+START_NS = 1_800_000_000_000_000_000
+
+# Debian's kernel keeps these as modules. Order matters: a module comes after those it needs.
+REAL_KERNEL = Path("/usr/bin/linux.uml")
+REAL_MODULES_FOLDER = Path("/usr/lib/uml/modules")
+REAL_MODULES = (
+    "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/dummy", "drivers/net/tun", "net/sched/sch_netem",
+    "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32", "net/ipv4/tcp_bbr",
+    "net/ipv4/tcp_vegas", "net/ipv4/inet_diag", "net/ipv4/tcp_diag", "net/netfilter/nfnetlink", "lib/libcrc32c",
+    "net/netfilter/nf_tables",
+)  # fmt: skip
+
+
+class Backend(Protocol):
+    """One way to have a host of our own."""
+
+    @property
+    def name(self) -> str:
+        """As in --backend."""
+
+    @property
+    def virtual_time(self) -> bool:
+        """Whether time inside is computed, not passed."""
+
+    def available(self) -> str:
+        """Empty when usable here, else what is missing, in words."""
+
+    def boot(self, job: Job) -> Running:
+        """Start the job; returns at once."""
+
+
+@dataclass(frozen=True)
+class UmlVirtual:
+    """A kernel of our own in virtual time: exact, repeatable, faster than the clock."""
+
+    name: str = "uml-virtual"
+    virtual_time: bool = True
+
+    def available(self) -> str:
+        if reason := cannot_enclose() or missing(absent_packages(INIT_PROGRAMS)):
+            return reason
+        if is_whole(kernel_folder()):
+            return ""
+        return missing(absent_packages(KERNEL_PROGRAMS) + ([] if TARBALL.exists() else [PACKAGE]))
+
+    def boot(self, job: Job) -> Running:
+        programs = ensure_programs()
+        kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True))
+        clock = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
+        preload = str(programs / "seeded_getrandom.so")
+        return enclose(job, uml_arguments(job, kernel, programs / "init", preload, clock), ())
+
+
+@dataclass(frozen=True)
+class UmlReal:
+    """Debian's packaged kernel in real time."""
+
+    name: str = "uml-real"
+    virtual_time: bool = False
+
+    def available(self) -> str:
+        packages = absent_packages(INIT_PROGRAMS) + ([] if REAL_KERNEL.exists() else ["user-mode-linux"])
+        return cannot_enclose() or missing(packages)
+
+    def boot(self, job: Job) -> Running:
+        arguments = uml_arguments(job, REAL_KERNEL, ensure_programs() / "init", "none", [])
+        return enclose(job, arguments, real_modules())
+
+
+@dataclass(frozen=True)
+class Netns:
+    """The host's kernel with namespaces of our own; the command sees real time and the host's TCP."""
+
+    name: str = "netns"
+    virtual_time: bool = False
+
+    def available(self) -> str:
+        return cannot_enclose()
+
+    def boot(self, job: Job) -> Running:
+        environment = [f"{name}={value}" for name, value in guest_environment(job)]
+        return enclose(job, ["netns", *place_arguments(job), *environment, *job.command], (), "--net")
+
+
+# In the order of preference.
+BACKENDS: tuple[Backend, ...] = (UmlVirtual(), UmlReal(), Netns())
+
+
+def pick(preferred: str = "") -> tuple[Backend, str]:
+    """The backend to use and why. A preferred one that cannot be used is an error, not a silent change."""
+    if preferred and preferred not in [backend.name for backend in BACKENDS]:
+        raise BadInput(f"no lab backend {preferred!r}; choose from {', '.join(b.name for b in BACKENDS)}")
+    refusals: list[str] = []
+    for backend in BACKENDS:
+        if preferred not in ("", backend.name):
+            continue
+        reason = backend.available()
+        if not reason:
+            why = "as asked" if preferred else "; ".join(refusals) or "virtual time, the same bytes for the same seed"
+            return backend, why
+        refusals.append(f"{backend.name}: {reason}")
+    raise Missing(f"no lab backend can be used here: {'; '.join(refusals)}")
+
+
+def uml_arguments(job: Job, kernel: Path, init: Path, preload: str, clock: list[str]) -> list[str]:
+    """enclose.sh's arguments for a User-Mode Linux guest."""
+    return ["uml", *place_arguments(job), str(job.seed), preload, str(kernel), str(init), *kernel_arguments(job, clock)]
+
+
+def kernel_arguments(job: Job, clock: list[str]) -> list[str]:
+    """The guest kernel's command line: the same for all jobs of one size, since it is mixed into the random numbers."""
+    root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=/run/configtron/init"]
+    return [f"mem={job.memory_mb}M", *root, *clock, "con=null", "con0=null,fd:1", "ssl=null", "quiet"]
+
+
+def real_modules() -> tuple[str, ...]:
+    """Those of REAL_MODULES that are modules in the installed package."""
+    folders = sorted(REAL_MODULES_FOLDER.glob("*/kernel"))
+    paths = [folder / f"{name}.ko" for folder in folders[-1:] for name in REAL_MODULES]
+    return tuple(str(path) for path in paths if path.exists())

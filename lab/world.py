@@ -1,0 +1,232 @@
+"""Everything a guest needs to raise its share of an Internet, as one JSON file: links, farms, files, socket settings.
+
+The file tells the truth about every server, so it lies in the folder that the guest hides from the command it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from configtron.lab import farms
+from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
+from configtron.lab.sites import (
+    ADVMSSES,
+    PROGRAM_OCTET,
+    RMEM_MAX_BYTES,
+    RTO_MINS,
+    SYNACK_RETRIES,
+    Internet,
+    Region,
+    Site,
+    prefix,
+)
+from configtron.lab.sockops import OBJECT, Setting, compiled
+from configtron.nouns import Vantage
+
+# Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.
+FIRST_TABLE = 101
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A vantage's namespace and the link it stands behind."""
+
+    name: str
+    title: str
+    netns: str
+    router_interface: str
+    number: int
+    rtt_ms: int
+    loss_percent: float
+    seed: int
+
+    @property
+    def kernel_address(self) -> str:
+        """Owned by the vantage's kernel: DNS and other ordinary sockets."""
+        return f"10.60.{self.number}.1"
+
+    @property
+    def prober_address(self) -> str:
+        """Owned by no kernel, so that none resets the prober's connections."""
+        return f"10.60.{self.number}.2"
+
+    @property
+    def router_address(self) -> str:
+        """The other end of the link."""
+        return f"10.60.{self.number}.254"
+
+    @property
+    def resolver(self) -> str:
+        """The name server's address for this region."""
+        return f"10.61.0.{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which minimum RTO and which announced MSS servers of a prefix have, in which routing table."""
+
+    prefix: str
+    table: int
+    rto_min_ms: int
+    advmss: int
+
+
+@dataclass(frozen=True, slots=True)
+class Farm:
+    """A namespace with one server program behind many addresses."""
+
+    program: str
+    netns: str
+    router_interface: str
+    number: int
+    prefix: str
+    routes: tuple[Route, ...]
+    sysctls: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `farms.FOLDER`."""
+
+    seed: int
+    hosts: tuple[str, ...]
+    links: tuple[Link, ...]
+    farms: tuple[Farm, ...]
+    settings: tuple[Setting, ...]
+    files: tuple[tuple[str, str], ...]
+    pages: tuple[int, ...]
+
+    @property
+    def vantages(self) -> tuple[Vantage, ...]:
+        """The same links as a campaign names them."""
+        return tuple(Vantage(k.name, k.title, k.netns, "eth0", k.prober_address, "", k.resolver) for k in self.links)
+
+    def write(self, path: Path) -> None:
+        """One JSON file, the same bytes for the same world, and beside it the compiled program for the sockets."""
+        shutil.copyfile(compiled(), path.with_name(OBJECT))
+        path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
+
+
+def read(path: Path) -> World:
+    """The world written there."""
+    row = json.loads(path.read_text())
+    return World(
+        row["seed"],
+        tuple(row["hosts"]),
+        tuple(Link(**link) for link in row["links"]),
+        tuple(_farm_of(farm) for farm in row["farms"]),
+        tuple(Setting(**setting) for setting in row["settings"]),
+        tuple((name, text) for name, text in row["files"]),
+        tuple(row["pages"]),
+    )
+
+
+def _farm_of(row: dict[str, Any]) -> Farm:
+    row["routes"] = tuple(Route(**route) for route in row["routes"])
+    row["sysctls"] = tuple((name, value) for name, value in row["sysctls"])
+    return Farm(**row)
+
+
+def shards(internet: Internet, count: int) -> tuple[tuple[str, ...], ...]:
+    """The sites dealt to `count` guests, so that each gets the same mixture."""
+    hosts = [site.host for site in internet.sites]
+    return tuple(tuple(hosts[i::count]) for i in range(count))
+
+
+def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
+    """The world of those sites (of all, when none are named)."""
+    wanted = set(site.host for site in internet.sites) if shard is None else set(shard)
+    sites = [site for site in internet.sites if site.host in wanted]
+    certificates, files = _certificates(internet, sites)
+    raised = []
+    for program in PROGRAM_OCTET:
+        seats = [
+            farms.Seat(certificates[s.host], server) for s in sites if s.program == program for server in s.servers
+        ]
+        if seats:
+            raised.append(_farm(program, seats))
+            files.append(farms.configuration(program, seats))
+    files.append(("zones.json", _zones(internet, sites)))
+    links = tuple(_link(internet, region) for region in internet.regions)
+    files.append(("vantages.toml", vantages_toml(links)))
+    servers = [server for site in sites for server in site.servers]
+    settings = tuple(Setting(s.address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control) for s in servers)
+    pages = tuple(sorted({server.page_bytes for server in servers}))
+    return World(internet.seed, tuple(s.host for s in sites), links, tuple(raised), settings, tuple(files), pages)
+
+
+def _certificates(internet: Internet, sites: list[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """(host -> certificate's name, its files). Who shares a certificate does not depend on the shard."""
+    by_provider: dict[str, list[str]] = {}
+    for site in internet.sites:
+        by_provider.setdefault(site.provider, []).append(site.host)
+    hosts = {site.host for site in sites}
+    named: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
+    for provider, customers in by_provider.items():
+        for i in range(0, len(customers), SITES_PER_CERTIFICATE):
+            group = customers[i : i + SITES_PER_CERTIFICATE]
+            if hosts.isdisjoint(group):
+                continue
+            name = f"{provider.lower().replace(' ', '-')}-{i // SITES_PER_CERTIFICATE}"
+            made = issue(internet.seed, provider, group)
+            files += [(f"tls/{name}.pem", made.chain), (f"tls/{name}.key", made.key)]
+            named |= dict.fromkeys(group, name)
+    return named, files
+
+
+def _link(internet: Internet, region: Region) -> Link:
+    seed = internet.seed * 256 + region.number
+    name = region.name
+    return Link(name, region.title, f"v-{name}", f"r-{name}", region.number, region.rtt_ms, internet.loss_percent, seed)
+
+
+def _farm(program: str, seats: Sequence[farms.Seat]) -> Farm:
+    """Only the routes that its servers need: every packet's route lookup walks the rules."""
+    classes = {(seat.server.rto_min_ms, seat.server.advmss) for seat in seats}
+    routes: list[Route] = []
+    for rto_min_ms in RTO_MINS:
+        for advmss in ADVMSSES:
+            if (rto_min_ms, advmss) in classes:
+                first, length = prefix(program, rto_min_ms, advmss)
+                routes.append(Route(f"{first}/{length}", FIRST_TABLE + len(routes), rto_min_ms, advmss))
+    octet = PROGRAM_OCTET[program]
+    sysctls = (
+        ("net/ipv4/tcp_synack_retries", str(SYNACK_RETRIES[program])),
+        # a kernel that remembers one client's congestion would tell the next trial something else
+        ("net/ipv4/tcp_no_metrics_save", "1"),
+        # a full queue must not change what is measured: no cookies, no shortened SYN-ACK timeouts
+        ("net/ipv4/tcp_syncookies", "0"),
+        ("net/ipv4/tcp_max_syn_backlog", "65536"),
+        ("net/core/somaxconn", "65536"),
+        # the largest value decides the window scale that is announced
+        ("net/ipv4/tcp_rmem", f"4096 131072 {RMEM_MAX_BYTES[program]}"),
+        # servers answer the addresses of the whole world, not only their link's
+        ("net/ipv4/conf/all/rp_filter", "0"),
+    )
+    return Farm(program, f"f-{program}", f"r-{program}", octet, f"10.{octet}.0.0/16", tuple(routes), sysctls)
+
+
+def _zones(internet: Internet, sites: list[Site]) -> str:
+    views = {
+        _link(internet, region).resolver: {site.host: site.servers[i].address for site in sites}
+        for i, region in enumerate(internet.regions)
+    }
+    return json.dumps({"views": views}, indent=1, sort_keys=True) + "\n"
+
+
+def vantages_toml(links: Sequence[Link]) -> str:
+    """The vantages as a campaign reads them."""
+    blocks = []
+    for k in links:
+        rows = {
+            "name": k.name, "region": k.title, "netns": k.netns, "interface": "eth0",
+            "source_address": k.prober_address, "resolver": k.resolver,
+        }  # fmt: skip
+        blocks.append("[[vantage]]\n" + "".join(f'{name} = "{text}"\n' for name, text in rows.items()))
+    return "\n".join(blocks)

@@ -1,0 +1,1 @@
+"""The live world behind the scripts: sockets, captures, isolation, names, evidence files."""

@@ -1,0 +1,143 @@
+"""One probe's conversation on the wire: a script, its sequence numbers, its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from configtron.nouns import Packet, Segment, Target, Trace, Value
+from configtron.probe.play import Player
+from configtron.probe.script import Script, reset
+from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, heard, snapped
+from configtron.probe.wire.stream import StreamLog
+
+# Puts an IP packet on the wire towards an address; returns the time just before, in nanoseconds since the epoch.
+Say = Callable[[bytes, str], int]
+
+
+class Frame(NamedTuple):
+    """A captured frame: from the IP header on (LINKTYPE_RAW), snapped to `data`; `length` bytes on the wire."""
+
+    at_ns: int
+    way: str
+    data: bytes
+    length: int
+    gso_size: int = 0
+
+
+class Recording(NamedTuple):
+    """A finished trace and the frames that it was read from; `Packet.frame` counts them."""
+
+    trace: Trace
+    frames: tuple[Frame, ...]
+
+
+class Flow:
+    """A player on a wire. Whoever owns sockets and clock calls `start`, `arrive` and `lapse`."""
+
+    def __init__(
+        self,
+        about: Trace,
+        script: Script,
+        say: Say,
+        envelope: Envelope,
+        isn: int,
+        *,
+        log: StreamLog | None = None,
+    ) -> None:
+        self.about = about
+        self.envelope = envelope
+        self.numbers = Numbers(isn)
+        self.frames: list[Frame] = []
+        self.tainted: list[str] = []
+        self.log = log
+        self.player = Player(script, self._transmit)
+        self._say = say
+        # An ident of 0 would make the kernel put in its own (raw(7)), and the record would not be what was sent.
+        self._ident = isn & 0x3FFF
+        self._lapsed_ns = 0
+        # When the pump's heap will look at this flow; None while it is not in there.
+        self.queued_ns: int | None = None
+
+    @property
+    def due_ns(self) -> int:
+        """When the player's deadline is over."""
+        return self.about.started_at + int(self.player.deadline * 1e9)
+
+    def start(self) -> None:
+        """Run the script to its first wait."""
+        self._guarded(self.player.start)
+
+    def lapse(self) -> None:
+        """The player's deadline passed in silence."""
+        self._lapsed_ns = self.due_ns
+        self._guarded(self.player.lapse)
+
+    def arrive(self, at_ns: int, found: Dissected, data: bytes, gso_size: int) -> None:
+        """A frame came."""
+        if at_ns <= self._lapsed_ns:
+            # The script has been told that nothing came by then; a recording must tell the same story.
+            at_ns = self._lapsed_ns + 1
+            self.taint("late")
+        if self.log is None:
+            data = snapped(found, data, gso_size)
+        length = found.payload_at + found.length
+        self.frames.append(Frame(at_ns, "in", data[: found.payload_end], length, gso_size))
+        at = (at_ns - self.about.started_at) / 1e9
+        for packet in heard(found, data, gso_size, self.numbers, at, len(self.frames) - 1):
+            self._guarded(self.player.hear, packet)
+            if self.player.ending is not None:
+                return
+
+    def taint(self, why: str) -> None:
+        """Note what makes this trace unfit to be exact."""
+        if why not in self.tainted:
+            self.tainted.append(why)
+
+    def abort(self, why: str) -> None:
+        """End now, with a RST that the server accepts."""
+        if self.player.ending is None:
+            self.player.ending = why
+            packets = [p for p in self.player.packets if p.way == "out"]
+            try:
+                self._transmit(reset(max((p.segment.end for p in packets), default=0)))
+            except OSError:
+                return
+
+    def recording(self) -> Recording:
+        """The finished trace with its frames."""
+        log = self.log
+        a = self.about
+        trace = Trace(
+            a.id, a.target, a.vantage, a.probe, a.params, a.started_at, tuple(self.player.packets),
+            tuple(log.messages) if log else (), log.session if log else None,
+            self.player.ending or "unfinished", tuple(self.tainted),
+        )  # fmt: skip
+        return Recording(trace, tuple(self.frames))
+
+    def _guarded(self, step: Callable[..., None], *arguments: Packet) -> None:
+        try:
+            step(*arguments)
+        except OSError as problem:
+            # No route, host unreachable, forbidden: the network's answer, not our mistake.
+            self.player.ending = f"send-failed:{problem.strerror or problem}"
+
+    def _transmit(self, segment: Segment) -> Packet:
+        numbers = self.numbers
+        seq, ack = numbers.absolute(segment)
+        self._ident = self._ident + 1 & 0x7FFF or 1
+        envelope = self.envelope._replace(ident=self._ident)
+        data = build(envelope, segment, seq, ack)
+        at_ns = self._say(data, self.about.target.address)
+        self.frames.append(Frame(at_ns, "out", data, len(data)))
+        at = (at_ns - self.about.started_at) / 1e9
+        six = len(envelope.source) == 16
+        version, ident, df = (6, 0, False) if six else (4, self._ident, True)
+        return Packet(at, "out", segment, len(self.frames) - 1, version, envelope.ttl, envelope.tos, ident, df)
+
+
+def beginning(
+    trace_id: str, target: Target, vantage: str, probe: str, params: tuple[tuple[str, Value], ...], now_ns: int
+) -> Trace:
+    """The part of a trace that is known when it begins."""
+    return Trace(trace_id, target, vantage, probe, tuple(sorted(params)), now_ns)

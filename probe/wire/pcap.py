@@ -1,0 +1,270 @@
+"""Evidence: traces as pcapng that Wireshark reads and that we rebuild the very same traces from.
+
+One file a vantage. Two interfaces, then per trace, without gaps:
+
+    Decryption Secrets    the TLS secrets, if any (so the wire packets can be decrypted)
+    Enhanced Packet ...   the frames on interface "wire", LINKTYPE_RAW. The first carries a comment: JSON that says what
+                          was asked and how it ended. A frame that offloading had merged carries {"gso_size": n}; one
+                          that we sent between two segments of a merged frame carries {"index": n}, its packet's place
+    Enhanced Packet ...   the messages of stream probes on interface "plaintext", LINKTYPE_WIRESHARK_UPPER_PDU
+
+Wireshark counts packets, so frame k of a trace is its number `first_frame + k`. A file is only ever appended to; what a
+killed process left half-written is cut off when the file is opened again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NotRequired, TypedDict, cast
+
+from configtron.errors import BadInput
+from configtron.nouns import Message, Packet, Session, Target, Trace, Value
+from configtron.probe.wire import pcapng
+from configtron.probe.wire.flow import Frame, Recording
+from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sent
+
+_WIRE, _PLAIN = 0, 1
+OPENING = pcapng.section((("wire", pcapng.LINKTYPE_RAW), ("plaintext", pcapng.LINKTYPE_UPPER_PDU)))
+
+
+class About(TypedDict):
+    """The comments of a packet block, as one JSON object."""
+
+    gso_size: NotRequired[int]
+    index: NotRequired[int]
+    id: NotRequired[str]
+    vantage: str
+    probe: str
+    params: list[Value]
+    target: dict[str, str]
+    started_at: int
+    ending: str
+    tainted: list[str]
+    session: dict[str, str] | None
+    packets: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a trace lies: bytes offset..end of a file, and the number Wireshark gives its first frame."""
+
+    file: str
+    offset: int
+    end: int
+    first_frame: int
+    frames: int
+
+
+class EvidenceWriter:
+    """Appends traces to one file. Opening an existing file continues it after its last whole trace."""
+
+    def __init__(self, path: Path, *, resume_at: int | None = None) -> None:
+        self._path = path
+        self._packets = 0
+        at = self._recover(resume_at) if path.exists() else 0
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(at)
+        self._file.seek(at)
+        if not at:
+            self._file.write(OPENING)
+        self._at = at or len(OPENING)
+
+    def append(self, recording: Recording) -> Evidence:
+        """Write a trace; where it lies. A trace without frames leaves none."""
+        data, packets = encode(recording)
+        self._file.write(data)
+        offset, self._at = self._at, self._at + len(data)
+        first, self._packets = self._packets + 1, self._packets + packets
+        return Evidence(self._path.name, offset, self._at, first, len(recording.frames))
+
+    def flush(self) -> None:
+        """Hand everything to the kernel: from now on a killed process loses nothing of it."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._file.close()
+
+    def _recover(self, resume_at: int | None) -> int:
+        """Where the last whole trace ends (`resume_at` at the latest); counts the packets before."""
+        good = packets = left = 0
+        with self._path.open("rb") as file:
+            for block in pcapng.blocks(file):
+                if resume_at is not None and block.end > resume_at:
+                    break
+                if block.kind == pcapng.PACKET:
+                    packets += 1
+                    about = _about(pcapng.captured(block.body))
+                    left = (about["blocks"] if "id" in about else left) - 1
+                if left == 0 and block.kind != pcapng.SECRETS:
+                    good, self._packets = block.end, packets
+        return good if good >= len(OPENING) else 0
+
+
+def encode(recording: Recording) -> tuple[bytes, int]:
+    """A trace's blocks, and how many of them count as packets."""
+    trace, frames = recording
+    if not frames:
+        return b"", 0
+    out = [pcapng.secrets(trace.session.keylog)] if trace.session and trace.session.keylog else []
+    count = len(frames) + len(trace.messages)
+    places = _places(trace.packets, frames)
+    for ordinal, frame in enumerate(frames):
+        comments = [_header(trace, count)] if ordinal == 0 else []
+        if frame.gso_size:
+            comments.append(json.dumps({"gso_size": frame.gso_size}))
+        if ordinal in places:
+            comments.append(json.dumps({"index": places[ordinal]}))
+        said = pcapng.Captured(_WIRE, frame.at_ns, frame.data, frame.length, frame.way, tuple(comments))
+        out.append(pcapng.packet(said))
+    first = dissect(frames[0].data, frames[0].length)
+    assert first is not None
+    for message in trace.messages:
+        data = _exported(message, trace, first)
+        at_ns = trace.started_at + round(message.at * 1e9)
+        out.append(pcapng.packet(pcapng.Captured(_PLAIN, at_ns, data, len(data), message.way, ())))
+    return b"".join(out), count
+
+
+def _places(packets: tuple[Packet, ...], frames: tuple[Frame, ...]) -> dict[int, int]:
+    """Sent frames that lie among the segments of an earlier merged frame -> index of their packet."""
+    indices = {packet.frame: index for index, packet in enumerate(packets) if packet.way == "out"}
+    places = {}
+    count = 0
+    for ordinal, frame in enumerate(frames):
+        if frame.way == "out" and indices.get(ordinal, count) != count:
+            places[ordinal] = indices[ordinal]
+        count += _segments(frame)
+    return places
+
+
+def _segments(frame: Frame) -> int:
+    """How many wire segments a frame carried."""
+    found = dissect(frame.data, frame.length) if frame.gso_size else None
+    return max(1, -(-found.length // frame.gso_size)) if found is not None else 1
+
+
+def _header(trace: Trace, blocks: int) -> str:
+    session = trace.session and {**asdict(trace.session), "certificate": _text(trace.session.certificate)}
+    if session:
+        del session["keylog"]
+    about = {
+        "id": trace.id, "vantage": trace.vantage, "probe": trace.probe, "params": trace.params,
+        "target": asdict(trace.target), "started_at": trace.started_at, "ending": trace.ending,
+        "tainted": trace.tainted, "session": session, "packets": len(trace.packets), "blocks": blocks,
+    }  # fmt: skip
+    return json.dumps(about, separators=(",", ":"))
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _exported(message: Message, trace: Trace, first: Dissected) -> bytes:
+    ours, theirs = (first.source, first.source_port), (first.destination, first.destination_port)
+    source, destination = (ours, theirs) if message.way == "out" else (theirs, ours)
+    return pcapng.exported("http2" if _speaks_http2(trace) else "http", source, destination, message.data)
+
+
+def _speaks_http2(trace: Trace) -> bool:
+    if trace.session is not None and trace.session.alpn:
+        return trace.session.alpn == "h2"
+    return any(m.way == "out" and m.data.startswith(b"PRI * HTTP/2.0") for m in trace.messages)
+
+
+def read_evidence(path: Path, *, offset: int = 0, end: int | None = None) -> Iterator[Trace]:
+    """The traces of a file, or of the part of it that an Evidence names."""
+    with path.open("rb") as file:
+        if file.read(len(OPENING)) != OPENING:
+            raise BadInput(f"{path}: not evidence that `configtron probe` wrote")
+        file.seek(max(offset, len(OPENING)))
+        yield from _traces(pcapng.blocks(file, end))
+
+
+def _traces(blocks: Iterable[pcapng.Block]) -> Iterator[Trace]:
+    keylog, reading = "", None
+    for block in blocks:
+        if block.kind == pcapng.SECRETS:
+            keylog = pcapng.keylog_of(block.body)
+        elif block.kind == pcapng.PACKET:
+            said = pcapng.captured(block.body)
+            about = _about(said)
+            if reading is None or "id" in about:
+                reading, keylog = _Reading(about, keylog), ""
+            if reading.take(said, about):
+                yield reading.trace()
+                reading = None
+
+
+class _Reading:
+    """A trace being put together from its blocks."""
+
+    def __init__(self, about: About, keylog: str) -> None:
+        self._about = about
+        self._keylog = keylog
+        self._left = about["blocks"]
+        self._numbers: Numbers | None = None
+        self._frames = 0
+        self._packets: list[Packet] = []
+        self._messages: list[Message] = []
+
+    def take(self, said: pcapng.Captured, about: About) -> bool:
+        """One more packet block; whether it was the last."""
+        at = (said.at_ns - self._about["started_at"]) / 1e9
+        if said.interface == _PLAIN:
+            self._messages.append(Message(at, said.way, pcapng.plaintext(said.data)))
+        else:
+            self._frame(said, about, at)
+        self._left -= 1
+        return self._left == 0
+
+    def _frame(self, said: pcapng.Captured, about: About, at: float) -> None:
+        ordinal, self._frames = self._frames, self._frames + 1
+        found = dissect(said.data, said.length)
+        if found is None:
+            raise BadInput(f"trace {self._about.get('id')}: frame {ordinal} is not TCP over IP")
+        if self._numbers is None:
+            # A conversation begins with our SYN, whose relative number is 0.
+            self._numbers = Numbers(found.seq)
+        if said.way == "in":
+            self._packets += heard(found, said.data, about.get("gso_size", 0), self._numbers, at, ordinal)
+        elif (packet := sent(said.data, self._numbers, at, ordinal)) is not None:
+            self._packets.insert(about.get("index", len(self._packets)), packet)
+
+    def trace(self) -> Trace:
+        """The trace as it was."""
+        about = self._about
+        return Trace(
+            id=about.get("id", ""),
+            target=Target(**about["target"]),  # type: ignore[arg-type]
+            vantage=about["vantage"],
+            probe=about["probe"],
+            params=cast(tuple[tuple[str, Value], ...], _frozen(about["params"])),
+            started_at=about["started_at"],
+            packets=tuple(self._packets[: about["packets"]]),
+            messages=tuple(self._messages),
+            session=None if about["session"] is None else self._session(about["session"]),
+            ending=about["ending"],
+            tainted=tuple(about["tainted"]),
+        )
+
+    def _session(self, said: dict[str, str]) -> Session:
+        bare = Session(said["version"], said["alpn"], base64.b64decode(said["certificate"]), said["error"])
+        return replace(bare, keylog=self._keylog)
+
+
+def _frozen(value: Value | list[Value]) -> Value:
+    """JSON's lists as the tuples they were."""
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def _about(said: pcapng.Captured) -> About:
+    together: dict[str, object] = {}
+    for comment in said.comments:
+        together.update(json.loads(comment))
+    return cast(About, together)

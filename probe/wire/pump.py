@@ -1,0 +1,216 @@
+"""Many conversations at once: one thread, all vantages' sockets, one heap of deadlines.
+
+Order of work in each round, which makes a live run the same as its replay:
+1. Note the time. 2. Hear everything that has arrived. 3. Let lapse the deadlines that were over at the time noted.
+A packet that came before a deadline is therefore always heard before the deadline lapses.
+
+Nothing depends on chance: sequence numbers and first ports come from a seeded generator, stations are served in the
+order given, flows are looked up, never iterated over in hash order. In virtual time the same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import select
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count
+from random import Random
+from types import TracebackType
+from typing import Self, cast
+
+from configtron.errors import BadInput
+from configtron.nouns import Target, Trace, Value, Vantage
+from configtron.probe import PROBES
+from configtron.probe.script import Script, StreamScript
+from configtron.probe.wire.flow import Flow, Recording, beginning
+from configtron.probe.wire.frames import Envelope, dissect, packed
+from configtron.probe.wire.isolation import Isolation
+from configtron.probe.wire.live import Station
+from configtron.probe.wire.sourceports import SourcePorts
+from configtron.probe.wire.stream import carry
+from configtron.probe.wire.tls import Trust
+
+# Between a packet's time stamp (in the interrupt) and its place in our buffer lie microseconds; a deadline lapses only
+# after this much more, so that no packet stamped before it can turn up after it.
+LAPSE_GRACE_NS = 1_000_000
+# How often the drop counters are read while nothing finishes.
+DROPS_EVERY_NS = 100_000_000
+
+Key = tuple[bytes, int, int]  # remote address, remote port, our port
+
+
+class Pump:
+    """Players of many probes over the sockets of several vantages. See the contract of each method."""
+
+    def __init__(self, vantages: Sequence[Vantage], *, ports: range, seed: int, agent: str) -> None:
+        self._agent = agent
+        self._random = Random(seed)
+        self._trust = Trust()
+        self._posts: list[_Post] = []
+        self._due: list[tuple[int, int, _Post, Key]] = []
+        self._serial = count()
+        self._finished: list[Recording] = []
+        self._drops_read_ns = 0
+        self._epoll = select.epoll()
+        with ExitStack() as stack:
+            stack.callback(self._trust.close)
+            stack.callback(self._epoll.close)
+            for vantage in vantages:
+                isolation = Isolation(vantage, ports)
+                stack.callback(isolation.close)
+                post = _Post(vantage, ports, self._random)
+                stack.callback(post.station.close)
+                self._posts.append(post)
+                self._epoll.register(post.station.fileno(), select.EPOLLIN)
+            self._stack = stack.pop_all()
+        self._by_name = {post.vantage.name: post for post in self._posts}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def active(self) -> int:
+        """Flows that have not ended."""
+        return sum(len(post.flows) for post in self._posts)
+
+    def now(self) -> float:
+        """Seconds since the epoch: the clock that packets are stamped with."""
+        return time.time_ns() / 1e9
+
+    def begin(
+        self, vantage: str, trace_id: str, target: Target, probe: str, params: tuple[tuple[str, Value], ...]
+    ) -> None:
+        """Make the probe's script and start it; its recording comes from a later `poll`."""
+        post = self._by_name[vantage]
+        row = PROBES[probe]
+        said = row.script(target, self._agent, **dict(params))
+        script, log = carry(cast(StreamScript, said), target, self._trust) if row.stream else (cast(Script, said), None)
+        now_ns = time.time_ns()
+        key, envelope = post.ends(target, now_ns)
+        about = beginning(trace_id, target, vantage, probe, params, now_ns)
+        flow = Flow(about, script, post.say, envelope, self._random.getrandbits(32), log=log)
+        post.flows[key] = flow
+        flow.start()
+        self._settle(post, key, flow)
+
+    def poll(self, timeout_s: float) -> list[Recording]:
+        """Hear what arrives and let lapse what is over, until something finishes or the time is up."""
+        until_ns = time.time_ns() + int(timeout_s * 1e9)
+        while True:
+            now_ns = time.time_ns()
+            if not self._finished:
+                wait_ns = until_ns - now_ns
+                if self._due:
+                    wait_ns = min(wait_ns, self._due[0][0] + LAPSE_GRACE_NS - now_ns)
+                ready = {fd for fd, _ in self._epoll.poll(max(wait_ns, 0) / 1e9)}
+                now_ns = time.time_ns()
+            else:
+                ready = {fd for fd, _ in self._epoll.poll(0)}
+            for post in self._posts:
+                if post.station.fileno() in ready:
+                    self._hear(post)
+            self._lapse(now_ns - LAPSE_GRACE_NS)
+            if self._finished or now_ns >= until_ns:
+                return self._hand_over(now_ns)
+
+    def close(self) -> None:
+        """RST to all open flows; sockets closed, isolation removed."""
+        for post in self._posts:
+            for flow in post.flows.values():
+                flow.abort("interrupted")
+            post.flows.clear()
+        self._stack.close()
+
+    def _hear(self, post: _Post) -> None:
+        flows = post.flows
+        for at_ns, data, length, gso_size in post.station.hear():
+            found = dissect(data, length)
+            if found is None:
+                continue
+            key = (found.source, found.source_port, found.destination_port)
+            flow = flows.get(key)
+            if flow is None:
+                continue
+            flow.arrive(at_ns, found, data, gso_size)
+            self._settle(post, key, flow)
+
+    def _lapse(self, over_ns: int) -> None:
+        due = self._due
+        while due and due[0][0] <= over_ns:
+            _, _, post, key = heapq.heappop(due)
+            flow = post.flows.get(key)
+            if flow is None:
+                continue
+            flow.queued_ns = None
+            if flow.due_ns <= over_ns:
+                flow.lapse()
+            self._settle(post, key, flow)
+
+    def _settle(self, post: _Post, key: Key, flow: Flow) -> None:
+        """After a step: finish, or make sure that the next deadline is in the heap (a later entry renews itself)."""
+        if flow.player.ending is not None:
+            del post.flows[key]
+            post.ports.give_back(flow.about.target.address, key[1], key[2], time.time_ns())
+            self._finished.append(flow.recording())
+            return
+        due_ns = flow.due_ns
+        if flow.queued_ns is None or due_ns < flow.queued_ns:
+            flow.queued_ns = due_ns
+            heapq.heappush(self._due, (due_ns, next(self._serial), post, key))
+
+    def _hand_over(self, now_ns: int) -> list[Recording]:
+        if self._finished or now_ns - self._drops_read_ns >= DROPS_EVERY_NS:
+            self._drops_read_ns = now_ns
+            self._taint_dropped()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def _taint_dropped(self) -> None:
+        for post in self._posts:
+            if not post.station.drops():
+                continue
+            for flow in post.flows.values():
+                flow.taint("drops")
+            self._finished = [
+                r._replace(trace=_tainted(r.trace)) if r.trace.vantage == post.vantage.name else r
+                for r in self._finished
+            ]
+
+
+class _Post:
+    """One vantage at work: its sockets, its ports, its open flows."""
+
+    def __init__(self, vantage: Vantage, ports: range, random: Random) -> None:
+        self.vantage = vantage
+        self.station = Station(vantage, ports)
+        self.ports = SourcePorts(ports, random)
+        self.flows: dict[Key, Flow] = {}
+        self._source4 = packed(vantage.source_address) if vantage.source_address else b""
+        self._source6 = packed(vantage.source_address6) if vantage.source_address6 else b""
+
+    def ends(self, target: Target, now_ns: int) -> tuple[Key, Envelope]:
+        """A source port for a target, as the flow's key and envelope."""
+        remote = packed(target.address)
+        source = self._source4 if len(remote) == 4 else self._source6
+        if not source:
+            raise BadInput(f"vantage {self.vantage.name!r} has no source address for {target.address}")
+        port = self.ports.take(target.address, target.port, now_ns)
+        return (remote, target.port, port), Envelope(source, remote, port, target.port)
+
+    def say(self, packet: bytes, address: str) -> int:
+        """Send; the time just before. On a short path the answer is stamped before the system call returns."""
+        at_ns = time.time_ns()
+        self.station.say(packet, address)
+        return at_ns
+
+
+def _tainted(trace: Trace) -> Trace:
+    return trace if "drops" in trace.tainted else replace(trace, tainted=(*trace.tainted, "drops"))

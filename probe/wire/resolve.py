@@ -1,0 +1,109 @@
+"""Names -> addresses, as a vantage sees them: many questions at once to its resolver, from inside its namespace.
+
+A name gives addresses or a reason: "dns-nxdomain" (no such name), "dns-no-address" (a name without such addresses),
+"dns-timeout", "dns-servfail", "dns-refused", "dns-unreachable", "dns-malformed". Addresses come sorted, since their
+order in an answer is the server's whim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+
+import dns.asyncresolver
+import dns.exception
+import dns.rcode
+import dns.resolver
+
+from configtron.errors import BadInput
+from configtron.nouns import Vantage
+from configtron.probe.campaign import Answer
+from configtron.probe.wire.live import inside
+
+# Two tries over the longest path we admit; resolv.conf(5) has 5 s and 2 attempts.
+TRY_S = 3.0
+LIFETIME_S = 7.0
+# Questions in flight: below the default limit of open files (1024), and gentle to a resolver.
+AT_ONCE = 200
+RECORDS = {4: "A", 6: "AAAA"}
+
+
+def resolve(
+    names: Sequence[str], vantage: Vantage, *, version: int = 4, lifetime_s: float = LIFETIME_S
+) -> dict[str, Answer]:
+    """Addresses or a reason for each name, in the order of the names."""
+    with inside(vantage.netns):
+        answers = asyncio.run(_all(names, asker(vantage.resolver, lifetime_s), RECORDS[version]))
+    return dict(zip(names, answers, strict=True))
+
+
+def asker(resolver: str, lifetime_s: float) -> dns.asyncresolver.Resolver:
+    """A resolver that asks that server ("address", "address:port", "[v6]:port"), or the host's own if ""."""
+    try:
+        made = dns.asyncresolver.Resolver(configure=not resolver)
+        if resolver:
+            address, made.port = _address_and_port(resolver)
+            made.nameservers = [address]
+    except (dns.exception.DNSException, ValueError) as error:
+        raise BadInput(f"resolver {resolver or '/etc/resolv.conf'!r}: {error}") from error
+    made.timeout, made.lifetime, made.cache = min(TRY_S, lifetime_s), lifetime_s, None
+    # Names are complete: a search list would turn a missing name into somebody else's.
+    made.search, made.ndots = [], 0
+    return made
+
+
+async def _all(names: Iterable[str], asked: dns.asyncresolver.Resolver, record: str) -> list[Answer]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str) -> Answer:
+        async with gate:
+            return await _one(name, asked, record)
+
+    return await asyncio.gather(*(one(name) for name in names))
+
+
+async def _one(name: str, asked: dns.asyncresolver.Resolver, record: str) -> Answer:
+    try:
+        answer = await asked.resolve(f"{name}.", record)
+        return Answer(tuple(sorted((str(found.address) for found in answer), key=ip_address)))
+    except (dns.exception.DNSException, OSError, ValueError) as error:
+        return Answer((), reason_of(error))
+
+
+def reason_of(error: Exception) -> str:
+    """The reason that an error of the resolver stands for."""
+    if isinstance(error, dns.resolver.NoNameservers):
+        return _refusal(error)
+    return next((reason for kind, reason in REASONS if isinstance(error, kind)), "dns-malformed")
+
+
+# The first that fits.
+REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (dns.resolver.NXDOMAIN, "dns-nxdomain"),
+    (dns.resolver.NoAnswer, "dns-no-address"),
+    (dns.exception.Timeout, "dns-timeout"),
+    (OSError, "dns-unreachable"),
+)
+
+
+def _refusal(error: dns.resolver.NoNameservers) -> str:
+    """Why no server gave an answer: the last response's code, or that there was none."""
+    tries = error.kwargs.get("errors") or ()
+    for _, _, _, problem, response in reversed(tries):
+        if response is not None:
+            return f"dns-{dns.rcode.to_text(response.rcode()).lower()}"
+        if isinstance(problem, OSError):
+            return "dns-unreachable"
+    return "dns-malformed"
+
+
+def _address_and_port(text: str) -> tuple[str, int]:
+    if text.startswith("["):
+        address, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        address, _, port = text.partition(":")
+    else:
+        address, port = text, ""
+    return str(ip_address(address)), int(port) if port else 53

@@ -1,0 +1,54 @@
+"""Which source port a new flow gets, so that no server still remembers the last one that used it.
+
+A server that closed first keeps (its address, its port, our address, our port) in TIME_WAIT; a new SYN from the same
+port may then be answered by a challenge ACK, or with odd timing. So each remote end is met from all ports of the range
+in turn, beginning at a drawn one, and a port comes back only after the longest usual TIME_WAIT.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+from configtron.errors import Refused
+
+# Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
+REMEMBERED_NS = 120 * 1_000_000_000
+
+
+class SourcePorts:
+    """The ports of one vantage."""
+
+    def __init__(self, ports: range, random: Random) -> None:
+        self._ports = ports
+        self._random = random
+        self._ends: dict[tuple[str, int], _End] = {}
+
+    def take(self, address: str, port: int, now_ns: int) -> int:
+        """A source port towards (address, port)."""
+        end = self._ends.get((address, port))
+        if end is None:
+            end = self._ends[address, port] = _End(self._random.randrange(len(self._ports)))
+        if end.used < len(self._ports):
+            end.used += 1
+            return self._ports[(end.first + end.used) % len(self._ports)]
+        if end.returned and now_ns - end.returned[0][0] >= REMEMBERED_NS:
+            return end.returned.popleft()[1]
+        raise Refused(
+            f"all {len(self._ports)} source ports towards {address}:{port} were used just now; wait, or widen the range"
+        )
+
+    def give_back(self, address: str, port: int, source_port: int, now_ns: int) -> None:
+        """The flow is over."""
+        self._ends[address, port].returned.append((now_ns, source_port))
+
+
+class _End:
+    """One remote end: where its round began, how many ports it has seen, and when each came back."""
+
+    __slots__ = ("first", "returned", "used")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.used = 0
+        self.returned: deque[tuple[int, int]] = deque()

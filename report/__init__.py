@@ -1,0 +1,1 @@
+"""What people see: tables, lines for programs, progress, scores. Handed results; opens no socket and no database."""

@@ -1,0 +1,60 @@
+"""Results -> what was found about each target from each vantage: verdicts, and what they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from configtron.fingerprint.diversity import Diversity, diversity
+from configtron.fingerprint.merge import merge_all
+from configtron.nouns import Fingerprint, Observation, Target
+from configtron.records import Result
+
+
+class Found(NamedTuple):
+    """One target from one vantage. `site` is the name asked for, `evidence` the results behind the verdicts."""
+
+    site: str
+    fingerprint: Fingerprint
+    evidence: tuple[Result, ...]
+
+    @property
+    def vantage(self) -> str:
+        """The vantage's name."""
+        return self.fingerprint.vantage
+
+    @property
+    def verdicts(self) -> Mapping[str, Observation]:
+        """Verdicts by knob."""
+        return self.fingerprint.observations
+
+    @property
+    def empty(self) -> bool:
+        """Whether not a single parameter got a value."""
+        return all(verdict.value is None for verdict in self.verdicts.values())
+
+
+def found_in(results: Iterable[Result]) -> Iterator[Found]:
+    """Merge results that come ordered by site and vantage, as the store gives them."""
+    for (site, vantage), group in groupby(results, key=lambda result: (result.site, result.vantage)):
+        evidence = tuple(group)
+        readings = (reading for result in evidence for reading in result.observations)
+        yield Found(site, Fingerprint(_target(site, evidence), vantage, merge_all(readings)), evidence)
+
+
+def _target(site: str, evidence: tuple[Result, ...]) -> Target:
+    """The target as it was named: of the ports and hosts it led to, the plainest; with its provider, once known."""
+    plain = min((result.target for result in evidence), key=lambda target: (target.host != site, target.port))
+    provider = next((result.target.provider for result in evidence if result.target.provider), "")
+    return replace(plain, host=site, provider=provider)
+
+
+def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:
+    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on."""
+    by_knob: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
+    for item in found:
+        for knob in by_knob.keys() & item.verdicts.keys():
+            by_knob[knob].setdefault(item.site, {})[item.vantage] = item.verdicts[knob]
+    return [diversity(knob, baseline, verdicts) for knob, verdicts in by_knob.items() if verdicts]

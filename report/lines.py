@@ -1,0 +1,62 @@
+"""Lines for programs: JSON Lines (the canonical form, `probe.schema.json`) and CSV (one row a verdict)."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from configtron.errors import BadInput
+from configtron.nouns import Vantage
+from configtron.records import Result, canonical, result_to_json, target_record, value_form
+from configtron.report.found import Found
+
+COLUMNS = (
+    "host", "address", "port", "provider", "tag", "vantage", "region", "knob", "value", "unit", "grade", "reason",
+)  # fmt: skip
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """A file to write, or stdout for "-"."""
+    if path == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    try:
+        file = Path(path).open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def write_jsonl(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+    """One complete record per target and vantage."""
+    for item in found:
+        vantage = vantages.get(item.vantage) or Vantage(item.vantage, item.vantage)
+        verdicts = list(item.verdicts.values())
+        out.write(target_record(item.fingerprint.target, vantage, verdicts, item.evidence) + "\n")
+
+
+def write_csv(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+    """One row per verdict, under a header; a lower bound is written ">= n", a list as JSON."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for item in found:
+        target = item.fingerprint.target
+        region = vantages[item.vantage].region if item.vantage in vantages else item.vantage
+        about = (target.host, target.address, target.port, target.provider, target.tag, item.vantage, region)
+        for knob, verdict in item.verdicts.items():
+            plain = canonical(value_form(verdict.value)) if isinstance(verdict.value, tuple) else verdict.text
+            value = "" if verdict.value is None else plain
+            writer.writerow((*about, knob, value, verdict.unit, verdict.grade, verdict.reason or ""))
+
+
+def write_results(results: Iterable[Result], out: TextIO) -> None:
+    """One line per probe call: single readings, as a worker writes them."""
+    for result in results:
+        out.write(result_to_json(result) + "\n")

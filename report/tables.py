@@ -1,0 +1,119 @@
+"""Tables for people, by rich. Imported only when a table is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from configtron.fingerprint.diversity import Diversity, Share
+from configtron.nouns import Observation, Value
+from configtron.report.found import Found
+from configtron.report.score import Score, percent
+
+# Columns of the overview: the parameters that Table 2 has, and the data RTO.
+OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_version", "h2_max_concurrent_streams")
+# Without a terminal there is no width to keep to; wide enough for the widest table here.
+PLAIN_WIDTH = 150
+# As many values as the paper's Table 2 prints.
+TOP = 3
+
+
+def console(out: TextIO, *, color: bool = True) -> Console:
+    """Where tables go: colours only on a terminal that wants them."""
+    width = None if out.isatty() else PLAIN_WIDTH
+    return Console(file=out, no_color=not color, width=width, highlight=False, emoji=False, markup=False)
+
+
+def overview(found: Sequence[Found]) -> Table:
+    """One row per target and vantage; each cell a verdict with its grade."""
+    table = _table("host", "vantage", *OVERVIEW)
+    for item in found:
+        table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in OVERVIEW))
+    return table
+
+
+def details(item: Found) -> Table:
+    """All that is known about one target from one vantage, trial by trial, with where to look."""
+    table = _table("knob", "verdict", "unit", "grade", "read from", "frames")
+    table.title = f"{item.site} ({item.fingerprint.target.address}) from {item.vantage}"
+    results = {result.trace_id: result for result in item.evidence}
+    for knob, verdict in item.verdicts.items():
+        table.add_row(knob, shown(verdict), verdict.unit, verdict.grade, verdict.method, "")
+        for trial in verdict.trials:
+            result = results.get(trial.trace_id)
+            frames = " ".join(str(result.first_frame + n) for n in trial.evidence) if result else ""
+            where = f"{result.evidence_file}: {frames}" if result and frames else ""
+            table.add_row("", f"  {shown(trial)}", "", trial.grade, trial.trace_id, where)
+    return table
+
+
+def summary(rows: Sequence[Diversity]) -> Table:
+    """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
+    baseline = rows[0].baseline if rows else ""
+    table = _table("knob", f"top values in {baseline}", "known", "compared", "differ", "95 % interval", "example")
+    for row in rows:
+        differ = percent(row.differing, row.compared)
+        interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
+        counts = (str(row.known), str(row.compared), differ, interval)
+        table.add_row(row.knob, _top(row.shares), *counts, _example(row))
+    return table
+
+
+def scores(score: Score) -> Table:
+    """Right and wrong by parameter and grade."""
+    table = _table("knob", "A", "B", "C", ">= n", "none", "right at A/B", "usable", "overclaims")
+    for row in score.knobs:
+        cells = [f"{row.right.get(grade, 0)}/{row.right.get(grade, 0) + row.wrong.get(grade, 0)}" for grade in "ABCLN"]
+        table.add_row(row.knob, *cells, row.right_share, percent(row.usable, row.total), str(row.overclaims))
+    return table
+
+
+def mismatches(score: Score, most: int) -> Table:
+    """Each wrong verdict beside its true value."""
+    table = _table("region", "host", "knob", "reported", "grade", "true")
+    for miss in score.mismatches[:most]:
+        table.add_row(miss.region, miss.host, miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
+    if len(score.mismatches) > most:
+        table.caption = f"{len(score.mismatches) - most} more: -f jsonl"
+    return table
+
+
+def cell(verdict: Observation | None) -> str:
+    """A verdict in a few characters."""
+    if verdict is None:
+        return ""
+    return f"- {verdict.reason}" if verdict.value is None else f"{shown(verdict)} {verdict.grade}"
+
+
+def shown(verdict: Observation) -> str:
+    """A verdict as printed: measured times to the millisecond, a lower bound with its sign."""
+    if isinstance(verdict.value, float):
+        return f"{'>= ' if verdict.grade == 'L' else ''}{text(verdict.value)}"
+    return verdict.text
+
+
+def text(value: Value) -> str:
+    """A value as printed."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _example(row: Diversity) -> str:
+    if row.example is None:
+        return ""
+    here, there = text(row.example.here), text(row.example.there)
+    return f"{row.example.target}: {row.baseline} {here}, {row.example.region} {there}"
+
+
+def _top(shares: Sequence[Share]) -> str:
+    return ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in shares[:TOP]) or "-"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table

@@ -1,0 +1,51 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.cli.probe.fail_on import parsed, true_of
+from configtron.errors import BadInput
+from configtron.report.found import found_in
+from tests.report.sample import reading, result, run
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("icw<10", True),
+        ("icw<3", False),
+        ("icw = 10", True),
+        ("icw!=10", True),
+        ("icw>10", False),
+        ("http_version=h2", False),
+        ("failed>5%", False),
+        ("failed>=0%", True),
+        ("failed>0", False),
+    ],
+)
+def test_conditions(text: str, holds: bool) -> None:
+    assert true_of(parsed([text]), list(found_in(run()))) == ([text] if holds else [])
+
+
+def test_a_lower_bound_is_no_value() -> None:
+    bound = list(found_in([result("a.example", "na", 1, reading("icw", 3, "L"))]))
+    assert true_of(parsed(["icw<10", "icw=3"]), bound) == []
+    assert true_of(parsed(["icw>2"]), bound) == ["icw>2"]
+
+
+def test_failures_are_counted() -> None:
+    silent = list(found_in([result("a.example", "na", 1, reading("icw", "!no-synack"))]))
+    assert true_of(parsed(["failed>50%"]), silent) == ["failed>50%"]
+
+
+@pytest.mark.parametrize("text", ["icw", "icw<", "icw<x", "failed>x", "icw<=>5", ""])
+def test_what_cannot_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="--fail-on"):
+        parsed([text])
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_condition_or_bad_input(text: str) -> None:
+    try:
+        parsed([text])
+    except BadInput:
+        pass

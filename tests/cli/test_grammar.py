@@ -1,0 +1,227 @@
+"""The command line as people type it, run in this process."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configtron.cli import settings as settings_module
+from configtron.cli.manual import contexts
+from configtron.cli.outermost import run
+from configtron.cli.probe import campaign
+from configtron.cli.probe import run as run_module
+from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.plan import blocklist_of, options_of, run_config, targets_of, vantages_of
+from configtron.db.store import Store
+from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
+from configtron.probe.campaign import PROFILES
+from configtron.probe.campaign import TESTS as CAMPAIGN_TESTS
+from configtron.records import Result
+from tests.report.sample import VANTAGES
+from tests.report.sample import run as sample_run
+
+Spoken = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No settings or data of whoever runs the tests."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ProbeOptions]:
+    """What the campaign was asked to do, instead of doing it."""
+    seen: list[ProbeOptions] = []
+
+    def remember(options: ProbeOptions, store: Store) -> int:
+        seen.append(options)
+        return PARTIAL
+
+    monkeypatch.setattr(campaign, "run", remember)
+    return seen
+
+
+def changed(result: Result, wanted: int) -> Result:
+    """The same with another window where it was 10."""
+    seen = tuple(replace(o, value=wanted) if o.value == 10 else o for o in result.observations)
+    return result._replace(observations=seen)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """A database with two runs; in the second one a site has changed."""
+    path = tmp_path / "x.db"
+    with Store(path) as store:
+        for wanted in (10, 30):
+            number = store.begin_run(run_config(ProbeOptions(seed=7), tuple(VANTAGES.values())))
+            store.record(number, [changed(result, wanted) for result in sample_run()])
+            store.finish_run(number, "done")
+    return str(path)
+
+
+def test_probe_run_is_meant_when_no_command_is_named(asked: list[ProbeOptions]) -> None:
+    assert run(["probe", "alexa-top1k", "--seed", "3"]) == PARTIAL
+    assert run(["probe", "-n", "4", "a.example", "-6"]) == PARTIAL
+    assert run(["probe", "run", "--", "regions"]) == PARTIAL
+    assert [o.words for o in asked] == [("alexa-top1k",), ("a.example",), ("regions",)]
+    assert (asked[0].seed, asked[1].max_targets, asked[1].versions) == (3, 4, (6,))
+
+
+def test_the_lab_is_not_slowed_down(asked: list[ProbeOptions]) -> None:
+    run(["probe", "a.example"])
+    run(["probe", "a.example", "--lab"])
+    run(["probe", "a.example", "--lab", "--per-host-rate", "3"])
+    assert [o.host_rate_per_s for o in asked] == [2.0, 0.0, 3.0]
+    assert [o.rate_per_s for o in asked] == [100.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["probe", "run"], "no targets"),
+        (["probe", "a.example", "--sites", "3"], "belong to --lab"),
+        (["probe", "a.example", "--tests", "icw,cat"], "'cat'"),
+        (["probe", "a.example", "--nonsense"], "--nonsense"),
+        (["probe", "show", "cat"], "is no run"),
+        (["probe", "show", "1"], "no database"),
+        (["probe", "lists", "cat"], "bundled are alexa-top1k"),
+        (["probe", "regions", "--vantages", "/nowhere.toml"], "/nowhere.toml: No such file"),
+        (["--config", "/nowhere.toml", "probe", "lists"], "/nowhere.toml: No such file"),
+        (["cat"], "No such command"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(words: list[str], complaint: str, capsys: Spoken) -> None:
+    assert run(words) == USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert complaint in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_errors_and_ctrl_c_have_their_codes(monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
+    for error, code in ((Refused("no"), Refused.code), (KeyboardInterrupt(), INTERRUPTED)):
+
+        def fail(*_: object, error: BaseException = error) -> int:
+            raise error
+
+        monkeypatch.setattr(campaign, "run", fail)
+        assert run(["probe", "a.example"]) == code
+    assert capsys.readouterr().err.splitlines() == ["configtron: no", "configtron: interrupted"]
+
+
+def test_configuration_file_and_environment(
+    asked: list[ProbeOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[probe.run]\nper-host-rate = 1\nseed = 9\nopt-out-file = ["/etc/opt-out"]\n')
+    monkeypatch.setenv("CONFIGTRON_PROBE_RUN_RATE", "5")
+    run(["--config", str(file), "probe", "a.example", "--seed", "2"])
+    (options,) = asked
+    assert (options.host_rate_per_s, options.seed, options.rate_per_s) == (1.0, 2, 5.0)
+    assert options.opt_out_files == (Path("/etc/opt-out"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [("x =", "not TOML"), ("cat = 1", "cat is no option"), ("[probe.cat]\n", "[cat] is no command")],
+)
+def test_mistakes_in_the_configuration_are_named(tmp_path: Path, text: str, complaint: str, capsys: Spoken) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    assert run(["--config", str(tmp_path / "c.toml"), "probe", "lists"]) == USAGE
+    assert complaint in capsys.readouterr().err
+
+
+def test_every_command_has_help_and_the_tables_repeat_it() -> None:
+    for ctx in contexts():
+        assert ctx.command.help, ctx.command_path
+        for name, row in getattr(ctx.command, "rows", {}).items():
+            command = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
+            assert row.help == command.get_short_help_str(200), name
+        for param in ctx.command.params:
+            assert getattr(param, "help", "") or param.param_type_name == "argument", f"{ctx.command_path} {param.name}"
+
+
+def test_literals_of_the_help_are_those_of_the_campaign() -> None:
+    assert set(run_module.TESTS) == set(CAMPAIGN_TESTS)
+    assert run_module.PROFILES == PROFILES
+
+
+def test_lists_and_regions(capsys: Spoken, tmp_path: Path) -> None:
+    assert run(["probe", "lists"]) == DONE
+    assert capsys.readouterr().out.startswith("alexa-top1k\t1000 popular")
+    assert run(["probe", "lists", "@alexa-top1k"]) == DONE
+    assert len(capsys.readouterr().out.splitlines()) == 1000
+    (tmp_path / "v.toml").write_text('[[vantage]]\nname = "eu"\nregion = "Europe"\nnetns = "v-eu"\n')
+    assert run(["probe", "regions", "--vantages", str(tmp_path / "v.toml")]) == DONE
+    assert capsys.readouterr().out == "eu\tEurope\tnamespace v-eu\n"
+
+
+def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
+    assert run(["--db", db, "probe", "show"]) == DONE
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["run", "1", "2"]
+    assert run(["--db", db, "probe", "show", "1"]) == DONE
+    text = capsys.readouterr().out
+    assert "a.example: na 10, eu 4" in text and ">= 3 L" in text
+    assert run(["--db", db, "probe", "show", "last", "--target", "a.example", "--knob", "icw", "--evidence"]) == DONE
+    assert "na.pcapng: 12" in capsys.readouterr().out
+    assert run(["--db", db, "probe", "show", "1", "--target", "absent.example"]) == NOTHING
+
+
+@pytest.mark.parametrize("words", [["show", "1", "-f", "jsonl"], ["export", "last"], ["export", "1", "-f", "results"]])
+def test_stdout_is_data_alone(db: str, words: list[str], capsys: Spoken) -> None:
+    assert run(["--db", db, "probe", *words]) == DONE
+    out, err = capsys.readouterr()
+    assert out and err == ""
+    for line in out.splitlines():
+        json.loads(line)
+
+
+def test_diff_tells_what_changed(db: str, capsys: Spoken) -> None:
+    assert run(["--db", db, "probe", "diff", "1", "2"]) == DONE
+    out, err = capsys.readouterr()
+    assert out == "a.example\tna\ticw\t10 -> 30\n"
+    assert err == "5 same, 1 differs, 2 undetermined\n"
+    assert run(["--db", db, "probe", "diff", "1", "last", "--exit-code", "-f", "jsonl"]) == CONDITION
+    assert json.loads(capsys.readouterr().out)["after"]["value"] == 30
+    assert run(["--db", db, "probe", "diff", "1", "1", "--exit-code"]) == DONE
+
+
+def test_validate_wants_a_lab_run(db: str, capsys: Spoken) -> None:
+    assert run(["--db", db, "probe", "validate"]) == USAGE
+    assert "run 2: no lab run" in capsys.readouterr().err
+
+
+def test_options_make_targets_vantages_and_a_blocklist(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("b.example\n")
+    (tmp_path / "t").write_text("b.example\nc.example:81\n")
+    options = ProbeOptions(
+        words=("@alexa-top1k", "a.example"), input_files=(tmp_path / "t",), blocklist_files=(tmp_path / "b",), path="/x"
+    )
+    found = targets_of(options)
+    assert len(found) == 1003 and {t.path for t in found} == {"/x"}
+    assert blocklist_of(options).host("www.b.example") and blocklist_of(options).address("10.0.0.1")
+    assert blocklist_of(ProbeOptions(lab=True)).address("10.0.0.1") == ""
+    first = targets_of(ProbeOptions(words=("alexa-top1k",), lab=True, sites=3))
+    assert {t.host for t in first} == {"google.com", "youtube.com", "facebook.com"}
+    (here,) = vantages_of(ProbeOptions(interface="eth1", source_ip="2001:db8::1"))
+    assert (here.interface, here.source_address6) == ("eth1", "2001:db8::1")
+
+
+def test_a_runs_configuration_can_be_read_back(tmp_path: Path) -> None:
+    options = ProbeOptions(
+        ("a",), (tmp_path,), save_pcap=tmp_path, tests=("icw",), versions=(4, 6), max_targets=3, lab=True
+    )
+    assert options_of(run_config(options, (), truth="/x")) == options
+
+
+def test_places_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert settings_module.default_db() == Path("/data/configtron/configtron.db")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/x")
+    assert settings_module.default_db() == Path("/home/x/.local/share/configtron/configtron.db")

@@ -1,0 +1,52 @@
+"""What a start costs, counted in modules; seconds are measured by `benchmarks/start.py`."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Each of them costs more than `--version` may.
+HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["probe", "--help"], ["probe", "run", "--help"]])
+def test_no_heavy_import(words: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from configtron.cli.outermost import run\n"
+        f"code = run({words!r})\n"
+        "print(sorted(sys.modules), file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(eval(done.stderr))
+    assert [name for name in HEAVY if name in loaded] == []
+    assert [name for name in loaded if name.startswith(("configtron.probe", "configtron.lab", "configtron.db"))] == []
+
+
+def test_json_logs(tmp_path: object) -> None:
+    import io
+    import json
+    import logging
+
+    from configtron.cli.logs import JsonLines
+
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    logger = logging.Logger("configtron.test")
+    logger.addHandler(handler)
+    logger.warning("%d\n%s", 3, '"')
+    record = json.loads(out.getvalue())
+    assert (record["level"], record["name"], record["message"]) == ("warning", "configtron.test", '3\n"')
+    assert record["time"].endswith("Z")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "configtron", "probe", "lists", "alexa-top1k"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,196 @@
+import gc
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configtron.db import store as module
+from configtron.db.store import Store
+from configtron.errors import BadInput
+from configtron.nouns import Observation, Target
+from configtron.records import Result
+
+ROOT = Path(__file__).parents[2]
+ICW = Observation("icw", 10, unit="segments", method="flight", grade="C", trace_id="na/a/icw.1", evidence=(3, 4))
+NONE = Observation("data_rto", reason="no-retransmission", trace_id="na/a/icw.1")
+TUPLE = Observation("h2_settings", ((1, 4096), (3, 100)), grade="B", details=(("a", 0.5),), trials=(ICW,))
+
+
+def result(trace_id: str = "na/a/icw.1", *observations: Observation, host: str = "a") -> Result:
+    target = Target(host, "192.0.2.1", 443, "/x", "Example", "tag")
+    return Result(
+        trace_id, trace_id.split("/")[0], target, "icw", (("mss", 64),), 17, "done", ("drops",),
+        "na.pcapng", 5, 9, 2, 3, observations,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "new" / "configtron.db")
+
+
+def test_results_come_back_as_they_were(store: Store) -> None:
+    run = store.begin_run('{"seed":1}')
+    kept = [result("na/a/icw.1", ICW, NONE, TUPLE), result("eu/a/icw.1")]
+    assert store.record(run, kept) == 2
+    assert list(store.results(run)) == sorted(kept, key=lambda r: r.vantage)
+    assert store.done(run) == {"na/a/icw.1": (ICW, NONE, TUPLE), "eu/a/icw.1": ()}
+
+
+def test_a_reader_may_stop_half_way(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    run = store.begin_run("{}")
+    store.record(run, [result(f"na/a/icw.{n}", ICW) for n in range(3)])
+    reader = store.results(run)
+    next(reader)
+    store.close()
+    del reader
+    gc.collect()
+    assert capsys.readouterr().err == ""
+
+
+def test_what_arrives_twice_is_kept_once(store: Store) -> None:
+    run, other = store.begin_run("{}"), store.begin_run("{}")
+    store.record(run, [result("na/a/icw.1", ICW)])
+    assert store.record(run, [result("na/a/icw.1", NONE)]) == 0
+    assert store.record(other, [result("na/a/icw.1", NONE)]) == 1
+    assert store.done(run) == {"na/a/icw.1": (ICW,)}
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(store: Store) -> None:
+    run = store.begin_run("{}")
+    with pytest.raises(ValueError):
+        store.record(run, [result("na/a/icw.1"), result("na/a/icw.2", Observation("x", float("nan"), grade="C"))])
+    assert store.done(run) == {}
+
+
+def test_runs_tell_their_story(store: Store) -> None:
+    run = store.begin_run('{"seed":1}')
+    store.record(run, [result()])
+    store.finish_run(run, "partial")
+    (found,) = store.runs()
+    assert (found.id, found.status, found.config, found.traces) == (run, "partial", '{"seed":1}', 1)
+    assert store.resume_run(run).status == "partial"
+    assert store.run(run).status == "running"
+
+
+def test_unknown_run_is_bad_input(store: Store) -> None:
+    with pytest.raises(BadInput, match="run 7"):
+        store.run(7)
+
+
+def test_views_read_the_verdict_off_the_votes(store: Store) -> None:
+    run = store.begin_run("{}")
+    for n, (value, grade, taint) in enumerate(
+        [(10, "C", ()), (10, "C", ()), (4, "C", ()), (30, "L", ()), (4, "C", ("drops",)), (4, "C", ("drops",))]
+    ):
+        reading = Observation("icw", value, unit="segments", grade=grade)
+        store.record(run, [result(f"na/a/icw.{n}", reading)._replace(tainted=taint)])
+    store.record(run, [result("na/b/icw.0", Observation("icw", reason="too-short"), host="b")])
+    database = sqlite3.connect(store.path)
+    verdicts = database.execute("SELECT site, value, agreeing, exact, disagreeing FROM verdict").fetchall()
+    assert verdicts == [("a", "10", 2, 3, 1)]
+    assert database.execute("SELECT knob, reason, sites FROM failure").fetchall() == [("icw", "too-short", 1)]
+
+
+def test_write_ahead_log_and_version(store: Store) -> None:
+    database = sqlite3.connect(store.path)
+    assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
+
+
+def refused(path: Path, *, read_only: bool = False) -> str:
+    with pytest.raises(BadInput) as caught:
+        Store(path, read_only=read_only)
+    (line,) = str(caught.value).splitlines()
+    assert str(path) in line
+    return line
+
+
+def test_a_newer_database_is_refused(store: Store) -> None:
+    sqlite3.connect(store.path).execute(f"PRAGMA user_version = {module.VERSION + 1}")
+    assert "newer configtron" in refused(store.path)
+
+
+def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
+    assert "not a database" in refused(tmp_path / "text")
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE cat (id)").connection.commit()
+    assert "another program" in refused(tmp_path / "other")
+    assert "no database here" in refused(tmp_path / "absent", read_only=True)
+    assert "--db" in refused(tmp_path)
+
+
+def test_a_damaged_file_is_one_clear_line(store: Store) -> None:
+    run = store.begin_run("{}")
+    store.record(run, [result(f"na/a/icw.{n}", ICW) for n in range(500)])
+    store.close()
+    with store.path.open("r+b") as file:
+        for page in range(2, store.path.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 4096)
+    with pytest.raises(BadInput, match="damaged"):
+        list(Store(store.path).results(run))
+
+
+def test_read_only_reads_and_does_not_write(store: Store) -> None:
+    run = store.begin_run("{}")
+    reader = Store(store.path, read_only=True)
+    assert reader.run(run).id == run
+    with pytest.raises(BadInput, match="cannot be written"):
+        reader.begin_run("{}")
+
+
+def test_migrations_run_in_order_each_whole(tmp_path: Path) -> None:
+    (tmp_path / "0001_first.sql").write_text("CREATE TABLE cat (name TEXT);\nINSERT INTO cat VALUES ('a;b');\n")
+    (tmp_path / "0002_second.sql").write_text("ALTER TABLE cat ADD COLUMN age INTEGER;\n-- the end\n")
+    (tmp_path / "0003_broken.sql").write_text("CREATE TABLE dog (name TEXT);\nINSERT INTO absent VALUES (1);\n")
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    module.migrate(database, tmp_path, 2)
+    assert database.execute("SELECT name, age FROM cat").fetchall() == [("a;b", None)]
+    with pytest.raises(sqlite3.OperationalError):
+        module.migrate(database, tmp_path, 3)
+    assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    assert database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'dog'").fetchone() == (0,)
+
+
+def test_every_version_has_its_migration() -> None:
+    files = sorted(path.name[:4] for path in (module.HERE / "migrations").glob("*.sql"))
+    assert files == [f"{number:04}" for number in range(2, module.VERSION + 1)]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from configtron.db.store import Store
+from tests.db.test_store import ICW, result
+store = Store(Path(sys.argv[1]))
+run = store.begin_run("{}")
+print("begun", flush=True)
+for batch in range(10**6):
+    store.record(run, [result(f"na/a/icw.{batch}.{n}", ICW) for n in range(7)])
+    print(batch, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "killed.db"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert writer.stdout is not None
+    said = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 60))]
+    os.kill(writer.pid, signal.SIGKILL)
+    said += writer.stdout.readlines()
+    writer.wait()
+    confirmed = sum(1 for line in said if line.strip().isdigit() and line.endswith("\n"))
+    with Store(path) as store:
+        kept = store.done(1)
+    batches = {trace.split(".")[1] for trace in kept}
+    assert len(kept) == 7 * len(batches), "a batch was kept by half"
+    assert {str(n) for n in range(confirmed)} <= batches, "a confirmed batch is missing"
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

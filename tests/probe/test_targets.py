@@ -1,0 +1,141 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from configtron.errors import BadInput
+from configtron.nouns import Target
+from configtron.probe import targets
+from configtron.probe.targets import Source, arguments, order, read, shard
+
+
+def one(text: str) -> Target:
+    (target,) = read(arguments([text]))
+    return target
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("Example.COM.", Target("example.com")),
+        ("example.com:8080", Target("example.com", port=8080)),
+        ("https://example.com/a?b=c", Target("example.com", port=443, path="/a?b=c")),
+        ("http://example.com:81", Target("example.com", port=81)),
+        ("https://[2001:db8::7]/x", Target("2001:db8::7", "2001:db8::7", 443, "/x")),
+        ("example.com/a/b", Target("example.com", path="/a/b")),
+        ("192.0.2.7", Target("192.0.2.7", "192.0.2.7")),
+        ("192.0.2.7:8080", Target("192.0.2.7", "192.0.2.7", 8080)),
+        ("2001:DB8::7", Target("2001:db8::7", "2001:db8::7")),
+        ("[2001:db8::7]:443", Target("2001:db8::7", "2001:db8::7", 443)),
+        ("192.0.2.7/32", Target("192.0.2.7", "192.0.2.7")),
+        ("bücher.example", Target("xn--bcher-kva.example")),
+        ("straße.example", Target("xn--strae-oqa.example")),
+        ("17,google.com", Target("google.com")),
+        ("192.0.2.7, example.com, shop, 8443", Target("example.com", "192.0.2.7", 8443, tag="shop")),
+        (", example.com, shop", Target("example.com", tag="shop")),
+        ('192.0.2.7,,"a, b"', Target("192.0.2.7", "192.0.2.7", tag="a, b")),
+        ("192.0.2.7,,,81", Target("192.0.2.7", "192.0.2.7", 81)),
+        ("localhost", Target("localhost")),
+    ],
+)
+def test_forms_of_a_target(text: str, target: Target) -> None:
+    assert one(text) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("192.0.2.300", "not an address"),
+        ("1.2.3", "not an address"),
+        ("example.com:0", "port '0'"),
+        ("example.com:65536", "port '65536'"),
+        ("example.com:" + "9" * 5000, "ports are 1 to 65535"),
+        ("ftp://example.com", "only http and https"),
+        ("http://me@example.com", "user name"),
+        ("-x.example", "not a host name"),
+        ("a..b", "not a host name"),
+        ("a b", "not a host name"),
+        ("a" * 64 + ".example", "not a host name"),
+        ("[2001:db8::7", "write [IPv6]"),
+        ("fe80::1%eth0", "zone"),
+        ("192.0.2.0/33", "not an address block"),
+        ("a,b,c,d,e", "not an address"),
+        ("192.0.2.1,b,c,4,e", "5 columns"),
+        (",,x", "neither IP nor DOMAIN"),
+        ('192.0.2.7,"x', "not CSV"),
+        ("http://example.com/a b", "plain ASCII"),
+    ],
+)
+def test_bad_lines_say_where_and_what(text: str, complaint: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read([Source("sites.csv", f"ok.example\n{text}\n")])
+    message = str(caught.value)
+    assert complaint in message or text == "a,b,c,d,e"
+    assert message.startswith("sites.csv:2: ")
+    assert "\n" not in message
+
+
+def test_comments_blank_lines_and_repeats() -> None:
+    text = "\ufeff# list\r\n\r\na.example # first\r\nb.example\r\na.example\r\n"
+    assert [t.host for t in read([Source("f", text), Source("g", "b.example\nc.example")])] == [
+        "a.example", "b.example", "c.example",
+    ]  # fmt: skip
+
+
+def test_blocks_are_expanded() -> None:
+    assert [t.address for t in read(arguments(["192.0.2.8/30", "2001:db8::/127"]))] == [
+        "192.0.2.8", "192.0.2.9", "192.0.2.10", "192.0.2.11", "2001:db8::", "2001:db8::1",
+    ]  # fmt: skip
+    assert [t.port for t in read(arguments(["192.0.2.8/31,,tag,8080"]))] == [8080, 8080]
+
+
+def test_a_block_is_bounded_unless_a_number_is_given() -> None:
+    assert len(read(arguments(["198.18.0.0/16"]))) == 65536
+    with pytest.raises(BadInput, match="--max-targets"):
+        read(arguments(["198.18.0.0/15"]))
+    assert len(read(arguments(["::/0"]), most=10)) == 10
+    assert read(arguments(["a.example"]), most=0) == ()
+
+
+def test_a_path_for_lines_that_name_none() -> None:
+    assert [t.path for t in read(arguments(["a.example", "http://a.example/b"]), path="/big")] == ["/big", "/b"]
+
+
+@given(st.text(max_size=60) | st.text(alphabet="aé.:/[]0123456789,# \"-%@?", max_size=40))
+@example("http://[")
+@example("http://a:b")
+@example("\ud800.example")
+@example("٣.example:٣")
+@example("xn--a.example")
+@example("1,\r2")
+def test_any_text_gives_targets_or_bad_input(text: str) -> None:
+    try:
+        for target in read([Source("f", text)], most=50):
+            assert target.host.isascii() and 1 <= target.port <= 65535 and target.path.startswith(("/", "?"))
+    except BadInput as error:
+        assert "\n" not in str(error)
+
+
+SITES = [Target(f"s{n}.example") for n in range(500)]
+
+
+def test_order_is_the_seeds() -> None:
+    assert order(SITES, 1) == order(reversed(SITES), 1) != order(SITES, 2)
+    assert sorted(order(SITES, 1), key=lambda t: int(t.host[1:-8])) == SITES
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_shards_part_the_list_and_keep_its_order(count: int) -> None:
+    shards = [shard(SITES, index, count, seed=1) for index in range(count)]
+    assert sorted(t.host for part in shards for t in part) == sorted(t.host for t in SITES)
+    assert all(len(part) > 500 / count * 0.6 for part in shards)
+    whole = order(SITES, 3)
+    assert order(shards[0], 3) == [t for t in whole if t in shards[0]]
+
+
+def test_a_shard_outside_is_refused() -> None:
+    with pytest.raises(BadInput, match="0 to 1"):
+        shard(SITES, 2, 2, seed=1)
+
+
+def test_the_bound_is_stated() -> None:
+    assert targets.MOST_UNASKED == 2**16

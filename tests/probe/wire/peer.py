@@ -1,0 +1,118 @@
+"""The other end of a carried stream, in virtual time: TCP segments in, an application's bytes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+from configtron.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment
+
+# The server's timer, as RFC 6298 2.1 begins it.
+RETRANSMIT_S = 1.0
+# Bytes so far heard -> (bytes to answer with, whether to close): asked whenever more of the stream has come.
+Application = Callable[[bytes], tuple[bytes, bool]]
+
+
+class Peer:
+    """A `Wire`. `lose` names segments by their running number (each way counted on its own), lost once sent."""
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        rtt_s: float = 0.1,
+        mss: int = 1000,
+        lose_out: frozenset[int] = frozenset(),
+        lose_in: frozenset[int] = frozenset(),
+        swap_in: frozenset[int] = frozenset(),
+        refuse: bool = False,
+        reset_after: int | None = None,
+    ) -> None:
+        self.application = application
+        self.rtt_s, self.mss = rtt_s, mss
+        self.lose = {"out": lose_out, "in": lose_in}
+        self.swap_in = swap_in
+        self.refuse, self.reset_after = refuse, reset_after
+        self.now = 0.0
+        self.heard = bytearray()
+        self.said: list[Segment] = []
+        self.acked = 1
+        self.rst: Segment | None = None
+        self._number = {"out": 0, "in": 0}
+        self._due: list[tuple[float, int, Segment]] = []
+        self._order = count()
+        self._pieces: dict[int, bytes] = {}
+
+    def send(self, segment: Segment) -> Packet:
+        if not self._lost("out"):
+            self._take(segment)
+        return Packet(self.now, "out", segment)
+
+    def receive(self, until: float) -> Packet | None:
+        if not self._due:
+            self._retransmit()
+        if not self._due or self._due[0][0] > until:
+            self.now = max(self.now, until)
+            return None
+        at, _, segment = heappop(self._due)
+        self.now = max(self.now, at)
+        return Packet(self.now, "in", segment)
+
+    def _lost(self, way: str) -> bool:
+        number = self._number[way]
+        self._number[way] += 1
+        return number in self.lose[way]
+
+    def _take(self, segment: Segment) -> None:
+        if segment.flags & RST:
+            self.rst = segment
+        elif self.refuse:
+            self._answer(Segment(RST | ACK, 0, 1))
+        elif segment.flags & SYN:
+            self._answer(Segment(SYN | ACK, 0, 1, 64240, ((OPT_MSS, self.mss.to_bytes(2, "big")),)))
+        else:
+            self.acked = max(self.acked, segment.ack)
+            if segment.length:
+                self._stream(segment)
+
+    def _stream(self, segment: Segment) -> None:
+        self._pieces[segment.seq] = segment.payload
+        before = len(self.heard)
+        while (at := len(self.heard) + 1) in self._pieces:
+            self.heard += self._pieces.pop(at)
+        self._answer(Segment(ACK, self._next(), len(self.heard) + 1))
+        if len(self.heard) > before:
+            self.say(*self.application(bytes(self.heard)))
+
+    def say(self, data: bytes, close: bool = False) -> None:
+        ack = len(self.heard) + 1
+        for start in range(0, len(data), self.mss):
+            part = data[start : start + self.mss]
+            segment = Segment(ACK | PSH, self._next(), ack, 64240, (), part, len(part))
+            self.said.append(segment)
+            self._answer(segment)
+        if close:
+            self.said.append(Segment(ACK | FIN, self._next(), ack))
+            self._answer(self.said[-1])
+        if self.reset_after is not None and self._next() > self.reset_after:
+            self._answer(Segment(RST, self._next()))
+
+    def _next(self) -> int:
+        return self.said[-1].end if self.said else 1
+
+    def _retransmit(self) -> None:
+        left = [s for s in self.said if s.end > self.acked]
+        if left:
+            heappush(self._due, (self.now + RETRANSMIT_S, next(self._order), left[0]))
+
+    def _answer(self, segment: Segment) -> None:
+        number = self._number["in"]
+        if not self._lost("in"):
+            late = self.rtt_s / 4 if number in self.swap_in else 0.0
+            heappush(self._due, (self.now + self.rtt_s + late, next(self._order), segment))
+
+
+def texts(messages: list[Message], way: str) -> bytes:
+    """All bytes that went one way."""
+    return b"".join(m.data for m in messages if m.way == way)

@@ -1,0 +1,146 @@
+"""A real resolver asks a small DNS server; both live in one throw-away namespace."""
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.resolver
+import dns.rrset
+import pytest
+
+from configtron.errors import BadInput
+from configtron.nouns import Vantage
+from configtron.probe.campaign import Answer
+from configtron.probe.wire.live import inside
+from configtron.probe.wire.namespaces import throwaway
+from configtron.probe.wire.resolve import asker, reason_of, resolve
+
+ZONE = {"two.example.": ["192.0.2.20", "192.0.2.3"], "alias.example.": ["192.0.2.9"]}
+CODES = {"broken.example.": dns.rcode.SERVFAIL, "no.example.": dns.rcode.REFUSED, "empty.example.": dns.rcode.NOERROR}
+
+
+def reply(data: bytes) -> bytes | None:
+    """What the server says: `ZONE`, `CODES`, silence for silent.example, else NXDOMAIN; names hold their number."""
+    question = dns.message.from_wire(data)
+    name = str(question.question[0].name)
+    if name == "silent.example.":
+        return None
+    if name == "garbage.example.":
+        return data[:2] + b"\x80\x00\x00"
+    answer = dns.message.make_response(question)
+    answer.flags |= dns.flags.RA
+    addresses = ZONE.get(name, [f"198.51.100.{name[1:-9]}"] if name[1:-9].isdigit() else [])
+    if name == "alias.example.":
+        answer.answer.append(dns.rrset.from_text(name, 60, "IN", "CNAME", "real.example."))
+        name = "real.example."
+    if addresses and dns.rdatatype.to_text(question.question[0].rdtype) == "A":
+        answer.answer.append(dns.rrset.from_text(name, 60, "IN", "A", *addresses))
+    elif not addresses:
+        answer.set_rcode(CODES.get(name, dns.rcode.NXDOMAIN))
+    return answer.to_wire()
+
+
+@pytest.fixture
+def vantage() -> Iterator[Vantage]:
+    with throwaway("dns") as netns:
+        with inside(netns):
+            server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            server.bind(("127.0.0.1", 5300))
+
+        def serve() -> None:
+            while True:
+                data, peer = server.recvfrom(4096)
+                if not data:
+                    return
+                if (said := reply(data)) is not None:
+                    server.sendto(said, peer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield Vantage("here", "here", netns, resolver="127.0.0.1:5300")
+        with inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", ("127.0.0.1", 5300))
+        thread.join()
+        server.close()
+
+
+@pytest.mark.root
+def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
+    names = ["two.example", "alias.example", "none.example", "broken.example", "no.example", "empty.example"]
+    home = os.stat("/proc/thread-self/ns/net").st_ino
+    assert resolve(names, vantage) == {
+        "two.example": Answer(("192.0.2.3", "192.0.2.20")),
+        "alias.example": Answer(("192.0.2.9",)),
+        "none.example": Answer((), "dns-nxdomain"),
+        "broken.example": Answer((), "dns-servfail"),
+        "no.example": Answer((), "dns-refused"),
+        "empty.example": Answer((), "dns-no-address"),
+    }
+    assert os.stat("/proc/thread-self/ns/net").st_ino == home, "the thread did not come home"
+
+
+@pytest.mark.root
+def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> None:
+    assert resolve(["silent.example"], vantage, lifetime_s=0.3) == {"silent.example": Answer((), "dns-timeout")}
+    nowhere = Vantage("x", "x", vantage.netns, resolver="192.0.2.53")
+    assert resolve(["two.example"], nowhere, lifetime_s=0.3)["two.example"].reason == "dns-unreachable"
+
+
+@pytest.mark.root
+def test_many_at_once_and_twice_the_same(vantage: Vantage) -> None:
+    names = [f"s{n}.example" for n in range(1, 255)]
+    first = resolve(names, vantage)
+    assert [first[name].addresses for name in names] == [(f"198.51.100.{n}",) for n in range(1, 255)]
+    assert resolve(names, vantage) == first
+    assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns-no-address"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (dns.resolver.NXDOMAIN, "dns-nxdomain"),
+        (dns.resolver.NoAnswer, "dns-no-address"),
+        (dns.exception.Timeout, "dns-timeout"),
+        (OSError, "dns-unreachable"),
+        (dns.exception.FormError, "dns-malformed"),
+    ],
+)
+def test_each_error_has_its_reason(error: type[Exception], reason: str) -> None:
+    assert reason_of(error.__new__(error)) == reason
+
+
+def test_no_servers_answer_is_the_last_tries_reason() -> None:
+    tries = [("192.0.2.53", True, 53, None, dns.message.make_response(dns.message.make_query("a", "A")))]
+    failed = dns.resolver.NoNameservers.__new__(dns.resolver.NoNameservers)
+    failed.kwargs = {"errors": tries}
+    assert reason_of(failed) == "dns-noerror"
+    failed.kwargs = {"errors": []}
+    assert reason_of(failed) == "dns-malformed"
+
+
+@pytest.mark.parametrize(
+    ("resolver", "address", "port"),
+    [("192.0.2.5", "192.0.2.5", 53), ("192.0.2.5:5300", "192.0.2.5", 5300), ("[2001:db8::1]:54", "2001:db8::1", 54)],
+)
+def test_where_to_ask(resolver: str, address: str, port: int) -> None:
+    made = asker(resolver, 1.0)
+    assert (made.nameservers, made.port) == ([address], port)
+
+
+@pytest.mark.parametrize("resolver", ["dns.example", "192.0.2.53:x", "1.2.3.4.5"])
+def test_bad_resolvers_are_named(resolver: str) -> None:
+    with pytest.raises(BadInput, match="^resolver "):
+        asker(resolver, 1.0)
+
+
+def test_an_impossible_name_is_a_reason() -> None:
+    from configtron.probe.wire import resolve as module
+
+    answers = asyncio.run(module._all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
+    assert [answer.reason for answer in answers] == ["dns-malformed"] * 2

@@ -1,0 +1,91 @@
+"""Real servers as distributions ship them: verdicts are what their manuals say, and what tshark reads in the file."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.servers import SERVERS, raised
+from configtron.fingerprint import read
+from configtron.nouns import Observation, Trace
+from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
+from configtron.probe.wire.pump import Pump
+from tests.probe.wire.test_live import PORTS, finish, namespaces
+
+pytestmark = pytest.mark.root
+
+# nghttpd speaks HTTP/2 only, so it has no page for an HTTP/1.1 request.
+HTTP1 = tuple(name for name in SERVERS if name != "nghttpd")
+# MAX_CONCURRENT_STREAMS that each announces by default.
+STREAMS = {"nginx": 128, "apache": 100, "h2o": 100, "caddy": 250, "haproxy": 100, "nghttpd": 100}
+# Who takes HTTP/2 in clear by prior knowledge, on a port that also takes HTTP/1.1.
+H2C = {"nginx": False, "apache": True, "h2o": True, "caddy": True, "haproxy": True, "nghttpd": True}
+
+Seen = dict[str, tuple[Trace, dict[str, Observation]]]
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("servers") / "host.pcapng"
+    with raised() as standing, Pump([standing.vantage], ports=PORTS, seed=1, agent="test") as pump:
+        count = 0
+        for target in standing.clear:
+            for probe, params in (("icw", (("mss", 536),)), ("rwin", ()), ("http_version", (("way", "h2c"),))):
+                pump.begin("host", f"{target.provider}/{probe}", target, probe, params)
+                count += 1
+        for target in standing.tls:
+            pump.begin("host", f"{target.provider}/h2_settings", target, "h2_settings", ())
+            count += 1
+        writer = EvidenceWriter(path)
+        for recording in finish(pump, count):
+            writer.append(recording)
+        writer.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(evidence: Path) -> Iterator[Seen]:
+    """All verdicts, read from the file alone."""
+    yield {t.id: (t, {o.knob: o for o in read(t)}) for t in read_evidence(evidence)}
+
+
+@pytest.mark.parametrize("name", HTTP1)
+def test_the_window_is_the_kernels(seen: Seen, name: str) -> None:
+    icw = seen[f"{name}/icw"][1]["icw"]
+    assert (icw.value, icw.unit) == (10, "segments"), icw
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_settings_are_announced_as_shipped(seen: Seen, name: str) -> None:
+    trace, verdicts = seen[f"{name}/h2_settings"]
+    assert trace.session is not None and trace.session.alpn == "h2"
+    assert verdicts["h2_max_concurrent_streams"].value == STREAMS[name]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_clear_http2_is_told_from_a_refusal(seen: Seen, name: str) -> None:
+    trace, _ = seen[f"{name}/http_version"]
+    first = next(m.data for m in trace.messages if m.way == "in")
+    assert (first[3] == 4) is H2C[name], first[:20]
+
+
+def test_tshark_reads_the_same_settings(seen: Seen, evidence: Path) -> None:
+    ours = sorted(str(v["h2_settings"].value) for t, v in seen.values() if t.probe == "h2_settings")
+    names = {1: "header_table_size", 2: "enable_push", 3: "max_concurrent_streams", 4: "initial_window_size"}
+    names |= {5: "max_frame_size", 6: "max_header_list_size", 8: "extended_connect"}
+    wanted = [word for name in names.values() for word in ("-e", f"http2.settings.{name}")]
+    only = 'http2.settings.id && tcp.srcport == 443 && frame.interface_name == "wire"'
+    command = ["tshark", "-r", str(evidence), "-Y", only, "-T", "fields", "-e", "http2.settings.id", *wanted]
+    theirs = []
+    for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
+        ids, *columns = line.split("\t")
+        values = dict(zip(names, columns, strict=True))
+        theirs.append(str(tuple((int(i), int(values[int(i)])) for i in ids.split(","))))
+    assert sorted(theirs) == ours and len(ours) == len(SERVERS)
+
+
+def test_nothing_is_left_behind(seen: Seen) -> None:
+    assert [name for name in namespaces() if "servers" in name] == []

@@ -1,0 +1,210 @@
+"""A stream is carried whole over a wire that loses, swaps and refuses; in virtual time. The real TLS: test_tls.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configtron.errors import Diverged
+from configtron.nouns import ACK, RST, SYN, Message, Session, Target, Trace
+from configtron.probe.play import Recorded, play, play_messages
+from configtron.probe.script import Open, Read, StreamScript, Write
+from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
+from tests.probe.wire.peer import Peer, texts
+
+TARGET = Target("site.test", "198.18.0.1", 443)
+ASK = b"GET / HTTP/1.1\r\n\r\n"
+PAGE = bytes(i * 7 % 251 for i in range(9000))
+
+
+class Mirror(Plain):
+    """A TLS of one greeting each way, then every byte with its bits flipped."""
+
+    def __init__(self, host: str, alpn: tuple[str, ...], *, fail: bool = False) -> None:
+        super().__init__()
+        self.host, self.alpn, self.fail = host, alpn, fail
+        self.greeted = False
+
+    def shake(self) -> bool:
+        if not self.greeted:
+            self.greeted = True
+            super().write(b"hello " + self.host.encode())
+            return False
+        answer, _ = super().read()
+        if answer and self.fail:
+            super().write(b"alert")
+            raise EngineFailed("tls-alert:mirror-broken")
+        return bool(answer)
+
+    def write(self, data: bytes) -> None:
+        super().write(bytes(b ^ 255 for b in data))
+
+    def read(self) -> tuple[bytes, bool]:
+        data, ended = super().read()
+        return bytes(b ^ 255 for b in data), ended
+
+    def session(self, error: str = "") -> Session:
+        return Session("mirror", self.alpn[0] if self.alpn else "", b"", error)
+
+
+def asks(ask: bytes = ASK, *, tls: bool = False, until: float = 60.0) -> StreamScript:
+    session = yield Open(tls=tls, alpn=("h2",))
+    assert isinstance(session, Session)
+    if session.error:
+        return session.error
+    yield Write(ask)
+    while (message := (yield Read(until))) is not None:
+        assert isinstance(message, Message)
+        if not message.data:
+            return "ended"
+    return "timeout"
+
+
+def serves(heard: bytes, ask: bytes = ASK) -> tuple[bytes, bool]:
+    return (PAGE, True) if heard == ask else (b"", False)
+
+
+def run(make: Callable[[], StreamScript], peer: Peer) -> tuple[str, StreamLog]:
+    """Play a script, and its own recording, which must tell the same."""
+    carried, log = carry(make(), TARGET, Mirror)
+    packets, ending = play(carried, peer)
+    trace = Trace("i", TARGET, "v", "p", (), 0, packets, tuple(log.messages), log.session)
+    assert play_messages(make(), trace) == ending
+    again, second = carry(make(), TARGET, Mirror)
+    assert play(again, Recorded(packets)) == (packets, ending) and second == log
+    return ending, log
+
+
+def test_a_page_is_carried_and_we_leave_politely() -> None:
+    peer = Peer(serves)
+    ending, log = run(asks, peer)
+    assert (ending, texts(log.messages, "in"), texts(log.messages, "out")) == ("ended", PAGE, ASK)
+    assert log.session == Session()
+    assert peer.rst is not None and peer.rst.seq == len(ASK) + 1, "the RST must lie where the server accepts it"
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.frozensets(st.integers(0, 12), max_size=4),
+    st.frozensets(st.integers(0, 14), max_size=5),
+    st.frozensets(st.integers(0, 14), max_size=5),
+    st.integers(1, 1500),
+)
+def test_loss_and_disorder_change_nothing(
+    lose_out: frozenset[int], lose_in: frozenset[int], swap_in: frozenset[int], mss: int
+) -> None:
+    lose_out, lose_in = lose_out - {0, 1, 2}, lose_in - {0, 1, 2}
+    long_ask = ASK * 20
+    peer = Peer(
+        lambda heard: serves(heard, long_ask), mss=max(mss, 100), lose_out=lose_out, lose_in=lose_in, swap_in=swap_in
+    )
+    carried, log = carry(asks(long_ask, until=400.0), TARGET, Mirror)
+    packets, ending = play(carried, peer)
+    assert bytes(peer.heard) == long_ask
+    assert texts(log.messages, "in") == PAGE[: len(texts(log.messages, "in"))]
+    if not lose_in and not lose_out:
+        assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
+
+
+def test_a_lost_request_is_repeated() -> None:
+    peer = Peer(serves, lose_out=frozenset({2, 3}))
+    ending, log = run(asks, peer)
+    assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
+
+
+def test_a_hole_is_told_by_duplicate_acks() -> None:
+    peer = Peer(serves, lose_in=frozenset({2}))
+    carried, _ = carry(asks(), TARGET, Mirror)
+    packets, _ = play(carried, peer)
+    acks = [p.segment.ack for p in packets if p.way == "out" and p.segment.flags == ACK]
+    assert acks.count(1) >= 8, "one for each segment after the hole"
+
+
+def test_a_script_that_says_other_words_diverges() -> None:
+    carried, log = carry(asks(), TARGET, Mirror)
+    packets, _ = play(carried, Peer(serves))
+    trace = Trace("i", TARGET, "v", "p", (), 0, packets, tuple(log.messages), log.session)
+    with pytest.raises(Diverged, match="OTHER"):
+        play_messages(asks(b"OTHER"), trace)
+
+
+def test_a_read_whose_time_has_passed_gets_nothing() -> None:
+    def late() -> StreamScript:
+        yield Open(tls=False)
+        yield Write(ASK)
+        assert (yield Read(1.0)) is not None
+        assert (yield Read(0.05)) is None
+        message = yield Read(9.0)
+        return "more" if isinstance(message, Message) and message.data else "nothing"
+
+    assert run(late, Peer(serves))[0] == "more"
+
+
+def test_nobody_answers() -> None:
+    peer = Peer(serves, lose_out=frozenset(range(10)))
+    ending, log = run(asks, peer)
+    assert ending == "no-synack" and log.session == Session(error="no-synack")
+    assert peer._number["out"] == 3, "three SYNs, and no RST to nobody"
+    assert peer.now == 6.0
+
+
+def test_a_late_synack_is_still_an_answer() -> None:
+    ending, log = run(asks, Peer(serves, lose_out=frozenset({0, 1})))
+    assert ending == "ended"
+
+
+def test_refusal_has_its_name() -> None:
+    assert run(asks, Peer(serves, refuse=True))[0] == "tcp-refused"
+
+
+def test_a_reset_ends_the_stream() -> None:
+    peer = Peer(lambda heard: (b"some", False), reset_after=1)
+    ending, log = run(asks, peer)
+    assert (ending, texts(log.messages, "in")) == ("ended", b"some")
+    assert peer.rst is None, "nothing is said to who has reset"
+
+
+def test_waiting_has_an_end() -> None:
+    carried, log = carry(asks(until=3.0), TARGET, Mirror)
+    packets, ending = play(carried, Peer(lambda heard: (b"", False)))
+    assert ending == "timeout" and texts(log.messages, "in") == b""
+
+
+def greets(heard: bytes) -> tuple[bytes, bool]:
+    hello = b"hello site.test"
+    if heard == hello:
+        return b"welcome", False
+    if heard == hello + bytes(b ^ 255 for b in ASK):
+        return bytes(b ^ 255 for b in PAGE), True
+    return b"", False
+
+
+def test_an_engine_stands_between() -> None:
+    ending, log = run(lambda: asks(tls=True), Peer(greets))
+    assert ending == "ended" and texts(log.messages, "in") == PAGE
+    assert log.session == Session("mirror", "h2")
+
+
+def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
+    peer = Peer(greets)
+    carried, log = carry(asks(tls=True), TARGET, lambda host, alpn: Mirror(host, alpn, fail=True))
+    packets, ending = play(carried, peer)
+    assert ending == "tls-alert:mirror-broken" and bytes(peer.heard).endswith(b"alert")
+    assert log.session is not None and log.session.error == ending
+
+
+@pytest.mark.parametrize(("close", "reason"), [(True, "tcp-closed"), (False, "timeout")])
+def test_a_handshake_that_goes_nowhere_has_a_name(close: bool, reason: str) -> None:
+    ending, _ = run(lambda: asks(tls=True), Peer(lambda heard: (b"", close)))
+    assert ending == reason
+
+
+def test_the_syn_is_a_plain_one() -> None:
+    carried, _ = carry(asks(), TARGET, Mirror)
+    packets, _ = play(carried, Peer(serves))
+    syn = packets[0].segment
+    assert (syn.flags, syn.mss, syn.wscale, syn.timestamps) == (SYN, 1460, 7, None)
+    assert packets[-1].segment.flags == RST

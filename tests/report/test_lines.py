@@ -1,0 +1,63 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from configtron import report
+from configtron.errors import BadInput
+from configtron.records import result_from_json
+from configtron.report.found import found_in
+from configtron.report.lines import opened, write_csv, write_jsonl, write_results
+from tests.report.sample import VANTAGES, run
+
+SCHEMA = json.loads(Path(report.__file__).with_name("probe.schema.json").read_text())
+
+
+def written(write: object, *things: object) -> str:
+    out = io.StringIO()
+    write(*things, out)  # type: ignore[operator]
+    return out.getvalue()
+
+
+def test_each_json_line_is_a_whole_record() -> None:
+    records = [json.loads(line) for line in written(write_jsonl, found_in(run()), VANTAGES).splitlines()]
+    assert len(records) == 4
+    for record in records:
+        Draft202012Validator(SCHEMA).validate(record)
+    assert records[0]["vantage"] == {"name": "eu", "region": "Europe"}
+    assert records[0]["observations"]["icw"]["trials"][1]["evidence"] == {"file": "eu.pcapng", "frames": [22, 23]}
+    assert records[0]["started_at"] == 1e9
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert written(write_jsonl, found_in(run()), VANTAGES) == written(write_jsonl, found_in(run()), VANTAGES)
+
+
+def test_csv_has_a_row_for_each_verdict() -> None:
+    rows = list(csv.DictReader(io.StringIO(written(write_csv, found_in(run()), VANTAGES))))
+    icw = {(row["host"], row["vantage"]): row for row in rows if row["knob"] == "icw"}
+    assert len(rows) == 8
+    assert icw["a.example", "na"]["value"] == "10" and icw["a.example", "na"]["grade"] == "B"
+    assert icw["b.example", "na"]["value"] == ">= 3"
+    assert icw["b.example", "eu"]["value"] == "" and icw["b.example", "eu"]["reason"] == "too-short"
+
+
+def test_results_can_be_read_back() -> None:
+    assert [result_from_json(line) for line in written(write_results, run()).splitlines()] == run()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="absent"), opened(str(tmp_path / "absent" / "x")):
+        pass
+
+
+def test_a_dash_is_stdout(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with opened("-") as out:
+        out.write("data")
+    with opened(str(tmp_path / "file")) as out:
+        out.write("more")
+    assert capsys.readouterr().out == "data"
+    assert (tmp_path / "file").read_text() == "more"

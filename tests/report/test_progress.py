@@ -1,0 +1,57 @@
+import io
+import json
+import os
+import pty
+
+from configtron.report.progress import Counts, Progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_plain_lines_come_now_and_then_and_last() -> None:
+    err, clock = io.StringIO(), Clock()
+    with Progress("run 1", err, clock=clock) as progress:
+        for second in range(25):
+            clock.now = 100.0 + second
+            progress.update(Counts(100, second, 3 * second, 5, 1))
+        progress.update(Counts(100, 100, 300, 0, 1), last=True)
+    lines = err.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1] == "run 1: 100/100 targets, 300 connections, 0 open, 1 failed, 24 s"
+
+
+def test_status_lines_come_each_second() -> None:
+    status, clock = io.StringIO(), Clock()
+    with Progress("run 1", io.StringIO(), quiet=True, status=status, clock=clock) as progress:
+        for tick in range(40):
+            clock.now = 100.0 + tick / 10
+            progress.update(Counts(10, tick))
+    lines = [json.loads(line) for line in status.getvalue().splitlines()]
+    assert [line["elapsed_s"] for line in lines] == [0, 1, 2, 3]
+    assert lines[1]["done"] == 10 and lines[1]["total"] == 10
+
+
+def test_quiet_is_quiet() -> None:
+    err = io.StringIO()
+    with Progress("run 1", err, quiet=True) as progress:
+        progress.say("hello")
+        progress.update(Counts(), last=True)
+    assert err.getvalue() == ""
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    main, other = pty.openpty()
+    with os.fdopen(other, "w") as err:
+        with Progress("run 1", err, color=False) as progress:
+            progress.say("[kernel] ready")
+            progress.update(Counts(10, 4, 12, 3, 0), last=True)
+        err.flush()
+        shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert "[kernel] ready" in shown and "run 1" in shown

@@ -1,0 +1,76 @@
+import io
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from configtron.lab.truth import Expectation as LabExpectation
+from configtron.nouns import Observation, Value
+from configtron.report import score as module
+from configtron.report import tables
+from configtron.report.score import Judged, score, score_lines
+
+
+@dataclass(frozen=True)
+class Truth:
+    """An expectation as simple as can be; the lab's own stands beside it below."""
+
+    values: tuple[Value, ...] = ()
+    bound: bool = False
+    reason: str = ""
+
+    def admits(self, value: Value | None, *, lower_bound: bool = False) -> bool:
+        return value in self.values if value is not None else not self.values
+
+
+def seen(value: Value | None, grade: str) -> Observation:
+    return Observation("icw", value, None if value is not None else "too-short", grade=grade)
+
+
+BOUND, NOTHING = Truth((10,), bound=True), Truth(reason="no-h2")
+
+
+@pytest.mark.parametrize(
+    ("observation", "truth", "right", "usable", "overclaim"),
+    [
+        (seen(10, "A"), Truth((10,)), True, True, False),
+        (seen(10, "C"), Truth((10, 11)), True, False, False),
+        (seen(4, "B"), Truth((10,)), False, True, False),
+        (seen(4, "B"), BOUND, False, True, True),
+        (seen(4, "L"), BOUND, True, True, False),
+        (seen(4, "L"), Truth((10,)), True, False, False),
+        (seen(11, "L"), BOUND, False, True, True),
+        (seen(None, "N"), Truth((10,)), False, False, False),
+        (seen(None, "N"), NOTHING, True, True, False),
+        (seen("absent", "B"), NOTHING, True, True, False),
+        (seen(5, "B"), NOTHING, False, True, False),
+    ],
+)
+@pytest.mark.parametrize("kind", [Truth, LabExpectation])
+def test_each_verdict_is_judged(
+    observation: Observation, truth: Truth, right: bool, usable: bool, overclaim: bool, kind: type[Truth]
+) -> None:
+    expectation = kind(values=truth.values, bound=truth.bound, reason=truth.reason)
+    result = score([Judged("na", "a", "icw", observation, expectation)])
+    (row,) = result.knobs
+    assert (sum(row.right.values()), row.usable, row.overclaims) == (right, usable, overclaim)
+    assert len(result.mismatches) == (not right)
+
+
+def test_shares_and_mismatches() -> None:
+    judged = [Judged("na", f"h{n}", "icw", seen(10 if n else 4, "AB"[n % 2]), Truth((10,))) for n in range(4)]
+    result = score(judged)
+    assert result.knobs[0].right_share == "75.0 %"
+    lines = [json.loads(line) for line in score_lines(result)]
+    assert lines[0]["right"] == {"A": 1, "B": 2, "C": 0, "L": 0, "N": 0}
+    assert (lines[1]["host"], lines[1]["truth"], lines[1]["observation"]["value"]) == ("h0", "10", 4)
+    out = io.StringIO()
+    console = tables.console(out)
+    console.print(tables.scores(result))
+    console.print(tables.mismatches(result, 0))
+    assert "75.0 %" in out.getvalue() and "1 more" in out.getvalue()
+
+
+def test_nothing_is_no_share() -> None:
+    assert module.percent(0, 0) == "-"
+    assert score([]).knobs == ()

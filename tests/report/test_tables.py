@@ -1,0 +1,44 @@
+import io
+
+from rich.table import Table
+
+from configtron.nouns import Observation
+from configtron.report import tables
+from configtron.report.found import found_in, rows_of
+from tests.report.sample import run
+
+
+def printed(table: Table) -> str:
+    out = io.StringIO()
+    tables.console(out).print(table)
+    return out.getvalue()
+
+
+def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
+    text = printed(tables.overview(list(found_in(run()))))
+    assert "10 B" in text and ">= 3 L" in text and "- too-short" in text and "1.03 B" in text
+    assert "\x1b" not in text
+
+
+def test_details_name_file_and_frames() -> None:
+    text = printed(tables.details(next(found_in(run()))))
+    assert "eu/a.example/icw.2" in text and "eu.pcapng: 22 23" in text
+
+
+def test_summary_is_like_table_2() -> None:
+    text = printed(tables.summary(rows_of(list(found_in(run())), ["icw", "synack_rto"], "na")))
+    assert "top values in na" in text
+    assert "10 100.0 %" in text and "a.example: na 10, eu 4" in text and "20.7-100.0 %" in text
+    assert "1 100.0 %" in text
+
+
+def test_measured_times_are_printed_without_noise() -> None:
+    assert tables.shown(Observation("rto", 1.0312345, grade="C")) == "1.03"
+    assert tables.shown(Observation("rto", 1.0312345, grade="L")) == ">= 1.03"
+    assert tables.shown(Observation("icw", 1000000, grade="C")) == "1000000"
+
+
+def test_names_with_brackets_are_no_markup() -> None:
+    table = tables.overview([])
+    table.add_row("[bold]x[/bold]", *[""] * 7)
+    assert "[bold]x[/bold]" in printed(table)

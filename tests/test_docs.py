@@ -1,0 +1,178 @@
+"""What the documents say exists: links, commands, make targets, help texts, reasons, markers of the tour."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from tests.test_layers import ROOT
+
+PAGES = sorted(
+    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + list((ROOT / "docs").rglob("*.md"))
+)
+# Folders and files of a running installation, not of the repository.
+ELSEWHERE = re.compile(r"^(~|/|\.venv|net/|newsfragments/icw)")
+# What marks a quoted word as a path of this repository.
+FOLDERS = ("benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ lab/ newsfragments/ probe/ report/ tests/").split()
+
+
+def commands(
+    group: click.Command, words: tuple[str, ...] = ("configtron",)
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command of the program, with the words that call it."""
+    yield words, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            inner = group.get_command(context, name)
+            assert inner is not None, name
+            yield from commands(inner, (*words, name))
+
+
+def program() -> click.Command:
+    from configtron.cli.root import root
+
+    return root
+
+
+def all_commands() -> dict[tuple[str, ...], click.Command]:
+    return dict(commands(program()))
+
+
+def test_every_command_and_option_has_help() -> None:
+    for words, command in all_commands().items():
+        assert (command.help or command.short_help or "").strip(), " ".join(words)
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert (parameter.help or "").strip(), f"{' '.join(words)} {parameter.opts[0]}"
+
+
+def test_every_command_is_documented() -> None:
+    pages = {page.stem for page in (ROOT / "docs" / "man").glob("*.1")}
+    readme = (ROOT / "README.md").read_text()
+    missing = [" ".join(w) for w in all_commands() if "-".join(w) not in pages and " ".join(w) not in readme]
+    assert missing == []
+
+
+def quoted_paths(page: Path) -> Iterator[str]:
+    text = page.read_text()
+    yield from (link.split("#")[0] for link in re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", text))
+    for word in re.findall(r"`([\w./-]+)`", text):
+        if "NNNN" not in word and (word.startswith(tuple(FOLDERS)) or word.endswith((".md", ".txt", ".cfg", ".toml"))):
+            yield word
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_exist(page: Path) -> None:
+    made_up = re.compile(r"(^|/)x\.py$|^newsfragments/icw")
+    for path in quoted_paths(page):
+        if not ELSEWHERE.match(path) and not made_up.search(path):
+            assert (ROOT / path).exists() or (page.parent / path).exists(), f"{page.name}: {path}"
+
+
+def shown(page: Path) -> Iterator[list[str]]:
+    """Every configtron command line of a page, in words."""
+    text = page.read_text()
+    for line in re.findall(r"^\$ (.+)$", text, re.M) + re.findall(r"`(configtron [^`]+)`", text):
+        for part in re.split(r"\s*(?:\||&&|;)\s*", line):
+            if part.startswith("configtron "):
+                yield shlex.split(part)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_exist(page: Path) -> None:
+    known = all_commands()
+    for words in shown(page):
+        path: tuple[str, ...] = ("configtron",)
+        options: set[str] = {
+            name for parameter in known[path].params for name in parameter.opts + parameter.secondary_opts
+        }
+        for word in words[1:]:
+            if (*path, word) in known:
+                path = (*path, word)
+        for run in (path, (*path, "run")):
+            if run in known:
+                options |= {
+                    name for parameter in known[run].params for name in parameter.opts + parameter.secondary_opts
+                }
+        assert len(path) > 1 or {"--version", "--help"} & set(words), f"{page.name}: {' '.join(words)}"
+        for word in words[1:]:
+            if re.match(r"--?[a-zA-Z]", word):
+                assert word.split("=")[0] in options | {"--help", "-h"}, f"{page.name}: {' '.join(words)}: {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    text = page.read_text()
+    named = re.findall(r"`make ([a-z]+)`", text) + re.findall(r"^(?:    |\$ )make ([a-z]+)", text, re.M)
+    assert set(named) - targets == set()
+
+
+def tour() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tour", ROOT / "docs" / "tour.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tour_finds_every_block_of_the_readme() -> None:
+    text, found = (ROOT / "README.md").read_text(), list(tour().BLOCK.finditer((ROOT / "README.md").read_text()))
+    assert len([m for m in found if m["name"]]) == text.count("```console") == text.count("<!-- tour:")
+    assert len([m for m in found if m["before"]]) == text.count("<!-- before:")
+    names = [m["name"] for m in found if m["name"]]
+    assert len(names) == len(set(names))
+
+
+def test_tour_replaces_outputs_only(tmp_path: Path) -> None:
+    """On a README of two commands: what is shown is what they print, the rest stays; twice gives the same."""
+    fresh = tour()
+    fresh.README = tmp_path / "README.md"
+    block = "<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\nold\n$ seq 5\n```\n<!-- end -->"
+    fresh.README.write_text(f"before\n{block}\nafter `$ no`\n")
+    assert fresh.main(["--check"]) == 1
+    assert fresh.main([]) == 0
+    made = fresh.README.read_text()
+    assert made == (
+        "before\n<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\none\n$ seq 5\n1\n"
+        "[... 3 lines]\n5\n```\n<!-- end -->\nafter `$ no`\n"
+    )
+    assert fresh.main(["--check"]) == 0
+    assert fresh.main(["other"]) == 0 and fresh.README.read_text() == made
+
+
+def test_shown_outputs_are_there() -> None:
+    """Each of the README's blocks shows what its commands printed."""
+    for found in tour().BLOCK.finditer((ROOT / "README.md").read_text()):
+        if found["name"]:
+            printed = [line for line in found["body"].splitlines() if not line.startswith("$ ")]
+            assert printed, f"block {found['name']}: run `make docs`"
+
+
+def test_decisions_are_numbered() -> None:
+    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "design").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1)) and numbers
+
+
+def test_licence_is_version_2() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    assert text.split("\n", 2)[0].strip() == "GNU GENERAL PUBLIC LICENSE" and "Version 2, June 1991" in text
+    assert "GPL-2.0-only" in (ROOT / "COPYING").read_text()
+
+
+def test_importing_the_program_is_light() -> None:
+    """`configtron --version` and `--help` stay quick: nothing heavy is imported before a verb needs it."""
+    code = "import sys, configtron.cli.root; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    heavy = {"scapy", "rich", "dns", "sqlite3", "cryptography", "publicsuffixlist", "h2", "hyperframe", "jsonschema"}
+    assert {name.split(".")[0] for name in done.stdout.split()} & heavy == set()

@@ -1,0 +1,73 @@
+"""The knob table: complete, typed, consistent with itself and with what probes report."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.knobs import KNOBS, MEASURED, NAMED_BY_HC, TABLE2, TUNABLE, space_size
+from configtron.nouns import Knob, Observation
+
+# Names of a merged fingerprint, as the probes' readers and the lab's truth spell them.
+REPORTED = (
+    "icw synack_rto synack_backoff synack_retries data_rto rwin rwin_ts wscale rwin_first_ack signature http_version "
+    "http_clear h2_header_table_size h2_enable_push h2_max_concurrent_streams h2_initial_window_size h2_max_frame_size "
+    "h2_max_header_list_size h2_settings h2_window_update"
+).split()
+ALL = (*TUNABLE, *NAMED_BY_HC, *MEASURED)
+
+
+def test_every_reported_name_has_a_row() -> None:
+    assert [knob.name for knob in MEASURED] == REPORTED
+
+
+def test_table_1_spans_768_configurations() -> None:
+    assert len(TUNABLE) == 7
+    assert space_size() == 768
+
+
+def test_table_2_has_nine_rows() -> None:
+    assert len(TABLE2) == len(set(TABLE2)) == 9
+    assert set(TABLE2) <= set(REPORTED)
+    assert [name for name in TABLE2 if not KNOBS[name].values] == []
+
+
+def test_names_are_unique() -> None:
+    for table in (TUNABLE, NAMED_BY_HC, MEASURED):
+        assert len({knob.name for knob in table}) == len(table)
+    twice = {knob.name for knob in TUNABLE} & {knob.name for knob in MEASURED}
+    assert twice == {"http_version"}
+    assert KNOBS["http_version"].values == ("h2", "http/1.1")
+
+
+@pytest.mark.parametrize("knob", ALL, ids=lambda knob: f"{knob.layer}-{knob.name}")
+def test_row_is_whole(knob: Knob) -> None:
+    assert knob.layer in ("ip", "tcp", "web", "http2")
+    assert knob.scope in ("socket", "prefix", "netns", "process", "device")
+    assert knob.source or knob.note, "where does this come from?"
+    assert len(set(knob.values)) == len(knob.values)
+    assert {type(value) for value in knob.values} <= {int, float, str}
+    assert len({type(value) for value in knob.values}) <= 1
+    if knob in TUNABLE:
+        assert knob.default in knob.values
+        assert knob.note.startswith("HC:")
+
+
+def test_readers_report_known_names() -> None:
+    """Every name a reader declares is a row, except those it marks as asides by not declaring them."""
+    import importlib
+    import pkgutil
+
+    import configtron.fingerprint as readers
+
+    seen = set()
+    for module in pkgutil.iter_modules(readers.__path__):
+        loaded = importlib.import_module(f"configtron.fingerprint.{module.name}")
+        seen |= set(getattr(loaded, "KNOBS", ()))
+    assert seen, "no reader declares KNOBS"
+    assert seen - set(KNOBS) == set()
+
+
+def test_a_value_fits_an_observation() -> None:
+    for knob in MEASURED:
+        for value in knob.values:
+            assert Observation(knob.name, value, unit=knob.unit, grade="A").text == str(value)

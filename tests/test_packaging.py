@@ -1,0 +1,117 @@
+"""setup.cfg, the folders, the links and ruff's ban tell one story, and a wheel holds what the folders hold."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import ROOT
+
+FOLDERS = ("db", "fingerprint", "lab", "probe", "report")
+
+
+def config() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def lines(section: str, option: str) -> list[str]:
+    return [line.strip() for line in config()[section][option].splitlines() if line.strip()]
+
+
+def folders_with_code() -> set[str]:
+    """Every folder that Python would take for a package, by the name it is imported under."""
+    found = set()
+    for top in ("configtron", *FOLDERS):
+        for here, inside, files in os.walk(ROOT / top, followlinks=False):
+            inside[:] = [name for name in inside if name != "__pycache__" and not (Path(here) / name).is_symlink()]
+            if "__init__.py" in files:
+                parts = Path(here).relative_to(ROOT).parts
+                found.add(".".join(parts if top == "configtron" else ("configtron", *parts)))
+    return found
+
+
+def test_packages_are_the_folders() -> None:
+    listed = lines("options", "packages")
+    assert listed == sorted(set(listed)), "in order, each once"
+    assert set(listed) == folders_with_code()
+
+
+def test_package_dir_maps_every_folder() -> None:
+    pairs = dict(line.split(" = ") for line in lines("options", "package_dir"))
+    assert pairs == {"configtron": "configtron"} | {f"configtron.{name}": name for name in FOLDERS}
+
+
+def test_every_code_folder_is_a_package() -> None:
+    """A folder of modules without __init__.py would be left out of the wheel."""
+    for top in ("configtron", *FOLDERS):
+        for file in (ROOT / top).rglob("*.py"):
+            assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
+
+
+def test_bare_names_are_banned() -> None:
+    banned = tomllib.loads((ROOT / "ruff.toml").read_text())["lint"]["flake8-tidy-imports"]["banned-api"]
+    assert set(banned) == set(FOLDERS)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="links are kept by git, not by a source archive")
+def test_links_lead_to_the_folders() -> None:
+    links = {path.name: os.readlink(path) for path in (ROOT / "configtron").iterdir() if path.is_symlink()}
+    assert links == {name: f"../{name}" for name in FOLDERS}
+
+
+def test_debian_packages_have_reasons() -> None:
+    rows = [line for line in (ROOT / "debian-packages.txt").read_text().splitlines() if line and line[0] != "#"]
+    assert rows
+    assert [row for row in rows if not row.partition("#")[2].strip() or len(row.split("#")[0].split()) != 1] == []
+    names = [row.split()[0] for row in rows]
+    assert len(names) == len(set(names))
+
+
+def data_files() -> set[str]:
+    """Files that are no Python but that the code needs, as they must lie in the wheel."""
+    found = set()
+    for top in ("configtron", *FOLDERS):
+        for here, inside, files in os.walk(ROOT / top, followlinks=False):
+            inside[:] = [name for name in inside if name != "__pycache__"]
+            for name in files:
+                path = (Path(here) / name).relative_to(ROOT)
+                if path.suffix not in (".py", ".pyc", ".md"):
+                    found.add(str(path if top == "configtron" else Path("configtron") / path))
+    return found
+
+
+def test_wheel_holds_every_file(tmp_path: Path) -> None:
+    """Built by setuptools in this environment, without an index; from a copy, so that no build/ is left behind."""
+    setuptools = pytest.importorskip("setuptools")
+    if int(setuptools.__version__.split(".")[0]) < 77:
+        pytest.skip("needs setuptools 77, which `pip install .` brings into its own environment")
+    copy = tmp_path / "copy"
+    ignore = {".git", ".venv", "build", "dist", "tests", "runs"}
+    subprocess.run(["mkdir", copy], check=True)
+    for entry in ROOT.iterdir():
+        if entry.name not in ignore and not entry.name.endswith(".egg-info"):
+            subprocess.run(["cp", "-a", entry, copy], check=True)
+    code = "import setuptools.build_meta as b; b.build_wheel('..')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = tmp_path.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}
+    modules = set()
+    for top in ("configtron", *FOLDERS):
+        for file in (ROOT / top).rglob("*.py"):
+            parts = file.relative_to(ROOT).parts
+            if top == "configtron" and parts[1] in FOLDERS:
+                continue
+            modules.add("/".join(parts if top == "configtron" else ("configtron", *parts)))
+    assert modules - held == set(), "modules that the wheel lacks"
+    assert data_files() - held == set(), "data that [options.package_data] does not name"
+    assert not [name for name in held if not name.startswith("configtron/")], "a global name"

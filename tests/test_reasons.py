@@ -1,0 +1,97 @@
+"""docs/reasons.md names every reason that code can give, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.test_layers import ROOT, sources
+
+ROW = re.compile(r"^\| `([a-z0-9:*-]+)` \| (.+?) \| (.+?) \|$", re.M)
+# Functions whose argument at that place is a reason, and names that hold one.
+GIVERS = {"no": 1, "_none": 1, "Opening": 2, "EngineFailed": 0, "Answer": 1}
+HOLDERS = {"reason", "failed", "error", "ending"}
+# What an ending or a holder may also say, without being a reason.
+NOT_REASONS = {"", "done", "quiet", "verified", "unverified", "rst"}
+
+
+def words(node: ast.expr | None) -> Iterator[str]:
+    """String constants that an expression may become."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=one, orelse=other):
+            yield from words(one)
+            yield from words(other)
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from words(part)
+
+
+def reasons_in(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=given) if name in GIVERS and len(given) > GIVERS[name]:
+                found |= set(words(given[GIVERS[name]]))
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value) if name in HOLDERS:
+                found |= set(words(value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name.endswith("REASONS"):
+                found |= {text for part in table_values(table) for text in words(part)}
+            case ast.AnnAssign(target=ast.Name(id=name), value=table) if name.endswith("REASONS"):
+                found |= {text for part in table_values(table) for text in words(part)}
+            case ast.FunctionDef(returns=ast.Name(id="Script" | "StreamScript")):
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Return):
+                        found |= set(words(inner.value))
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg in HOLDERS:
+                    found |= set(words(keyword.value))
+    return {word for word in found if re.fullmatch(r"[a-z0-9-]+", word)} - NOT_REASONS
+
+
+def table_values(table: ast.expr | None) -> list[ast.expr]:
+    match table:
+        case ast.Dict(values=values):
+            return values
+        case ast.Tuple(elts=rows) | ast.List(elts=rows):
+            return [row.elts[-1] for row in rows if isinstance(row, ast.Tuple)]
+    return []
+
+
+def measuring() -> list[Path]:
+    return [file for name, file in sources() if name.startswith(("configtron.probe", "configtron.fingerprint"))]
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    return {reason: (means, do) for reason, means, do in ROW.findall((ROOT / "docs" / "reasons.md").read_text())}
+
+
+def test_every_reason_is_documented() -> None:
+    given = {word: file.name for file in measuring() for word in reasons_in(file.read_text())}
+    assert len(given) > 10, "the search finds nothing any more"
+    assert {word: place for word, place in given.items() if word not in documented()} == {}
+
+
+def test_every_documented_reason_is_given() -> None:
+    """By any string of the code; `tls-alert:*` by one that begins so."""
+    text = "\n".join(file.read_text() for file in measuring())
+    assert [r for r in documented() if f'"{r}"' not in text and f'"{r.removesuffix("*")}' not in text] == []
+
+
+def test_rows_are_in_order_and_whole() -> None:
+    rows = list(documented())
+    assert rows == sorted(rows) and rows
+    assert all(means.strip() and do.strip() for means, do in documented().values())
+
+
+def test_the_search_sees_reasons() -> None:
+    source = (
+        "def f(trace):\n    return no('icw', 'one' if trace else 'two', trace)\n"
+        "def g() -> Script:\n    if (yield 1): return 'three'\n    return 'done'\n"
+        "failed = 'four' or x\nREASONS = ((KeyError, 'five'),)\nh(error='six')\n"
+    )
+    assert reasons_in(source) == {"one", "two", "three", "four", "five", "six"}

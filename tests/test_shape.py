@@ -1,0 +1,133 @@
+"""What the sources look like: sizes, names, docstrings, essay heads. Review limits, not style."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import ROOT, sources
+
+# A file past this is split or defended in review.
+REVIEW_LIMIT_LINES = 300
+# Files that were defended, with their size then. This list only shrinks: a listed file may not grow, and one that
+# has come under the limit must leave the list.
+DEFENDED_LINES: dict[str, int] = {
+    # The twelve nouns stand together, so that one page shows what everything is said in.
+    "configtron/nouns.py": 325,
+}
+
+# Names that gather what belongs elsewhere.
+VAGUE = re.compile(r"(^|_)(utils?|common|helpers?|base|misc|handlers?|tools?)($|_)")
+ESSAY = ("Question", "Method", "Stop when", "Reads as", "Fails as", "Differs", "Source")
+# Words of a salesman, or of somebody telling about an edit.
+ADVERTISING = re.compile(
+    r"\b(robust|enhanced(?! packet)|comprehensive|seamless|blazing|cutting-edge|powerful|world-class)\b", re.I
+)
+
+FILES = [pytest.param(file, id=str(file.relative_to(ROOT))) for _, file in sources()]
+
+
+def python_files() -> list[Path]:
+    tests = [file for folder in ("tests", "benchmarks", "docs") for file in (ROOT / folder).rglob("*.py")]
+    return [file for _, file in sources()] + tests
+
+
+def too_long(files: list[Path], defended: dict[str, int]) -> list[str]:
+    found = []
+    for file in files:
+        name, lines = str(file.relative_to(ROOT)), len(file.read_text().splitlines())
+        if lines > max(REVIEW_LIMIT_LINES, defended.get(name, 0)):
+            found.append(f"{name}: {lines} lines")
+        if name in defended and lines <= REVIEW_LIMIT_LINES:
+            found.append(f"{name}: {lines} lines, take it off the list")
+    return found
+
+
+def test_files_are_short() -> None:
+    assert too_long(python_files(), DEFENDED_LINES) == []
+
+
+def test_defended_files_exist() -> None:
+    assert [name for name in DEFENDED_LINES if not (ROOT / name).exists()] == []
+
+
+def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "REVIEW_LIMIT_LINES", 10)
+    assert too_long([Path(__file__)], {})
+    assert too_long([Path(__file__)], {"tests/test_shape.py": 10_000}) == []
+    monkeypatch.setitem(globals(), "REVIEW_LIMIT_LINES", 20_000)
+    assert too_long([Path(__file__)], {"tests/test_shape.py": 10_000}) == [
+        f"tests/test_shape.py: {len(Path(__file__).read_text().splitlines())} lines, take it off the list"
+    ]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_module_opens_with_a_docstring(file: Path) -> None:
+    text = file.read_text()
+    assert ast.get_docstring(ast.parse(text)), f"{file} does not say what it is for"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_names_say_what(file: Path) -> None:
+    assert not VAGUE.search(file.stem) and file.stem != "types", f"{file.name}: name the concept"
+    tree = ast.parse(file.read_text())
+    named = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    assert [name for name in named if VAGUE.search(snake(name))] == []
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def test_vague_names_are_seen() -> None:
+    assert all(VAGUE.search(snake(name)) for name in ("utils", "net_utils", "BaseProbe", "PacketHelper", "common"))
+    assert not any(VAGUE.search(snake(name)) for name in ("database", "stream", "Baseline", "based_on"))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_words_are_plain(file: Path) -> None:
+    assert ADVERTISING.findall(file.read_text()) == []
+
+
+def readers() -> list[Path]:
+    """Files of fingerprint/ that read one parameter: each defines `infer`."""
+    return [file for file in sorted((ROOT / "fingerprint").glob("*.py")) if defines(file, "infer")]
+
+
+def defines(file: Path, name: str) -> bool:
+    body = ast.parse(file.read_text()).body
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
+
+
+def provokes(file: Path) -> bool:
+    """Whether the file tells a conversation: a function of its own name that returns a script."""
+    body = ast.parse(file.read_text()).body
+    named = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == file.stem]
+    return any(isinstance(f.returns, ast.Name) and f.returns.id in ("Script", "StreamScript") for f in named)
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, id=file.stem) for file in readers()])
+def test_reader_opens_with_the_essay(file: Path) -> None:
+    head = ast.get_docstring(ast.parse(file.read_text())) or ""
+    missing = [word for word in ESSAY if not re.search(rf"^{word}\b", head, re.M)]
+    assert missing == [], f"{file.name}: the essay lacks {missing}"
+
+
+def test_the_core_parameters_have_readers() -> None:
+    assert {"icw", "synack_rto", "data_rto", "rwin", "signature", "http_version", "h2_settings"} <= {
+        file.stem for file in readers()
+    }
+
+
+def test_provoker_names_its_reader() -> None:
+    """probe/x.py acts and fingerprint/y.py reads: whoever opens the one is told of the other."""
+    assert len([file for file in (ROOT / "probe").glob("*.py") if provokes(file)]) >= 6
+    for file in sorted((ROOT / "probe").glob("*.py")):
+        if provokes(file):
+            head = ast.get_docstring(ast.parse(file.read_text())) or ""
+            named = re.findall(r"fingerprint/(\w+\.py)", head)
+            assert named, f"{file.name}: say which file of fingerprint/ reads it"
+            assert [name for name in named if not (ROOT / "fingerprint" / name).exists()] == []
