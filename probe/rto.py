@@ -13,8 +13,9 @@ from configtron.probe.script import SYN_TRIES_AT_S, Script, Send, Wait, reset, s
 FIRST_REPEAT_S = 8.0
 # Timers double: after a gap g the next comes within 2 g, an eighth later at most (timer wheel); 2.5 g + 3 s is silence.
 SILENCE_FACTOR, SILENCE_SLACK_S = 2.5, 3.0
-# Linux's five repeats from 1 s are over after 31 s, from 3 s (the largest class) after 93 s; the silence that proves the
-# end is 2.3 times the last gap, 110 s. Listening costs the server nothing: its own timers keep the half-open connection.
+# Linux's five repeats from 1 s are over after 31 s, from 3 s (the largest class) after 93 s; the silence that proves
+# the end is 2.3 times the last gap, 110 s. Listening costs the server nothing: its own timers keep the half-open
+# connection.
 PATIENCE_S = 210.0
 
 
