@@ -81,6 +81,10 @@ class Backend(Protocol):
     def virtual_time(self) -> bool:
         """Whether time inside is computed, not passed."""
 
+    @property
+    def delays(self) -> bool:
+        """Whether links can be given a delay."""
+
     def available(self) -> str:
         """Empty when usable here, else what is missing, in words."""
 
@@ -94,6 +98,7 @@ class UmlVirtual:
 
     name: str = "uml-virtual"
     virtual_time: bool = True
+    delays: bool = True
 
     def available(self) -> str:
         if reason := cannot_enclose() or missing(absent_packages(INIT_PROGRAMS)):
@@ -116,6 +121,7 @@ class UmlReal:
 
     name: str = "uml-real"
     virtual_time: bool = False
+    delays: bool = True
 
     def available(self) -> str:
         packages = absent_packages(INIT_PROGRAMS) + ([] if REAL_KERNEL.exists() else ["user-mode-linux"])
@@ -132,6 +138,7 @@ class Netns:
 
     name: str = "netns"
     virtual_time: bool = False
+    delays: bool = False
 
     def available(self) -> str:
         return cannot_enclose()

@@ -16,7 +16,7 @@ SILENCE_FACTOR, SILENCE_SLACK_S = 2.5, 3.0
 # Linux's five repeats from 1 s are over after 31 s, from 3 s (the largest class) after 93 s; the silence that proves
 # the end is 2.3 times the last gap, 110 s. Listening costs the server nothing: its own timers keep the half-open
 # connection.
-PATIENCE_S = 210.0
+PATIENCE_S = 250.0
 
 
 def rto(

@@ -26,6 +26,7 @@ from configtron.nouns import Message, Packet, Session, Target, Trace, Value
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sent
+from configtron.probe.wire.push import push
 
 _WIRE, _PLAIN = 0, 1
 OPENING = pcapng.section((("wire", pcapng.LINKTYPE_RAW), ("plaintext", pcapng.LINKTYPE_UPPER_PDU)))
@@ -83,8 +84,8 @@ class EvidenceWriter:
         return Evidence(self._path.name, offset, self._at, first, len(recording.frames))
 
     def flush(self) -> None:
-        """Hand everything to the kernel: from now on a killed process loses nothing of it."""
-        self._file.flush()
+        """Hand everything over: from now on neither a killed process nor a killed guest loses any of it."""
+        push(self._file)
 
     def close(self) -> None:
         """Flush and close."""

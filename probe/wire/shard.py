@@ -24,6 +24,7 @@ from configtron.probe.targets import Source, order
 from configtron.probe.wire.certificate import organisation
 from configtron.probe.wire.pcap import EvidenceWriter
 from configtron.probe.wire.pump import Pump
+from configtron.probe.wire.push import push
 from configtron.probe.wire.resolve import resolve
 from configtron.records import Result, result_from_json, result_to_json
 
@@ -178,10 +179,10 @@ class _Lane:
         """Evidence first, then the results that point to it, then whoever wants to know."""
         if not results:
             return
-        for writer in self._writers.values():
-            writer.flush()
+        for vantage in sorted({result.vantage for result in results if result.frames}):
+            self._writers[vantage].flush()
         self._journal.write(b"".join(result_to_json(result).encode() + b"\n" for result in results))
-        self._journal.flush()
+        push(self._journal)
         self._sink(results)
 
     def close(self) -> None:

@@ -81,6 +81,7 @@ def _begin(options: ProbeOptions, store: Store) -> int:
     if options.lab:
         from configtron.cli.probe import lab
 
+        options = lab.settled(options, _say)
         vantages = lab.vantages_of(options)
     else:
         vantages = tuple(standing(vantage, targets) for vantage in plan.vantages_of(options))
@@ -93,6 +94,12 @@ def _begin(options: ProbeOptions, store: Store) -> int:
     shards = _shards(options, targets, vantages)
     (folder / "targets.json").write_text(json.dumps([shard.to_json() for shard in shards]))
     return _perform(options, store, number, shards, rules)
+
+
+def _say(text: str) -> None:
+    """One line for people, unless they asked for quiet."""
+    if settings().loudness >= 0:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _resume(options: ProbeOptions, store: Store) -> int:

@@ -10,16 +10,16 @@ The internet is parted into a fixed number of guests, whatever this machine has:
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from configtron.cli.probe.options import ProbeOptions
 from configtron.errors import DONE, INTERRUPTED, BadInput, ConfigtronError
-from configtron.lab import internet, sockops, truth, uml
+from configtron.lab import internet, truth, uml
 from configtron.lab import world as worlds
 from configtron.lab.kernel import ensure_kernel
 from configtron.nouns import Target, Vantage
@@ -40,30 +40,34 @@ LOOK_EVERY_S = 0.3
 CONCURRENCY = 4000
 # Starts per virtual second and guest: as many as one core can answer while the servers' queues stay short.
 RATE_PER_S = 500.0
+# In real time the machine's own slowness would be measured: a fifth of what it can.
+REAL_RATE_PER_S = 100.0
 
 
-class Guest(Protocol):
-    """What is left of a guest once it is booted."""
-
-    def poll(self) -> int | None:
-        """None while it runs, then its exit code."""
-
-    def kill(self) -> None:
-        """End it."""
+def settled(options: ProbeOptions, say: Callable[[str], None]) -> ProbeOptions:
+    """The options with the backend that will be used; says which, and why."""
+    backend, why = uml.pick(options.backend)
+    say(f"lab: {backend.name} ({why})")
+    return replace(options, backend=backend.name)
 
 
 def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
-    """The internet of that seed, with one site per target name."""
+    """The internet of that seed, with one site per target name; without distances where the backend has no delays."""
     if any(target.address or target.port != 80 or target.path != "/" for target in targets):
         raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
-    return internet.draw(options.seed, sorted({target.host for target in targets}))
+    return internet.draw(options.seed, sorted({target.host for target in targets}), _regions(options))
+
+
+def _regions(options: ProbeOptions) -> tuple[internet.Region, ...]:
+    backend, _ = uml.pick(options.backend)
+    return internet.REGIONS if backend.delays else tuple(replace(region, rtt_ms=0) for region in internet.REGIONS)
 
 
 def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
     """The lab's five regions, or those that were asked for."""
     if options.vantages:
         raise BadInput("--lab has its own vantages; leave --vantages out, choose by --region")
-    return choose(worlds.world(internet.draw(options.seed, ["a.example"])).vantages, options.region)
+    return choose(worlds.world(drawn(options, [Target("a.example")])).vantages, options.region)
 
 
 def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
@@ -77,24 +81,23 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
     for n, hosts in enumerate(parts):
         if hosts:
             shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
-            made.append(_widened(shard))
+            # Nobody else is on this internet: only the servers' queues set the pace.
+            made.append(replace(shard, rate=shard.rate or _pace(options), concurrency=CONCURRENCY))
     return made
 
 
-def _widened(shard: Shard) -> Shard:
-    """Nobody else is on this internet: only the servers' queues set the pace."""
-    from dataclasses import replace
-
-    return replace(shard, rate=shard.rate or RATE_PER_S, concurrency=CONCURRENCY)
+def _pace(options: ProbeOptions) -> float:
+    backend, _ = uml.pick(options.backend)
+    return RATE_PER_S if backend.virtual_time else REAL_RATE_PER_S
 
 
 def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, say: Callable[[str], None]) -> None:
     """Raise the internet, have it probed, and take the results over as they come."""
-    backend, why = uml.pick(options.backend)
-    say(f"lab: {backend.name} ({why})")
+    backend, _ = uml.pick(options.backend)
     if isinstance(backend, uml.UmlVirtual):
         ensure_kernel(say)
     _lay_out(options, shards, folder)
+    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
     tails = [_Tail(folder / shard.name) for shard in shards]
     guests: list[tuple[Shard, uml.Running]] = []
     try:
@@ -106,7 +109,7 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
                 for batch in tail.fresh():
                     tally.keep(batch)
             tally.ended(sum(tail.ended() for tail in tails))
-            if not running:
+            if not running or time.monotonic() > until:
                 break
             time.sleep(LOOK_EVERY_S)
     finally:
@@ -117,7 +120,8 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
             for batch in tail.fresh():
                 tally.keep(batch)
     for shard, guest in guests:
-        _check(guest.poll(), folder / shard.name)
+        if time.monotonic() < until:
+            _check(guest.poll(), folder / shard.name)
 
 
 def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
@@ -127,7 +131,6 @@ def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
     hidden = folder / "world"
     hidden.mkdir(parents=True, exist_ok=True)
     (hidden / "truth.json").write_text(truth.to_json(net))
-    shutil.copyfile(sockops.compiled(), hidden / sockops.OBJECT)
     for shard in shards:
         worlds.world(net, [target.host for target in shard.targets]).write(hidden / f"{shard.name}.json")
         (folder / shard.name).mkdir(exist_ok=True)
