@@ -50,6 +50,7 @@ class Job:
     memory_mb: int = 512
     environment: tuple[tuple[str, str], ...] = ()
     limit_s: int = 1800  # of real time; then it is killed
+    hidden: Path | None = None  # a folder of the host that is empty inside; `output` may lie in it
 
 
 class Running:
@@ -136,7 +137,8 @@ def guest_environment(job: Job) -> tuple[tuple[str, str], ...]:
 
 
 def place_arguments(job: Job) -> list[str]:
-    return [str(job.output.resolve()), str(job.cpu), str(job.limit_s)]
+    hidden = str(job.hidden.resolve()) if job.hidden else "none"
+    return [str(job.output.resolve()), str(job.cpu), str(job.limit_s), hidden]
 
 
 def job_file(job: Job, modules: tuple[str, ...]) -> bytes:

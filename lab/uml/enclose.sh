@@ -1,15 +1,16 @@
 #!/bin/sh
 # The walls around one guest. Runs as the first process of new mount and PID namespaces (unshare, called by uml.py):
 #
-#   enclose.sh uml   OUTPUT CPU LIMIT_S SEED PRELOAD KERNEL INIT ARGUMENT...
-#   enclose.sh netns OUTPUT CPU LIMIT_S NAME=VALUE... COMMAND...     (the command runs on the host's own kernel)
+#   enclose.sh uml   OUTPUT CPU LIMIT_S HIDDEN SEED PRELOAD KERNEL INIT ARGUMENT...
+#   enclose.sh netns OUTPUT CPU LIMIT_S HIDDEN NAME=VALUE... COMMAND...     (the command runs on the host's own kernel)
 #
+# HIDDEN is a folder that is empty for the guest, or "none"; OUTPUT may lie in it.
 # The host's files are read-only from here on, whatever root inside may do; when this process dies the kernel ends all
 # others in the namespace, so no guest outlives its owner. Everything the guest can see lies at the same path for every
 # job: User-Mode Linux mixes its command line into the guest's random numbers, and the same seed must give the same bytes.
 set -eu
-kind=$1 output=$2 cpu=$3 limit_s=$4
-shift 4
+kind=$1 output=$2 cpu=$3 limit_s=$4 hidden=$5
+shift 5
 place=/run/configtron
 
 # The output folder and the job, at the paths the guest knows.
@@ -20,6 +21,7 @@ furnish() {
     mkdir $place/output
     mount --bind "$output" $place/output
     cp "$output/job" $place/job
+    test "$hidden" = none || mount -t tmpfs configtron "$hidden"
 }
 
 # Each mount of the host, /run/configtron apart, becomes read-only in this namespace: /proc and /sys too, since a guest's
@@ -82,7 +84,7 @@ run_netns() {
     set_limits
     code=0
     sh -c 'echo 0 >"$1/cgroup.procs"; shift; exec "$@"' - "$group" unshare --cgroup --mount \
-        sh "$0" inside "$output" "$cpu" "$limit_s" "$@" || code=$?
+        sh "$0" inside "$output" "$cpu" "$limit_s" "$hidden" "$@" || code=$?
     kill -KILL -1 2>/dev/null || true
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         remove_group "$group" && break

@@ -1,10 +1,11 @@
 """`probe run --lab`: an internet drawn by seed, raised in guests that stand in for the world, probed by the same code.
 
-    run folder/world/truth.json     what every server is; hidden from the prober, as are the files beside it
-    run folder/world/shard-N.json   what guest N raises
+    run folder/truth.json           what every server is; guests see the run folder empty
     run folder/lab-N/               guest N's only writable folder: its shard, results and packets
+    run folder/lab-N/world/         what guest N raises; hidden from the prober once the servers have it
 
-The internet is parted into a fixed number of guests, whatever this machine has: the same seed gives the same bytes.
+Inside, all of it lies at one path for every run: what a guest can see is part of its bytes. The internet is parted
+into a fixed number of guests, whatever this machine has: the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 GUESTS = 2
 # 500 sites with five servers' worth of sockets each fit in 700 MB; UML takes host memory only as it is touched.
 MEMORY_MB = 1024
+# Within a guest's folder; the folder it is in is what gets hidden.
+WORLD = Path("world") / "world.json"
 # How often the guests' journals are looked into.
 LOOK_EVERY_S = 0.3
 # In virtual time waiting is free, and a lane that is too narrow only queues: all journeys of a guest at once.
@@ -128,23 +131,22 @@ def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
     """Truth, worlds and shards into their files."""
     targets = [target for shard in shards for target in shard.targets]
     net = drawn(options, targets)
-    hidden = folder / "world"
-    hidden.mkdir(parents=True, exist_ok=True)
-    (hidden / "truth.json").write_text(truth.to_json(net))
+    (folder / "truth.json").write_text(truth.to_json(net))
     for shard in shards:
-        worlds.world(net, [target.host for target in shard.targets]).write(hidden / f"{shard.name}.json")
-        (folder / shard.name).mkdir(exist_ok=True)
+        world = folder / shard.name / WORLD
+        world.parent.mkdir(parents=True, exist_ok=True)
+        worlds.world(net, [target.host for target in shard.targets]).write(world)
         (folder / shard.name / "shard.json").write_text(shard.to_json())
 
 
 def _job(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
-    world = str((folder / "world" / f"{shard.name}.json").resolve())
     command = (
-        sys.executable, "-m", "configtron.lab.guest", world, "--",
+        sys.executable, "-m", "configtron.lab.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
         sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
-    return uml.Job(command, folder / shard.name, seed, cores[number % len(cores)], MEMORY_MB)
+    core = cores[number % len(cores)]
+    return uml.Job(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder)
 
 
 def _check(code: int | None, folder: Path) -> None:

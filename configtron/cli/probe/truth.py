@@ -19,7 +19,7 @@ NOT_PROBED = "not-probed"
 
 def judged(store: Store, run: Run) -> Iterator[Judged]:
     """Every parameter of every site of the run, from every vantage, with its truth."""
-    path = run_folder(store, run.id) / "world" / "truth.json"
+    path = run_folder(store, run.id) / "truth.json"
     if not json.loads(run.config).get("options", {}).get("lab"):
         raise BadInput(f"run {run.id}: no lab run, so nobody knows the truth; `configtron probe LIST --lab` makes one")
     try:

@@ -1,0 +1,109 @@
+"""The main job on a small internet: right against the truth, the same twice, whole after kills, blind to the truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.probe.runs import find, run_folder
+from configtron.cli.probe.truth import judged
+from configtron.db.store import Store
+from configtron.lab import internet, truth, uml
+from configtron.lab import world as worlds
+from configtron.probe.wire.pcap import read_evidence
+from configtron.report.score import Score, score
+
+pytestmark = pytest.mark.lab
+SITES = "24"
+LAB = ("probe", "alexa-top1k", "--lab", "--sites", SITES)
+
+
+def configtron(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command(*words), env=environment(home, **more), capture_output=True, timeout=300)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "configtron", *words]
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1", **more}
+
+
+def scored(home: Path) -> Score:
+    with Store(home / "configtron" / "configtron.db", read_only=True) as store:
+        return score(judged(store, find(store, -1)))
+
+
+def wrong(result: Score) -> list[object]:
+    """Mismatches that claim something: a reason is no claim."""
+    return [miss for miss in result.mismatches if miss.observation.value is not None]
+
+
+def test_every_verdict_is_right_and_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = configtron(tmp_path / "a", *LAB, "--seed", "77", "-f", "jsonl")
+    assert first.returncode == 0, first.stderr.decode()
+    result = scored(tmp_path / "a")
+    assert wrong(result) == []
+    assert {row.knob for row in result.knobs if row.usable < 0.9 * row.total} == set()
+    again = configtron(tmp_path / "another folder" / "b", *LAB, "--seed", "77", "-f", "jsonl")
+    assert again.stdout == first.stdout
+    assert len(first.stdout.splitlines()) == 5 * int(SITES)
+    other = configtron(tmp_path / "c", *LAB, "--seed", "78", "-f", "jsonl", "--profile", "quick")
+    assert other.returncode == 0 and other.stdout != first.stdout
+
+
+def test_a_run_killed_anywhere_is_resumed_whole(tmp_path: Path) -> None:
+    """SIGKILL to the whole run at random moments, until it is through: each call once, all packets there, right."""
+    rng = random.Random(5)
+    words = (*LAB, "--seed", "79", "--profile", "quick", "-o", str(tmp_path / "out.txt"))
+    for _ in range(6):
+        running = subprocess.Popen(command("-q", *words), env=environment(tmp_path), start_new_session=True)
+        time.sleep(rng.uniform(0.6, 4.0))
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        words = ("probe", "--resume", "1", "-o", str(tmp_path / "out.txt"))
+    done = configtron(tmp_path, "-q", *words)
+    assert done.returncode == 0, done.stderr.decode()
+    with Store(tmp_path / "configtron" / "configtron.db", read_only=True) as store:
+        results = list(store.results(1))
+        folder = run_folder(store, 1)
+    assert len({result.trace_id for result in results}) == len(results)
+    kept: Counter[str] = Counter()
+    for file in sorted(folder.glob("lab-*/*.pcapng")):
+        kept.update(trace.id for trace in read_evidence(file))
+    assert kept == Counter(result.trace_id for result in results if result.frames)
+    assert wrong(scored(tmp_path)) == []
+
+
+def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
+    """A worker that looks for the truth, where the host keeps it and where the guest was given it, finds nothing."""
+    home, spy = tmp_path / "run", tmp_path / "spy.py"
+    spy.write_text(
+        "import glob, json, sys\n"
+        "found = [f for folder in sys.argv[1:] for f in glob.glob(folder + '/**/*', recursive=True)]\n"
+        "open('/run/output/found', 'w').write(json.dumps([f for f in found if 'truth' in f or 'world' in f]))\n"
+    )
+    net = internet.draw(3, ["a.example", "b.example"])
+    world = home / "lab-0" / "world" / "world.json"
+    world.parent.mkdir(parents=True)
+    worlds.world(net).write(world)
+    (home / "truth.json").write_text(truth.to_json(net))
+    command = (
+        sys.executable, "-m", "configtron.lab.guest", "/run/output/world/world.json", "--",
+        sys.executable, str(spy), str(home), "/run/world", "/run/output/world",
+    )  # fmt: skip
+    job = uml.Job(command, home / "lab-0", 3, 0, 1024, hidden=home)
+    running = uml.pick()[0].boot(job)
+    assert running.wait() == 0, running.console.read_text()
+    assert (home / "truth.json").exists()
+    assert json.loads((home / "lab-0" / "found").read_text()) == []
