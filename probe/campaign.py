@@ -61,6 +61,7 @@ CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
         _row("rto", full=False, repeats=2),
         _row("icw", mss=536, sack=True),
         _row("icw", mss=1460, wscale=7),
+        _row("signature"),
     ),
     "standard": (
         _row("rto", full=False),

@@ -1,9 +1,9 @@
 """The configuration file: TOML tables named after commands, keys named after options.
 
-    db = "/var/lib/configtron/configtron.db"
-    [probe.run]
-    rate = 50
-    opt-out-file = "/etc/configtron/opt-out"
+db = "/var/lib/configtron/configtron.db"
+[probe.run]
+rate = 50
+opt-out-file = "/etc/configtron/opt-out"
 """
 
 from __future__ import annotations

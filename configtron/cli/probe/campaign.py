@@ -20,53 +20,21 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from configtron import __version__
 from configtron.cli.probe import fail_on, plan
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.outcome import show
 from configtron.cli.probe.runs import run_folder
+from configtron.cli.probe.shards import shard_of
+from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, settings
 from configtron.db.store import Store
 from configtron.errors import INTERRUPTED, BadInput
 from configtron.nouns import Target, Vantage
 from configtron.probe.campaign import CLEAR, SECURE, TESTS
-from configtron.probe.targets import Source
 from configtron.probe.wire.shard import Shard
 from configtron.probe.wire.standing import standing
-from configtron.records import Result, canonical
-from configtron.report.progress import Counts, Progress
-
-# Who asks: RFC 9110 10.1.5. The URL says what this is, and how to be left alone.
-AGENT, CONTACT = f"configtron/{__version__}", "https://configtron.example/ethics"
-# Our source ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
-FIRST_PORT, LAST_PORT = 61000, 64999
-
-
-class Tally:
-    """Counts of a run, from the results as they come."""
-
-    def __init__(self, total: int, store: Store, run: int, progress: Progress) -> None:
-        self._total, self._store, self._run, self._progress = total, store, run, progress
-        self._calls = self._failed = self._ended = 0
-
-    def keep(self, results: list[Result]) -> None:
-        """A batch of results: into the database, and counted."""
-        self._store.record(self._run, results)
-        self._calls += sum(1 for result in results if result.frames)
-        self._failed += sum(1 for result in results if result.ending != "done")
-        self._show()
-
-    def ended(self, journeys: int) -> None:
-        """So many targets (times vantages) are finished."""
-        self._ended = journeys
-        self._show()
-
-    def _show(self) -> None:
-        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed))
-
-    def last(self) -> None:
-        """Show the final counts."""
-        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed), last=True)
+from configtron.records import canonical
+from configtron.report.progress import Progress
 
 
 def run(options: ProbeOptions, store: Store) -> int:
@@ -106,7 +74,7 @@ def _resume(options: ProbeOptions, store: Store) -> int:
     """Go on with a run as it was begun: its options, not today's, but for where the results go."""
     from configtron.probe.wire.shard import shard_from_json
 
-    found = store.resume_run(options.resume)
+    found = store.run(options.resume)
     begun = plan.options_of(found.config)
     shown = replace(
         begun, resume=options.resume, output_file=options.output_file, format=options.format, fail_on=options.fail_on
@@ -115,6 +83,7 @@ def _resume(options: ProbeOptions, store: Store) -> int:
     if not kept.exists():
         raise BadInput(f"run {options.resume}: {kept} is gone; begin a new run")
     shards = [shard_from_json(text) for text in json.loads(kept.read_text())]
+    store.resume_run(options.resume)
     return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
 
 
@@ -176,31 +145,6 @@ def _shards(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantag
 
         return lab.shards_of(options, targets)
     return [shard_of(options, "here", tuple(targets), vantages)]
-
-
-def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
-    """The options as a shard of that name."""
-    blocked = tuple(plan.source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
-    allowed = tuple(plan.source_of(path) for path in options.allowlist_files)
-    return Shard(
-        name=name,
-        targets=targets,
-        vantages=vantages,
-        tests=tuple(sorted(options.tests or TESTS)),
-        profile=options.profile,
-        rate=options.rate_per_s,
-        host_rate=options.host_rate_per_s,
-        network_rate=options.network_rate_per_s,
-        concurrency=options.concurrency,
-        seed=options.seed,
-        agent=f"{AGENT} (+{options.contact or CONTACT})",
-        first_port=FIRST_PORT,
-        last_port=LAST_PORT,
-        versions=options.versions,
-        special=not options.lab,
-        blocked=tuple(Source(*source) for source in blocked),
-        allowed=tuple(Source(*source) for source in allowed) or None,
-    )
 
 
 def _dry_run(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantage, ...]) -> int:

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.shards import shard_of
+from configtron.cli.probe.tally import Tally
 from configtron.errors import DONE, INTERRUPTED, BadInput, ConfigtronError
 from configtron.lab import internet, truth, uml
 from configtron.lab import world as worlds
@@ -27,9 +28,6 @@ from configtron.nouns import Target, Vantage
 from configtron.probe.vantages import choose
 from configtron.probe.wire.shard import ENDED, JOURNAL, Shard, journal
 from configtron.records import Result, result_from_json
-
-if TYPE_CHECKING:
-    from configtron.cli.probe.campaign import Tally
 
 # Two guests, one core each: what the smallest machines that we know of have.
 GUESTS = 2
@@ -75,8 +73,6 @@ def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
 
 def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
     """One shard a guest."""
-    from configtron.cli.probe.campaign import shard_of
-
     parts = worlds.shards(drawn(options, targets), GUESTS)
     vantages = vantages_of(options)
     by_host = {target.host: target for target in targets}

@@ -1,0 +1,41 @@
+"""The options of a run as shards: all that a worker is told."""
+
+from __future__ import annotations
+
+from configtron import __version__
+from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.plan import source_of
+from configtron.nouns import Target, Vantage
+from configtron.probe.campaign import TESTS
+from configtron.probe.targets import Source
+from configtron.probe.wire.shard import Shard
+
+# Who asks: RFC 9110 10.1.5. The URL says what this is, and how to be left alone.
+AGENT, CONTACT = f"configtron/{__version__}", "https://configtron.example/ethics"
+# Our source ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
+FIRST_PORT, LAST_PORT = 61000, 64999
+
+
+def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
+    """The options as a shard of that name."""
+    blocked = tuple(source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
+    allowed = tuple(source_of(path) for path in options.allowlist_files)
+    return Shard(
+        name=name,
+        targets=targets,
+        vantages=vantages,
+        tests=tuple(sorted(options.tests or TESTS)),
+        profile=options.profile,
+        rate=options.rate_per_s,
+        host_rate=options.host_rate_per_s,
+        network_rate=options.network_rate_per_s,
+        concurrency=options.concurrency,
+        seed=options.seed,
+        agent=f"{AGENT} (+{options.contact or CONTACT})",
+        first_port=FIRST_PORT,
+        last_port=LAST_PORT,
+        versions=options.versions,
+        special=not options.lab,
+        blocked=tuple(Source(*source) for source in blocked),
+        allowed=tuple(Source(*source) for source in allowed) or None,
+    )

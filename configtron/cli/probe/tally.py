@@ -1,0 +1,34 @@
+"""Counts of a run, kept as its results are."""
+
+from __future__ import annotations
+
+from configtron.db.store import Store
+from configtron.records import Result
+from configtron.report.progress import Counts, Progress
+
+
+class Tally:
+    """Counts of a run, from the results as they come."""
+
+    def __init__(self, total: int, store: Store, run: int, progress: Progress) -> None:
+        self._total, self._store, self._run, self._progress = total, store, run, progress
+        self._calls = self._failed = self._ended = 0
+
+    def keep(self, results: list[Result]) -> None:
+        """A batch of results: into the database, and counted."""
+        self._store.record(self._run, results)
+        self._calls += sum(1 for result in results if result.frames)
+        self._failed += sum(1 for result in results if result.ending != "done")
+        self._show()
+
+    def ended(self, journeys: int) -> None:
+        """So many targets (times vantages) are finished."""
+        self._ended = journeys
+        self._show()
+
+    def _show(self) -> None:
+        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed))
+
+    def last(self) -> None:
+        """Show the final counts."""
+        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed), last=True)

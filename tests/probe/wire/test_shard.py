@@ -1,0 +1,99 @@
+"""A shard against real servers: everything asked once, whatever interrupts it; nobody asked who may not be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.servers import raised
+from configtron.fingerprint.merge import merge_all
+from configtron.nouns import Target, Vantage
+from configtron.probe.targets import Source
+from configtron.probe.wire.pcap import read_evidence
+from configtron.probe.wire.shard import JOURNAL, Shard, journal, perform, shard_from_json
+from configtron.records import Result
+
+SHARD = Shard(
+    name="here", targets=(), vantages=(), tests=("http", "icw", "rwin", "signature"), profile="quick", rate=0,
+    host_rate=0, network_rate=0, concurrency=10, seed=1, agent="test", first_port=61000, last_port=61999,
+)  # fmt: skip
+
+
+def test_a_shard_survives_its_json() -> None:
+    shard = replace(
+        SHARD,
+        targets=(Target("a.example"),),
+        vantages=(Vantage("x", "X"),),
+        blocked=(Source("f", "10.0.0.1"),),
+        allowed=(),
+    )
+    assert shard_from_json(shard.to_json()) == shard
+
+
+def test_a_line_that_was_cut_short_is_cut_off(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"half')
+    assert journal(tmp_path) == []
+    assert (tmp_path / JOURNAL).read_bytes() == b""
+
+
+@pytest.mark.root
+def test_interrupted_anywhere_each_call_is_made_once(tmp_path: Path) -> None:
+    with raised(["nginx", "apache"]) as standing:
+        shard = replace(SHARD, targets=tuple(standing.clear), vantages=(standing.vantage,), special=False)
+        for limit in (1, 1, 2):
+            with pytest.raises(KeyboardInterrupt):
+                perform(shard, tmp_path / "here", _interrupt_after(limit))
+            with (tmp_path / "here" / JOURNAL).open("ab") as file:
+                file.write(b'{"half a line')
+            with (tmp_path / "here" / "host.pcapng").open("ab") as file:
+                file.write(b"\x06\x00\x00\x00half a packet")
+        fresh: list[Result] = []
+        perform(shard, tmp_path / "here", fresh.extend)
+        again: list[Result] = []
+        perform(shard, tmp_path / "here", again.extend)
+    assert fresh and not again
+    results = journal(tmp_path / "here")
+    assert len({result.trace_id for result in results}) == len(results)
+    kept = Counter(trace.id for trace in read_evidence(tmp_path / "here" / "host.pcapng"))
+    assert kept == Counter(result.trace_id for result in results if result.frames)
+    for target in standing.clear:
+        verdicts = merge_all(o for r in results if r.target.host == target.host for o in r.observations)
+        assert (verdicts["icw"].value, verdicts["icw"].grade) == (10, "B")
+
+
+@pytest.mark.root
+def test_special_addresses_are_not_asked_unless_allowed(tmp_path: Path) -> None:
+    with raised(["nginx"]) as standing:
+        shard = replace(SHARD, targets=tuple(standing.clear), vantages=(standing.vantage,), tests=("signature",))
+        perform(shard, tmp_path / "blocked")
+        address = standing.clear[0].address
+        allowed = replace(shard, allowed=(Source("allowed.txt", address),))
+        perform(allowed, tmp_path / "allowed")
+        perform(replace(allowed, blocked=(Source("opt-out.txt", address),)), tmp_path / "out")
+    assert [r.observations[0].reason for r in journal(tmp_path / "blocked")] == ["blocked"]
+    assert [r.observations[0].reason for r in journal(tmp_path / "out")] == ["blocked"]
+    assert any(o.knob == "signature" and o.value for r in journal(tmp_path / "allowed") for o in r.observations)
+
+
+def _interrupt_after(batches: int):  # type: ignore[no-untyped-def]  # a closure over the count
+    seen = 0
+
+    def sink(results: Sequence[Result]) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > batches:
+            raise KeyboardInterrupt
+
+    return sink
+
+
+def test_a_journal_line_is_a_json_object(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="not JSON"):
+        (tmp_path / JOURNAL).write_text("nonsense\n")
+        journal(tmp_path)
+    assert json.loads(SHARD.to_json())["name"] == "here"
