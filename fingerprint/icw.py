@@ -3,7 +3,8 @@
 Question   How many segments does the server send before it hears one ACK of its data?
 Method     Offer a chosen MSS, ask for a page, acknowledge nothing, count the distinct segments; then acknowledge all of
            them at once with room for two and see whether fresh data comes out. With SACK offered (the edge run), a
-           Linux server's tail loss probe shows the window's edge by itself.
+           Linux server's tail loss probe, one fresh segment alone, shows the window's edge; the early run does not
+           wait for any timer.
 Stop when  the first byte is sent again (RTO), a tail loss probe comes (SACK), the response ends, or silence.
 Reads as   segments heard before the first repeat, plus those that fill the holes; exact if opening the gate brings
            fresh data within one round trip, or if the tail loss probe carried fresh data; else a lower bound.
@@ -34,8 +35,14 @@ PROBES = ("icw",)
 SYNACK_REPEATS_MAX = 1
 # Moreover a server that cannot tell its round trip (Karn's rule, no timestamps) may hold the window's tail back for an
 # ACK it believes near (tcp_tso_should_defer): what it shows is then a lower bound ("no-round-trip").
-# Fresh data that the ACK let out comes one round trip later; a quarter more for jitter, and 20 ms for a busy host.
-PROMPT_FACTOR, PROMPT_SLACK_S = 1.25, 0.02
+# Fresh data that the ACK let out comes one round trip later; a quarter less or more for jitter, 10 ms for a busy host.
+# Data at any other time was let out by the server itself.
+PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
+# How the flight ended -> what fresh data after the ACK proves. Before a timer fired, or at a tail loss probe, a server
+# with more to say and room in its window would have said it: the window was full. After a timeout the window is one
+# segment, and data written meanwhile waits for our ACK as well: weaker.
+PROOFS = {"quiet": "before-timer", "edge": "edge"}
+STRONG, EXACT = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
 # An unscaled window this close to full (in segments) may have been what stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
 
@@ -67,9 +74,9 @@ def _infer(trace: Trace) -> Observation:
         return no("icw", "synack-repeated", trace, UNIT)
     proof = _proof(packets, flight, stop, at, opening)
     room = _window(packets, opening)
-    if proof in ("verified", "edge") and repeated_synacks and packets[opening.synacks[0]].segment.timestamps is None:
+    if proof in EXACT and repeated_synacks and packets[opening.synacks[0]].segment.timestamps is None:
         proof = "no-round-trip"
-    if proof in ("verified", "edge") and flight.edge - 1 > room - WINDOW_MARGIN_SEGMENTS * mss:
+    if proof in EXACT and flight.edge - 1 > room - WINDOW_MARGIN_SEGMENTS * mss:
         proof = "window-limited"
     details: dict[str, Value] = {
         "synack_repeats": repeated_synacks,
@@ -85,7 +92,7 @@ def _infer(trace: Trace) -> Observation:
         details["small_writes"] = True
     if mss > offered:
         details["mss_raised"] = True
-    exact = proof in ("verified", "edge")
+    exact = proof in EXACT
     method = "tail-loss-probe edge" if stop == "edge" else "withheld ACK, then one ACK"
     return yes("icw", count, trace, UNIT, method, "C" if exact else "L", tuple(flight.frames), details)
 
@@ -95,9 +102,11 @@ def read_flight(packets: Sequence[Packet], opening: Handshake) -> tuple[Flight, 
     flight = Flight(opening.rtt_s)
     sack = _sack(packets, opening)
     for i, packet in enumerate(packets):
+        if packet.at > flight.probed_at:
+            return flight, "edge", i
         if packet.way == "out":
             if packet.segment.ack > 1 and flight.pieces:
-                return flight, "quiet", i
+                return flight, "edge" if flight.lone is not None else "quiet", i
             continue
         if packet.segment.flags & SYN:
             continue
@@ -105,29 +114,27 @@ def read_flight(packets: Sequence[Packet], opening: Handshake) -> tuple[Flight, 
         if kind in ("rto", "last", "rst"):
             return flight, kind, i
         if kind == "late" and sack:
-            return flight, "edge", i
-        if kind == "late":
+            flight.suspect(packet)
+        elif kind == "late":
             flight.extend(packet)
-    return flight, "silence", len(packets)
+    return flight, "edge" if flight.lone is not None else "silence", len(packets)
 
 
 def _proof(packets: Sequence[Packet], flight: Flight, stop: str, at: int, opening: Handshake) -> str:
     """Why the window, and not the response, ended the flight - or that it cannot be told."""
-    if stop == "edge":
-        return "edge"
     if stop == "rst" or flight.fin_at_seq is not None:
         return "response-ended"
-    acked = next((p for p in packets[at:] if p.way == "out" and p.segment.ack >= flight.edge), None)
-    if acked is None:
+    acked = next((p for p in packets[at:] if p.way == "out" and p.segment.ack >= flight.end), None)
+    if acked is None or opening.rtt_s is None:
         return "unverified"
     for packet in packets[at:]:
-        if packet.way == "out" or packet.at < acked.at or packet.segment.end <= flight.edge:
+        if packet.way == "out" or packet.at < acked.at or packet.segment.end <= flight.end:
             continue
-        prompt = PROMPT_FACTOR * (opening.rtt_s or 0.0) + PROMPT_SLACK_S
-        if opening.rtt_s is None or packet.at - acked.at > prompt:
+        after_s = packet.at - acked.at
+        if not PROMPT_FROM * opening.rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * opening.rtt_s + PROMPT_SLACK_S:
             return "server-paced"
-        if packet.segment.length > 0 and packet.segment.seq <= flight.edge:
-            return "verified"
+        if packet.segment.length > 0 and packet.segment.seq <= flight.end:
+            return PROOFS.get(stop, "after-timer")
         if packet.segment.flags & FIN:
             return "exact-fit"
     return "unverified"

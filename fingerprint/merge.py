@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from configtron.fingerprint.icw import STRONG
 from configtron.fingerprint.verdict import canonical
 from configtron.nouns import Observation, Value
 
@@ -56,7 +57,8 @@ def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: S
 def agree_icw(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """As `agree`, but A also asks for two MSS values and for the edge run's consent; a disagreement takes what two runs
+    """As `agree`, but a proof from before any timer must be among them, and A asks for two MSS values and for the edge
+    run's consent; a disagreement takes what two runs
     reached, else the commonest (a lost tail only shortens a run)."""
     counts = Counter(_number(t) for t in exact)
     reached = [v for v, n in counts.items() if n >= AGREE_B]
@@ -67,8 +69,10 @@ def agree_icw(
         return _verdict(trials, best, "C", {"seen": tuple(sorted({t.text for t in (*exact, *bounds)}))})
     grade = _count_grade(len(exact))
     sizes = {t.detail("mss") for t in exact}
-    edges = {t.detail("proof") for t in exact if t.detail("sack")}
-    if grade == "A" and (len(sizes) < 2 or not edges):
+    edges = [t for t in exact if t.detail("sack")]
+    if not any(t.detail("proof") in STRONG for t in exact):
+        grade = "C"
+    elif grade == "A" and (len(sizes) < 2 or not edges):
         grade = "B"
     return _verdict(trials, best, grade, {})
 

@@ -6,6 +6,7 @@ use the same readers to decide when to stop as inferences use to decide what was
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -96,6 +97,7 @@ class Flight:
     last_at: float = 0.0
     largest_gap_s: float = 0.0
     fin_at_seq: int | None = None
+    lone: Packet | None = None
 
     def hear(self, packet: Packet) -> str:
         """Take one packet in; says what it was (see above)."""
@@ -108,6 +110,7 @@ class Flight:
                 return "fin"
             return "ack"
         start, end = segment.seq, segment.seq + segment.length
+        self._in_company(packet)
         late = self.burst_over(packet.at)
         if start < self.edge and (late or self._covered(start, end)):
             return self._again(start, end, packet)
@@ -127,6 +130,27 @@ class Flight:
     def burst_gap_s(self) -> float:
         """The pause that ends the burst, in s."""
         return max(BURST_GAP_RTTS * (self.rtt_s or 0.0), BURST_GAP_FACTOR * self.largest_gap_s, BURST_GAP_MIN_S)
+
+    def suspect(self, packet: Packet) -> None:
+        """Late data may be a tail loss probe: it is one if it stays alone for another burst gap."""
+        self.lone = packet
+
+    @property
+    def probed_at(self) -> float:
+        """When a suspected probe will have been alone for long enough; infinity if there is none."""
+        return math.inf if self.lone is None else self.lone.at + self.burst_gap_s
+
+    @property
+    def end(self) -> int:
+        """Where all data heard ends: the edge, or the end of a probe beyond it."""
+        return max(self.edge, self.lone.segment.end if self.lone is not None else 0)
+
+    def _in_company(self, packet: Packet) -> None:
+        """More fresh data soon after a suspected probe: it was none, the server had paused by itself."""
+        lone = self.lone
+        if lone is not None and packet.at <= self.probed_at and packet.segment.seq >= lone.segment.end:
+            self.lone = None
+            self.extend(lone)
 
     def extend(self, packet: Packet) -> None:
         """Take late data into the flight: the server paused by itself, the window had room."""

@@ -54,13 +54,13 @@ def _row(probe: str, **params: Value) -> tuple[str, Params]:
     return probe, tuple(sorted(params.items()))
 
 
-# What each profile asks, port 80 first. Agreement needs three windows over two MSS values and one edge run (SACK);
-# two held handshakes; two TLS connections. The table is the whole plan; tests of a run choose among its rows.
+# What each profile asks, port 80 first. Agreement needs windows over two MSS values, one edge run (SACK) and one early
+# ACK; two held handshakes; two TLS connections. The table is the whole plan; tests of a run choose among its rows.
 CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
     "quick": (
         _row("rto", full=False, repeats=2),
         _row("icw", mss=536, sack=True),
-        _row("icw", mss=1460, wscale=7),
+        _row("icw", mss=1460, wscale=7, early=True),
         _row("signature"),
     ),
     "standard": (
@@ -69,6 +69,7 @@ CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
         _row("icw", mss=536),
         _row("icw", mss=1460, wscale=7),
         _row("icw", mss=536, sack=True),
+        _row("icw", mss=536, early=True),
         _row("rwin"),
         _row("signature"),
         _row("http_version", way="h2c"),
@@ -80,6 +81,7 @@ CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
         _row("icw", mss=536),
         _row("icw", mss=1460, wscale=7),
         _row("icw", mss=536, sack=True),
+        _row("icw", mss=536, early=True),
         _row("icw", mss=64),
         _row("icw", mss=1460, wscale=7, sack=True),
         _row("rwin"),
@@ -97,7 +99,11 @@ SECURE: dict[str, tuple[tuple[str, Params], ...]] = {
 }
 # Where the SYN-ACK timer is shorter than the path, only timestamps let the server tell its round trip: these runs are
 # added once two runs failed for that reason (one may be a lost ACK).
-STAMPED = (_row("icw", mss=1460, wscale=7, timestamps=True), _row("icw", mss=536, wscale=7, timestamps=True))
+STAMPED = (
+    _row("icw", mss=1460, wscale=7, timestamps=True),
+    _row("icw", mss=536, wscale=7, timestamps=True),
+    _row("icw", mss=536, wscale=7, timestamps=True, early=True),
+)
 STAMPED_AFTER = 2
 PROFILES = tuple(CLEAR)
 # What `--tests` may name -> the probes that answer it.

@@ -25,6 +25,8 @@ WINDOW = 65535
 # (net/ipv4/tcp_output.c, tcp_tso_should_defer): on a 0.1 ms path 10 shows as 9, 4 as 3. A server that was made to wait
 # this long for our handshake's ACK expects the next one as late, and sends all it may.
 SETTLE_S = 0.02
+# An early ACK waits at least this long after the last segment: a server's scheduler may pause a burst for tens of ms.
+EARLY_MIN_S = 0.08
 # Our request is repeated at these times (s) while nothing is heard, as a TCP would.
 ASK_AGAIN_AFTER_S = (1.0, 2.0)
 
@@ -37,12 +39,14 @@ def icw(
     sack: bool = False,
     timestamps: bool = False,
     wscale: int | None = None,
+    early: bool = False,
 ) -> Script:
     """Withhold every ACK until the server's retransmission timer, tail loss probe or end shows; then ACK once.
 
     mss         bytes; timestamps cost 12 of them in every segment
     sack        lets a Linux server send a tail loss probe (the edge run)
     timestamps  let the server tell its round trip though its SYN-ACK was repeated
+    early       do not wait for a timer: ACK as soon as the burst is surely over (the strongest proof, but no data RTO)
     """
     opening = yield from handshake(syn_options(mss, sack=sack, timestamps=timestamps, wscale=wscale), WINDOW)
     if opening.synack is None:
@@ -51,10 +55,10 @@ def icw(
     options = echo(opening.synack.segment)
     yield Send(Segment(ACK, seq=1, ack=1, window=WINDOW, options=options))
     ask = request(get(target.host, target.path, agent), WINDOW, options)
-    flight, ending = yield from _hold(ask, opening.rtt_s, sack)
-    if ending in ("rto", "last", "quiet") and flight.fin_at_seq is None:
+    flight, ending = yield from _hold(ask, opening.rtt_s, sack, early)
+    if ending in ("rto", "last", "quiet", "edge") and flight.fin_at_seq is None:
         room = 2 * max(mss, *flight.sizes()) >> (wscale or 0)
-        ack = Segment(ACK, seq=ask.end, ack=flight.edge, window=max(room, 1), options=options)
+        ack = Segment(ACK, seq=ask.end, ack=flight.end, window=max(room, 1), options=options)
         ending = yield from _verify(flight, ack)
     if ending != "rst":
         yield Send(reset(ask.end))
@@ -70,33 +74,41 @@ def _settle(opening: Opening) -> Generator[Send | Wait, Packet | None, None]:
         pass
 
 
-def _hold(ask: Segment, rtt_s: float | None, sack: bool) -> Generator[Send | Wait, Packet | None, tuple[Flight, str]]:
+def _hold(
+    ask: Segment, rtt_s: float | None, sack: bool, early: bool
+) -> Generator[Send | Wait, Packet | None, tuple[Flight, str]]:
     flight = Flight(rtt_s)
     asked = yield Send(ask)
     assert asked is not None
     again = [asked.at + s for s in ASK_AGAIN_AFTER_S]
-    quiet_until = asked.at + PATIENCE_S
     while True:
-        first = flight.began_at
-        until = quiet_until if first is None else min(flight.last_at + PATIENCE_S, first + HOLD_LIMIT_S)
-        if first is None and again:
-            until = min(until, again[0])
-        packet = yield Wait(until)
+        packet = yield Wait(_patience(flight, asked.at, again, early))
         if packet is None:
-            if first is None and again:
+            if flight.lone is not None:
+                return flight, "edge"
+            if flight.began_at is None and again:
                 again.pop(0)
                 yield Send(ask)
                 continue
-            return flight, "no-data" if first is None else "quiet"
+            return flight, "no-data" if flight.began_at is None else "quiet"
         kind = flight.hear(packet)
         if kind == "ack" and again and packet.segment.ack > 1:
             again.clear()
         if kind in ("rto", "last", "rst"):
             return flight, kind
         if kind == "late" and sack:
-            return flight, "edge"
-        if kind == "late":
+            flight.suspect(packet)
+        elif kind == "late":
             flight.extend(packet)
+
+
+def _patience(flight: Flight, asked_at: float, again: list[float], early: bool) -> float:
+    """How long to wait for the next packet."""
+    first = flight.began_at
+    if first is None:
+        return again[0] if again else asked_at + PATIENCE_S
+    quiet = flight.last_at + (max(flight.burst_gap_s, EARLY_MIN_S) if early else PATIENCE_S)
+    return min(quiet, first + HOLD_LIMIT_S, flight.probed_at)
 
 
 def _verify(flight: Flight, ack: Segment) -> Generator[Send | Wait, Packet | None, str]:

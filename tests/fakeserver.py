@@ -48,6 +48,7 @@ class FakeServer:
     _acked: int = 0
     _data_segments: int = 0
     _frame: int = 0
+    _paused_at: int = 0
 
     def send(self, segment: Segment) -> Packet:
         """The script speaks; the server hears it half a round trip later and plans its answers."""
@@ -108,11 +109,15 @@ class FakeServer:
         self._asked = True
         self._plan(at, Segment(ACK, seq=1, ack=2))
         rto = self.rtt_s + max(self.rto_min_s, 2 * self.rtt_s)
+        pause_s = self.think_s if self.think_after else 0.0
         fresh = self._burst(at, self.icw)
         if not fresh:
             return
-        if self._tlp and self._sent < self.page:
-            self._plan(at + 2 * self.rtt_s, self._piece(self._sent, self._mss), "timer")
+        if self._tlp and pause_s > 2 * self.rtt_s:
+            # Nothing fresh to probe with while the server thinks: the last segment again.
+            self._plan(at + 2 * self.rtt_s, self._piece(self._paused_at - self._mss, self._mss), "timer")
+        elif self._tlp and self._sent < self.page:
+            self._plan(at + pause_s + 2 * self.rtt_s, self._piece(self._sent, self._mss), "timer")
         first = self._piece(0, self._first_size())
         for n in range(4):
             self._plan(at + rto * (2 ** (n + 1) - 1), first, "timer")
@@ -129,7 +134,7 @@ class FakeServer:
         count = 0
         while count < segments and self._sent < self.page:
             if self.think_after and self._sent >= self.think_after:
-                at, self.think_after = at + self.think_s, 0
+                at, self.think_after, self._paused_at = at + self.think_s, 0, self._sent
             room = self.header - self._sent if self._sent < self.header else self.page - self._sent
             size = min(self._mss, room)
             piece = self._piece(self._sent, size)

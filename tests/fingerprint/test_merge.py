@@ -8,8 +8,10 @@ from configtron.fingerprint.merge import merge
 from configtron.nouns import Observation
 
 
-def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False) -> Observation:
-    return Observation("icw", value, None, "segments", "", grade, details=(("mss", mss), ("sack", sack)))
+def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False, proof: str = "before-timer") -> Observation:
+    return Observation(
+        "icw", value, None, "segments", "", grade, details=(("mss", mss), ("proof", proof), ("sack", sack))
+    )
 
 
 def rto(value: float, *gaps: float) -> Observation:
@@ -26,6 +28,7 @@ NONE = Observation("icw", None, "no-data", "segments")
         ([icw(10), icw(10), icw(10, sack=True)], "10", "B"),
         ([icw(10), icw(10, mss=1460), icw(10)], "10", "B"),
         ([icw(10), icw(10, mss=1460)], "10", "B"),
+        ([icw(10, proof="after-timer"), icw(10, mss=1460, proof="after-timer")], "10", "C"),
         ([icw(10), NONE], "10", "C"),
         ([icw(10), icw(9), icw(10, mss=1460)], "10", "C"),
         ([icw(4), icw(4), icw(24, sack=True)], "4", "C"),

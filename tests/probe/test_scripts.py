@@ -8,8 +8,10 @@ import pytest
 
 from configtron.errors import Diverged
 from configtron.fingerprint import read
+from configtron.fingerprint.merge import merge
 from configtron.nouns import Observation, Target, Trace
 from configtron.probe import PROBES
+from configtron.probe.campaign import CLEAR
 from configtron.probe.play import Recorded, play
 from tests.fakeserver import FakeServer
 
@@ -29,11 +31,12 @@ def run(probe: str, server: FakeServer, **params: Any) -> tuple[Trace, dict[str,
 @pytest.mark.parametrize("sack", [False, True])
 @pytest.mark.parametrize("header", [0, 240])
 def test_icw_is_exact_on_a_page_that_is_long_enough(mss: int, icw: int, sack: bool, header: int) -> None:
-    server = FakeServer(icw=icw, sack=True, page=200_000, header=header)
-    _, seen = run("icw", server, mss=mss, sack=sack, wscale=7)
+    settings: Any = {"icw": icw, "sack": True, "page": 200_000, "header": header}
+    _, seen = run("icw", FakeServer(**settings), mss=mss, sack=sack, wscale=7)
     assert (seen["icw"].value, seen["icw"].grade) == (icw, "C"), seen["icw"]
-    # On one segment, Linux's probe timer adds the delayed ACK; here the probe comes first whenever SACK was agreed.
-    assert seen["icw"].detail("proof") == ("edge" if sack else "verified")
+    assert seen["icw"].detail("proof") == ("edge" if sack else "after-timer")
+    _, seen = run("icw", FakeServer(**settings), mss=mss, sack=sack, wscale=7, early=True)
+    assert (seen["icw"].value, seen["icw"].detail("proof")) == (icw, "before-timer")
 
 
 @pytest.mark.parametrize("rtt_s", [0.0001, 0.02, 0.4])
@@ -55,11 +58,25 @@ def test_one_byte_more_than_the_window_is_proof() -> None:
     assert (seen["icw"].value, seen["icw"].grade) == (10, "C")
 
 
+def thinking(think_s: float, after: int, **settings: Any) -> FakeServer:
+    return FakeServer(icw=10, sack=True, think_after=after * 536, think_s=think_s, header=after * 536, **settings)
+
+
 @pytest.mark.parametrize("think_s", [0.2, 0.9, 2.5])
-def test_a_server_that_pauses_within_its_window_is_never_overclaimed(think_s: float) -> None:
-    _, seen = run("icw", FakeServer(icw=10, think_after=4 * 536, think_s=think_s, rto_min_s=9.0))
-    assert seen["icw"].value is not None and seen["icw"].value <= 10
-    assert seen["icw"].value == 10 or seen["icw"].grade == "L"
+@pytest.mark.parametrize("params", [{}, {"sack": True}, {"early": True}])
+def test_one_run_does_not_overclaim_a_server_that_pauses(think_s: float, params: dict[str, Any]) -> None:
+    _, seen = run("icw", thinking(think_s, 4, rto_min_s=9.0), **params)
+    assert seen["icw"].value == 10 or seen["icw"].grade == "L", seen["icw"]
+
+
+@pytest.mark.parametrize("think_ms", range(20, 1000, 20))
+@pytest.mark.parametrize("after", [1, 4])
+def test_no_verdict_overclaims_a_server_that_pauses(think_ms: int, after: int) -> None:
+    """A pause may look like one round trip, by chance, in one run; not in all the runs of a profile."""
+    rows = [dict(params) for probe, params in CLEAR["standard"] if probe == "icw"]
+    trials = [run("icw", thinking(think_ms / 1000, after), **{**row, "mss": 536})[1]["icw"] for row in rows]
+    verdict = merge(trials)
+    assert verdict.value == 10 or verdict.grade in ("C", "L"), [(t.text, t.detail("proof")) for t in trials]
 
 
 def test_an_unscaled_window_cannot_show_more_than_it_holds() -> None:
