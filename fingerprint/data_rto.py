@@ -13,13 +13,18 @@ Source     RFC 6298 2.2, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from configtron.fingerprint.icw import read_flight
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import Observation, Trace, Value
+from configtron.nouns import Observation, Packet, Trace, Value
 
 UNIT = "s"
 PROBES = ("icw",)
+# Below the smallest minimum RTO in use (Linux's is 0.2 s, tuned hosts set 0.1): a copy that was lost is later than
+# this.
+SLOW_ANSWER_S = 0.09
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
@@ -39,13 +44,23 @@ def _infer(trace: Trace) -> Observation:
     flight, stop, at = read_flight(packets, opening)
     if not flight.pieces:
         return no("data_rto", "reset" if stop == "rst" else "no-data", trace, UNIT)
+    if trace.tainted:
+        return no("data_rto", trace.tainted[0], trace, UNIT)
     if stop != "rto":
         return no("data_rto", "no-repeat", trace, UNIT)
     first = next((p for p in packets if p.way == "in" and p.segment.length > 0 and p.segment.seq == 1), None)
     if first is None or first is packets[at]:
         return no("data_rto", "first-segment-lost", trace, UNIT)
+    if len(flight.pieces) == 1 and _delayed(packets, first.at, opening.rtt_s):
+        return no("data_rto", "slow-answer", trace, UNIT)
     details: dict[str, Value] = {}
     if opening.rtt_s is not None:
         details["rtt"] = round(opening.rtt_s, 6)
     value = round(packets[at].at - first.at, 6)
     return yes("data_rto", value, trace, UNIT, "first byte sent again", "C", (first.frame, packets[at].frame), details)
+
+
+def _delayed(packets: Sequence[Packet], first_at: float, rtt_s: float | None) -> bool:
+    """Whether a single segment came so late after the request that it may itself be a retransmission."""
+    asked = next((p.at for p in packets if p.way == "out" and p.segment.length > 0), first_at)
+    return rtt_s is None or first_at - asked > rtt_s + SLOW_ANSWER_S

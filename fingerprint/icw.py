@@ -40,9 +40,9 @@ SYNACK_REPEATS_MAX = 1
 PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
 # How the flight ended -> what fresh data after the ACK proves. Before a timer fired, or at a tail loss probe, a server
 # with more to say and room in its window would have said it: the window was full. After a timeout the window is one
-# segment, and data written meanwhile waits for our ACK as well: weaker.
+# segment, and data written meanwhile waits for our ACK as well: that is a bound, which may support a stronger proof.
 PROOFS = {"quiet": "before-timer", "edge": "edge"}
-STRONG, EXACT = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
+STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
 # An unscaled window this close to full (in segments) may have been what stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
 
@@ -69,32 +69,45 @@ def _infer(trace: Trace) -> Observation:
     repeated = packets[at].segment.length if stop == "rto" else None
     sizes = [p.segment.length for p in packets if p.way == "in" and not p.segment.flags & SYN]
     mss = max(effective_mss(sizes, offered, repeated), 1)
-    count = len(flight.pieces) + sum(math.ceil(hole / mss) for hole in flight.holes())
+    edge = flight.edge if flight.lone is None else flight.lone.segment.seq
+    holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
+    count = len(flight.pieces) + sum(math.ceil(hole / mss) for hole in holes)
     if repeated_synacks and count == 1:
         return no("icw", "synack-repeated", trace, UNIT)
     proof = _proof(packets, flight, stop, at, opening)
-    room = _window(packets, opening)
-    if proof in EXACT and repeated_synacks and packets[opening.synacks[0]].segment.timestamps is None:
-        proof = "no-round-trip"
-    if proof in EXACT and flight.edge - 1 > room - WINDOW_MARGIN_SEGMENTS * mss:
-        proof = "window-limited"
+    if proof in PROVEN:
+        proof = _doubt(packets, flight, stop, opening, edge - 1 + WINDOW_MARGIN_SEGMENTS * mss) or proof
+    if proof == "dripping":
+        count = max(count - 1, 1)
     details: dict[str, Value] = {
         "synack_repeats": repeated_synacks,
-        "bytes": flight.edge - 1,
+        "bytes": edge - 1,
         "mss": mss,
         "offered_mss": offered,
         "stop": stop,
         "proof": proof,
         "sack": _sack(packets, opening),
-        "holes": len(flight.holes()),
+        "holes": len(holes),
     }
-    if count != math.ceil((flight.edge - 1) / mss):
+    if count != math.ceil((edge - 1) / mss):
         details["small_writes"] = True
     if mss > offered:
         details["mss_raised"] = True
-    exact = proof in EXACT
     method = "tail-loss-probe edge" if stop == "edge" else "withheld ACK, then one ACK"
-    return yes("icw", count, trace, UNIT, method, "C" if exact else "L", tuple(flight.frames), details)
+    return yes("icw", count, trace, UNIT, method, "C" if proof in STRONG else "L", tuple(flight.frames), details)
+
+
+def _doubt(packets: Sequence[Packet], flight: Flight, stop: str, opening: Handshake, needed: int) -> str:
+    """What weakens a proof: "no-round-trip", "window-limited" (`needed`: bytes of window), "dripping".
+
+    "" if nothing.
+    """
+    if opening.repeats(packets) and packets[opening.synacks[0]].segment.timestamps is None:
+        return "no-round-trip"
+    if needed > _window(packets, opening):
+        return "window-limited"
+    # A server that drips may hide its tail loss probe, one segment more, among its own.
+    return "dripping" if _sack(packets, opening) and stop != "edge" and flight.dripping else ""
 
 
 def read_flight(packets: Sequence[Packet], opening: Handshake) -> tuple[Flight, str, int]:

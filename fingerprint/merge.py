@@ -1,6 +1,7 @@
 """Trials -> one verdict: how agreement is graded and disagreement settled.
 
-Rules for this file: pure; the grades are those of `docs/grades.md`; a bound never becomes a value; a disagreement is
+Rules for this file: pure; the grades are those of `docs/grades.md`; a bound never becomes a value, and refutes values
+below it; a disagreement is
 never hidden (its values are in the details); no trial is dropped (all are kept in `trials`).
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from configtron.fingerprint.icw import STRONG
 from configtron.fingerprint.verdict import canonical
 from configtron.nouns import Observation, Value
 
@@ -25,11 +25,11 @@ def merge(trials: Sequence[Observation]) -> Observation:
     """One verdict out of at least one reading of the same knob."""
     exact = [t for t in trials if t.grade == "C"]
     bounds = [t for t in trials if t.grade == "L"]
+    highest = max(bounds, key=_number, default=None)
+    if highest is not None and all(_number(t) < _number(highest) for t in exact):
+        return _verdict(trials, highest, "L", _seen((*exact, *bounds)) if exact else {})
     if exact:
         return RULES.get(trials[0].knob, agree)(trials, exact, bounds)
-    if bounds:
-        best = max(bounds, key=_number)
-        return _verdict(trials, best, "L", {})
     reason, _ = Counter(t.reason for t in trials).most_common(1)[0]
     first = trials[0]
     return Observation(first.knob, None, reason, first.unit, first.method, "N", trials=tuple(trials))
@@ -48,31 +48,38 @@ def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: S
     counts = Counter(t.value for t in exact)
     value, _ = counts.most_common(1)[0]
     best = next(t for t in exact if t.value == value)
-    refuted = any(_number(b) > _number(best) for b in bounds)
-    if len(counts) > 1 or refuted:
-        return _verdict(trials, best, "C", {"seen": tuple(sorted({t.text for t in (*exact, *bounds)}))})
+    if len(counts) > 1:
+        return _verdict(trials, best, "C", _seen((*exact, *bounds)))
     return _verdict(trials, best, _count_grade(len(exact)), {})
+
+
+def agree_largest(
+    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
+) -> Observation:
+    """Counts that a loss can only lower: the largest; B and A need it twice and three times."""
+    best = max(exact, key=_number)
+    grade = _count_grade(sum(t.value == best.value for t in exact))
+    return _verdict(trials, best, grade, _seen(exact) if len({t.value for t in exact}) > 1 else {})
 
 
 def agree_icw(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """As `agree`, but a proof from before any timer must be among them, and A asks for two MSS values and for the edge
-    run's consent; a disagreement takes what two runs
-    reached, else the commonest (a lost tail only shortens a run)."""
+    """The largest of what was proven most often (a lost tail only shortens a run).
+
+    Runs that waited for the server's timer prove a bound only; those that reach the same number count as agreeing. A
+    also asks for two MSS values and for the edge run's consent.
+    """
     counts = Counter(_number(t) for t in exact)
-    reached = [v for v, n in counts.items() if n >= AGREE_B]
-    value = max(reached) if reached else counts.most_common(1)[0][0]
+    value = max(counts, key=lambda v: (counts[v] >= AGREE_B, v))
     best = next(t for t in exact if _number(t) == value)
-    refuted = any(_number(b) > value for b in bounds)
-    if len(counts) > 1 or refuted:
-        return _verdict(trials, best, "C", {"seen": tuple(sorted({t.text for t in (*exact, *bounds)}))})
-    grade = _count_grade(len(exact))
-    sizes = {t.detail("mss") for t in exact}
-    edges = [t for t in exact if t.detail("sack")]
-    if not any(t.detail("proof") in STRONG for t in exact):
-        grade = "C"
-    elif grade == "A" and (len(sizes) < 2 or not edges):
+    if len(counts) > 1:
+        return _verdict(trials, best, "C", _seen((*exact, *bounds)))
+    support = [t for t in bounds if t.detail("proof") == "after-timer" and _number(t) == value]
+    agreeing = [*exact, *support]
+    grade = _count_grade(len(agreeing))
+    consent = any(t.detail("sack") for t in exact)
+    if grade == "A" and (len({t.detail("mss") for t in agreeing}) < AGREE_B or not consent):
         grade = "B"
     return _verdict(trials, best, grade, {})
 
@@ -80,20 +87,26 @@ def agree_icw(
 def agree_seconds(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """Timers: the shortest reading (a lost copy only lengthens); others agree within an eighth of it."""
+    """Timers: the shortest reading (a lost copy only lengthens); others agree within an eighth of it. A SYN-ACK run
+    with regular gaps shows the timer several times, so two of them are enough for A; irregular ones are C."""
     best = min(exact, key=_number)
     near = [t for t in exact if _number(t) <= _number(best) * (1 + WHEEL)]
-    if len(near) < len(exact):
+    grade = _count_grade(len(near))
+    if len(near) < len(exact) or any(t.detail("regular") is False and _gaps(t) >= GAPS_A for t in near):
         grade = "C"
-    elif len(near) >= AGREE_B and all(_gaps(t) >= GAPS_A for t in near) and best.knob == "synack_rto":
+    elif len(near) >= AGREE_B and all(_gaps(t) >= GAPS_A for t in near):
         grade = "A"
-    else:
-        grade = _count_grade(len(near))
-    return _verdict(trials, best, grade, {"seen": tuple(sorted({t.text for t in exact}))} if grade == "C" else {})
+    return _verdict(trials, best, grade, _seen(exact) if grade == "C" else {})
+
+
+def _seen(trials: Sequence[Observation]) -> dict[str, Value]:
+    """What was read, for a verdict that not all readings share."""
+    return {"seen": tuple(sorted({t.text for t in trials}))}
 
 
 RULES: dict[str, Callable[[Sequence[Observation], Sequence[Observation], Sequence[Observation]], Observation]] = {
     "icw": agree_icw,
+    "synack_retries": agree_largest,
     "synack_rto": agree_seconds,
     "data_rto": agree_seconds,
 }

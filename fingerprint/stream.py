@@ -157,14 +157,9 @@ class Flight:
         self._take(packet.segment.seq, packet.segment.seq + packet.segment.length, packet)
 
     @property
-    def heard_bytes(self) -> int:
-        """Bytes of data heard, each once."""
-        total, reach = 0, 1
-        for start in sorted(self.pieces):
-            end = self.pieces[start]
-            total += max(0, end - max(start, reach))
-            reach = max(reach, end)
-        return total
+    def dripping(self) -> bool:
+        """Whether the server paused so much within the burst that the burst gap had to grow."""
+        return self.largest_gap_s * BURST_GAP_FACTOR > BURST_GAP_MIN_S
 
     def holes(self) -> list[int]:
         """Sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""

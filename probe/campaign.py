@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from configtron.nouns import Observation, Target, Value
+from configtron.nouns import Observation, Target
+from configtron.probe.profiles import CLEAR, SECURE, STAMPED, STAMPED_AFTER, TESTS, Params
 
-Params = tuple[tuple[str, Value], ...]
 Readings = tuple[Observation, ...]
 
 
@@ -48,73 +48,6 @@ Journey = Generator[Call | Lookup, Readings | Answer, None]
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: nobody answers, or somebody says no.
 SHUT = ("no-synack", "refused")
-
-
-def _row(probe: str, **params: Value) -> tuple[str, Params]:
-    return probe, tuple(sorted(params.items()))
-
-
-# What each profile asks, port 80 first. Agreement needs windows over two MSS values, one edge run (SACK) and one early
-# ACK; two held handshakes; two TLS connections. The table is the whole plan; tests of a run choose among its rows.
-CLEAR: dict[str, tuple[tuple[str, Params], ...]] = {
-    "quick": (
-        _row("rto", full=False, repeats=2),
-        _row("icw", mss=536, sack=True),
-        _row("icw", mss=1460, wscale=7, early=True),
-        _row("signature"),
-    ),
-    "standard": (
-        _row("rto", full=False),
-        _row("rto", full=True),
-        _row("icw", mss=536),
-        _row("icw", mss=1460, wscale=7),
-        _row("icw", mss=536, sack=True),
-        _row("icw", mss=536, early=True),
-        _row("rwin"),
-        _row("signature"),
-        _row("http_version", way="h2c"),
-        _row("http_version", way="h2c"),
-    ),
-    "full": (
-        _row("rto", full=False),
-        _row("rto", full=True),
-        _row("icw", mss=536),
-        _row("icw", mss=1460, wscale=7),
-        _row("icw", mss=536, sack=True),
-        _row("icw", mss=536, early=True),
-        _row("icw", mss=64),
-        _row("icw", mss=1460, wscale=7, sack=True),
-        _row("rwin"),
-        _row("rwin"),
-        _row("signature"),
-        _row("signature", ecn=True),
-        _row("http_version", way="h2c"),
-        _row("http_version", way="h2c"),
-    ),
-}
-SECURE: dict[str, tuple[tuple[str, Params], ...]] = {
-    "quick": (_row("h2_settings"),),
-    "standard": (_row("h2_settings"), _row("h2_settings")),
-    "full": (_row("h2_settings"), _row("h2_settings"), _row("h2_settings", ask=False)),
-}
-# Where the SYN-ACK timer is shorter than the path, only timestamps let the server tell its round trip: these runs are
-# added once two runs failed for that reason (one may be a lost ACK).
-STAMPED = (
-    _row("icw", mss=1460, wscale=7, timestamps=True),
-    _row("icw", mss=536, wscale=7, timestamps=True),
-    _row("icw", mss=536, wscale=7, timestamps=True, early=True),
-)
-STAMPED_AFTER = 2
-PROFILES = tuple(CLEAR)
-# What `--tests` may name -> the probes that answer it.
-TESTS: dict[str, tuple[str, ...]] = {
-    "icw": ("icw",),
-    "rto": ("rto", "icw"),
-    "rwin": ("rto", "icw", "rwin"),
-    "signature": ("signature", "rto", "rwin"),
-    "http": ("http_version", "h2_settings"),
-    "h2": ("h2_settings",),
-}
 
 
 def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:

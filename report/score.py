@@ -5,7 +5,7 @@
     wrong      any other
     usable     a verdict that can be used as it stands: A or B, a bound where the truth allows no more, nothing where
                there is nothing
-    overclaim  an exact wrong value where only a bound could be seen, or a bound above the truth
+    overclaim  a wrong value at A, B or C, or a bound above the truth: anything wrong but a reason
 
 Pure: the truth comes in as objects that can be asked (`Expectation`).
 """
@@ -101,7 +101,7 @@ def score(judged: Iterable[Judged]) -> Score:
         row.usable += is_usable(one)
         (row.right if right else row.wrong)[grade] += 1
         if not right:
-            overclaim = grade == "L" or (one.expectation.bound and grade in ("A", "B", "C"))
+            overclaim = grade != "N"
             row.overclaims += overclaim
             misses.append(Mismatch(one.region, one.host, one.knob, one.observation, told(one.expectation), overclaim))
     return Score(tuple(rows.values()), tuple(sorted(misses, key=lambda miss: (miss.knob, miss.host, miss.region))))

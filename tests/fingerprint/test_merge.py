@@ -14,8 +14,8 @@ def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False, proof:
     )
 
 
-def rto(value: float, *gaps: float) -> Observation:
-    return Observation("synack_rto", value, None, "s", "", "C", details=(("gaps", gaps),))
+def rto(value: float, *gaps: float, regular: bool = True) -> Observation:
+    return Observation("synack_rto", value, None, "s", "", "C", details=(("gaps", gaps), ("regular", regular)))
 
 
 NONE = Observation("icw", None, "no-data", "segments")
@@ -28,11 +28,15 @@ NONE = Observation("icw", None, "no-data", "segments")
         ([icw(10), icw(10), icw(10, sack=True)], "10", "B"),
         ([icw(10), icw(10, mss=1460), icw(10)], "10", "B"),
         ([icw(10), icw(10, mss=1460)], "10", "B"),
-        ([icw(10, proof="after-timer"), icw(10, mss=1460, proof="after-timer")], "10", "C"),
+        ([icw(10, "L", proof="after-timer"), icw(10, "L", mss=1460, proof="after-timer")], ">= 10", "L"),
+        ([icw(10, "L", proof="after-timer"), icw(10, "L", 1460, proof="after-timer"), icw(10, sack=True)], "10", "A"),
+        ([icw(10, "L", proof="after-timer"), icw(10, sack=True)], "10", "B"),
+        ([icw(9, "L", proof="after-timer"), icw(10, sack=True)], "10", "C"),
         ([icw(10), NONE], "10", "C"),
         ([icw(10), icw(9), icw(10, mss=1460)], "10", "C"),
         ([icw(4), icw(4), icw(24, sack=True)], "4", "C"),
-        ([icw(10), icw(10), icw(12, "L", 64)], "10", "C"),
+        ([icw(1), icw(10)], "10", "C"),
+        ([icw(10), icw(10), icw(12, "L", 64)], ">= 12", "L"),
         ([icw(10), icw(7, "L", 1460), icw(10, sack=True)], "10", "B"),
         ([icw(7, "L"), icw(9, "L")], ">= 9", "L"),
         ([NONE, NONE], "- (no-data)", "N"),
@@ -51,11 +55,17 @@ def test_icw(trials: list[Observation], text: str, grade: str) -> None:
         ([rto(1.02, 1.02), rto(1.0, 1.0)], 1.0, "B"),
         ([rto(1.0, 1.0, 2.0), rto(3.0, 3.0, 6.0)], 1.0, "C"),
         ([rto(1.0, 1.0, 2.0)], 1.0, "C"),
+        ([rto(3.1, 3.1, 3.7, 1.2, regular=False), rto(3.0, 3.0, 3.6, 1.3, regular=False)], 3.0, "C"),
     ],
 )
 def test_seconds(trials: list[Observation], value: float, grade: str) -> None:
     verdict = merge(trials)
     assert (verdict.value, verdict.grade) == (value, grade)
+
+
+def test_retries_take_the_largest_count() -> None:
+    runs = [Observation("synack_retries", n, None, "", "", "C") for n in (4, 5)]
+    assert (merge(runs).value, merge(runs).grade) == (5, "C")
 
 
 def test_a_disagreement_is_shown() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from configtron.nouns import Observation, Target
-from configtron.probe.campaign import CLEAR, PROFILES, SECURE, TESTS, Answer, Call, Finished, Lookup, journey, run
+from configtron.probe.campaign import Answer, Call, Finished, Lookup, journey, run
+from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS
 
 ALL = frozenset(TESTS)
 

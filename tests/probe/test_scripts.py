@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from configtron.errors import Diverged
-from configtron.fingerprint import read
+from configtron.fingerprint import icw, read
 from configtron.fingerprint.merge import merge
-from configtron.nouns import Observation, Target, Trace
+from configtron.fingerprint.synack_rto import schedule_of
+from configtron.nouns import ACK, PSH, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
-from configtron.probe.campaign import CLEAR
 from configtron.probe.play import Recorded, play
+from configtron.probe.profiles import CLEAR
 from tests.fakeserver import FakeServer
 
 TARGET = Target("site.example", "192.0.2.1")
@@ -33,7 +34,7 @@ def run(probe: str, server: FakeServer, **params: Any) -> tuple[Trace, dict[str,
 def test_icw_is_exact_on_a_page_that_is_long_enough(mss: int, icw: int, sack: bool, header: int) -> None:
     settings: Any = {"icw": icw, "sack": True, "page": 200_000, "header": header}
     _, seen = run("icw", FakeServer(**settings), mss=mss, sack=sack, wscale=7)
-    assert (seen["icw"].value, seen["icw"].grade) == (icw, "C"), seen["icw"]
+    assert (seen["icw"].value, seen["icw"].grade) == (icw, "C" if sack else "L"), seen["icw"]
     assert seen["icw"].detail("proof") == ("edge" if sack else "after-timer")
     _, seen = run("icw", FakeServer(**settings), mss=mss, sack=sack, wscale=7, early=True)
     assert (seen["icw"].value, seen["icw"].detail("proof")) == (icw, "before-timer")
@@ -54,7 +55,7 @@ def test_a_page_no_longer_than_the_window_gives_a_bound(segments: int, closes: b
 
 
 def test_one_byte_more_than_the_window_is_proof() -> None:
-    _, seen = run("icw", FakeServer(icw=10, page=10 * 536 + 1))
+    _, seen = run("icw", FakeServer(icw=10, page=10 * 536 + 1), early=True)
     assert (seen["icw"].value, seen["icw"].grade) == (10, "C")
 
 
@@ -80,13 +81,30 @@ def test_no_verdict_overclaims_a_server_that_pauses(think_ms: int, after: int) -
 
 
 def test_an_unscaled_window_cannot_show_more_than_it_holds() -> None:
-    _, seen = run("icw", FakeServer(icw=60, page=200_000), mss=1460)
+    _, seen = run("icw", FakeServer(icw=60, page=200_000), mss=1460, early=True)
     assert seen["icw"].grade == "L"
 
 
-def test_a_lost_middle_segment_is_counted() -> None:
-    _, seen = run("icw", FakeServer(icw=10, drop=frozenset({4})))
-    assert seen["icw"].value == 10
+@pytest.mark.parametrize("drop", [{4}, {1, 5}, {9}, {8, 9}, {0}, {3, 9}])
+def test_lost_segments_are_counted_up_to_the_probe(drop: set[int]) -> None:
+    """The start of the tail loss probe is the edge of the window, whatever was lost before it."""
+    _, seen = run("icw", FakeServer(icw=10, sack=True, drop=frozenset(drop)), sack=True)
+    assert (seen["icw"].value, seen["icw"].detail("proof")) == (10, "edge")
+
+
+def test_a_server_that_drips_hides_its_probe() -> None:
+    """Its probe looks like one more of its own segments, so one is taken off the bound."""
+    packets = (
+        Packet(0.0, "out", Segment(SYN, options=((2, b"\x02\x18"), (4, b"")))),
+        Packet(0.02, "in", Segment(SYN | ACK, ack=1, options=((2, b"\x05\xb4"), (4, b""))), 1),
+        Packet(0.02, "out", Segment(ACK | PSH, 1, 1, length=50), 2),
+        *(Packet(0.04 + 0.02 * n, "in", Segment(ACK, 1 + 500 * n, 51, length=500), 3 + n) for n in range(11)),
+        Packet(0.6, "in", Segment(ACK, 1, 51, length=500), 14),
+        Packet(0.6, "out", Segment(ACK, 51, 5501), 15),
+        Packet(0.62, "in", Segment(ACK, 5501, 51, length=500), 16),
+    )
+    (seen,) = icw.infer(Trace("t", TARGET, "here", "icw", packets=packets))
+    assert (seen.text, seen.detail("proof")) == (">= 10", "dripping")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +114,25 @@ def test_a_lost_middle_segment_is_counted() -> None:
 def test_failures_are_named(server: FakeServer, reason: str) -> None:
     _, seen = run("icw", server)
     assert seen["icw"].reason == reason
+
+
+@pytest.mark.parametrize(
+    ("gaps", "first_s", "kind", "missed"),
+    [
+        ([1.02, 2.04, 4.2], 1.02, "exponential", 0),
+        ([3.13, 4.08], 3.13 / 3, "exponential", 1),
+        ([3.1, 4.1, 8.2], 3.1 / 3, "exponential", 1),
+        ([1.0, 6.1, 8.2], 1.0, "exponential", 1),
+        ([7.2, 8.2, 16.4], 7.2 / 7, "exponential", 2),
+        ([3.0, 6.1, 12.2], 3.0, "exponential", 0),
+        ([1.0, 1.0, 1.01], 1.0, "linear", 0),
+        ([1.0, 1.0, 3.1, 9.0], 1.0, "irregular", 0),
+        ([1.0], 1.0, "", 0),
+    ],
+)
+def test_lost_copies_show_in_the_doubling(gaps: list[float], first_s: float, kind: str, missed: int) -> None:
+    schedule = schedule_of(gaps)
+    assert (schedule.first_s, schedule.kind, schedule.missed) == (pytest.approx(first_s), kind, missed)
 
 
 @pytest.mark.parametrize("rto_s", [0.2, 0.3, 0.5, 1.0, 2.0, 3.0])

@@ -100,7 +100,7 @@ def test_a_path_for_lines_that_name_none() -> None:
     assert [t.path for t in read(arguments(["a.example", "http://a.example/b"]), path="/big")] == ["/big", "/b"]
 
 
-@given(st.text(max_size=60) | st.text(alphabet="aé.:/[]0123456789,# \"-%@?", max_size=40))
+@given(st.text(max_size=60) | st.text(alphabet='aé.:/[]0123456789,# "-%@?', max_size=40))
 @example("http://[")
 @example("http://a:b")
 @example("\ud800.example")

@@ -12,7 +12,8 @@ def reading(knob: str, value: object, grade: str = "C", unit: str = "segments") 
     """A single reading; text starting with "!" is a reason."""
     if isinstance(value, str) and value.startswith("!"):
         return Observation(knob, reason=value[1:], unit=unit)
-    return Observation(knob, value, unit=unit, method="flight", grade=grade, evidence=(2, 3))  # type: ignore[arg-type]
+    details = (("proof", "before-timer"),)
+    return Observation(knob, value, unit=unit, method="flight", grade=grade, evidence=(2, 3), details=details)  # type: ignore[arg-type]
 
 
 def result(site: str, vantage: str, trial: int, *observations: Observation, port: int = 80) -> Result:

@@ -35,7 +35,7 @@ BOUND, NOTHING = Truth((10,), bound=True), Truth(reason="no-h2")
     [
         (seen(10, "A"), Truth((10,)), True, True, False),
         (seen(10, "C"), Truth((10, 11)), True, False, False),
-        (seen(4, "B"), Truth((10,)), False, True, False),
+        (seen(4, "B"), Truth((10,)), False, True, True),
         (seen(4, "B"), BOUND, False, True, True),
         (seen(4, "L"), BOUND, True, True, False),
         (seen(4, "L"), Truth((10,)), True, False, False),
@@ -43,7 +43,7 @@ BOUND, NOTHING = Truth((10,), bound=True), Truth(reason="no-h2")
         (seen(None, "N"), Truth((10,)), False, False, False),
         (seen(None, "N"), NOTHING, True, True, False),
         (seen("absent", "B"), NOTHING, True, True, False),
-        (seen(5, "B"), NOTHING, False, True, False),
+        (seen(5, "B"), NOTHING, False, True, True),
     ],
 )
 @pytest.mark.parametrize("kind", [Truth, LabExpectation])

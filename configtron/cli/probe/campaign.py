@@ -30,7 +30,7 @@ from configtron.cli.settings import Settings, settings
 from configtron.db.store import Store
 from configtron.errors import INTERRUPTED, BadInput
 from configtron.nouns import Target, Vantage
-from configtron.probe.campaign import CLEAR, SECURE, TESTS
+from configtron.probe.profiles import CLEAR, SECURE, TESTS
 from configtron.probe.wire.shard import Shard
 from configtron.probe.wire.standing import standing
 from configtron.records import canonical

@@ -12,7 +12,7 @@ class ProbeOptions:
 
     words               targets, blocks, URLs, names of bundled lists
     output_file         "-" is stdout
-    tests               keys of `configtron.probe.campaign.TESTS`; empty: all of the profile's
+    tests               keys of `configtron.probe.profiles.TESTS`; empty: all of the profile's
     rates               connections started per second; 0 is no limit
     max_runtime_s       start nothing new after so long; 0 is no limit
     versions            IP versions to ask for, best first
