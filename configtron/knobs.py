@@ -168,9 +168,17 @@ MEASURED: tuple[Knob, ...] = (
     Knob(
         "http_clear",
         "web",
-        values=("http/1.1", "h2c"),
+        values=("http/1.1", "http/1.0"),
         scope="process",
-        note="without TLS",
+        note="of the status line, without TLS",
+        source="RFC 9112 section 4",
+    ),
+    Knob(
+        "h2c",
+        "web",
+        values=("accepted", "not-accepted"),
+        scope="process",
+        note="HTTP/2 in clear, with prior knowledge",
         source="RFC 9113 section 3.3",
     ),
     Knob(

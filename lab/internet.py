@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 
+from configtron.errors import BadInput
 from configtron.lab.deal import deal, stream
 from configtron.lab.plants import plant
 from configtron.lab.shares import (
@@ -68,7 +69,7 @@ def draw(
 ) -> Internet:
     """The internet of that seed over these names."""
     if len(set(sites)) != len(sites):
-        raise ValueError("a site is named twice")
+        raise BadInput("a site is named twice")
     hosts = list(sites)
     drawn = _baseline_sites(seed, hosts, regions)
     drawn, plants = plant(seed, drawn, regions)
@@ -153,7 +154,7 @@ def _with_addresses(sites: list[Site]) -> tuple[Site, ...]:
             first, _ = prefix(site.program, server.rto_min_ms, server.advmss)
             n = used.get(first, 0)
             if n >= PREFIX_CAPACITY:
-                raise ValueError(
+                raise BadInput(
                     f"more than {PREFIX_CAPACITY} servers of {site.program} share one route: draw fewer sites"
                 )
             used[first] = n + 1

@@ -80,7 +80,13 @@ class Blocklist:
             why = self._names.get(".".join(labels[n:]))
             if why is not None:
                 return why
-        return self.address(host) if ":" in host or labels[-1].isdigit() else ""
+        if ":" not in host and not labels[-1].isdigit():
+            return ""
+        try:
+            return self.address(host)
+        except ValueError:
+            # Numbers that only some resolvers take for an address ("127.1", "2130706433") name nobody.
+            return "neither a name nor an address"
 
 
 def special_ranges() -> Iterator[Range]:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
+from configtron.errors import BadInput
 from configtron.nouns import Observation, Target
 from configtron.probe.profiles import CLEAR, SECURE, STAMPED, STAMPED_AFTER, TESTS, Params
+from configtron.probe.targets import hostname
 
 Readings = tuple[Observation, ...]
 
@@ -72,7 +75,8 @@ def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
 def name_of(target: Target) -> str:
     """What a target is called within a run: its host, with port and path where they are not the usual ones."""
     port = "" if target.port == 80 else f":{target.port}"
-    return target.host + port + (target.path if target.path != "/" else "")
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return host + port + (target.path if target.path != "/" else "")
 
 
 def _find_page(target: Target) -> Generator[Call | Lookup, Readings | Answer, tuple[Target, bool]]:
@@ -110,9 +114,12 @@ def _redirected(target: Target, found: Readings) -> tuple[str, str]:
     except ValueError:
         return "", ""
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if parts.scheme != "http" or port != target.port or not host or (host, path) == (target.host, target.path):
+    if parts.scheme != "http" or port != target.port or (host, path) == (target.host, target.path):
         return "", ""
-    return host, path
+    try:
+        return hostname(host), path if path.isascii() and path.isprintable() and " " not in path else ""
+    except BadInput:
+        return "", ""
 
 
 def _reason(found: Readings | Answer | None, knob: str) -> str:
@@ -124,6 +131,11 @@ class Finished(NamedTuple):
 
     trace_id: str
     readings: Readings
+
+
+OnEnd = Callable[[str, Target], None]
+# The longest that the loop sleeps: a signal is noticed, and new work begun, at least this often.
+LOOK_UP_S = 1.0
 
 
 class Lane(Protocol):
@@ -146,15 +158,92 @@ class Spacer(Protocol):
         """0.0 and the start is counted, or the time (s) at which to ask again."""
 
 
+LookUp = Callable[[str, str], Answer | None]  # (vantage, host) -> the answer, or None while it is still being asked
+
+# While names are being asked for elsewhere, look again this often: a name server answers in tens of milliseconds.
+ASK_AGAIN_S = 0.02
+
+
 @dataclass(slots=True)
 class _Walk:
-    """A journey under way."""
+    """A journey under way: what it wants next is a call, a name, or nothing (it is over)."""
 
     vantage: str
     target: Target
     story: Journey
-    calls: dict[str, int]
-    pending: tuple[str, Call] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    call: tuple[str, Call] | None = None
+    host: str = ""
+
+    def resume(self, event: Readings | Answer | None, done: Mapping[str, Readings]) -> None:
+        """Go on until something is wanted that is not stored."""
+        self.call, self.host = None, ""
+        try:
+            while True:
+                wish = next(self.story) if event is None else self.story.send(event)
+                if isinstance(wish, Lookup):
+                    self.host = wish.host
+                    return
+                self.counts[wish.probe] = self.counts.get(wish.probe, 0) + 1
+                trace_id = f"{self.vantage}/{name_of(self.target)}/{wish.probe}.{self.counts[wish.probe]}"
+                if trace_id not in done:
+                    self.call = trace_id, wish
+                    return
+                event = done[trace_id]
+        except StopIteration:
+            return
+
+
+class _Loop:
+    """Journeys in three places: waiting for their turn, in flight, asking for a name."""
+
+    def __init__(
+        self, lane: Lane, spacer: Spacer, done: Mapping[str, Readings], look_up: LookUp, on_end: OnEnd
+    ) -> None:
+        self._lane, self._spacer, self._done, self._look_up, self._on_end = lane, spacer, done, look_up, on_end
+        self._waiting: list[tuple[float, int, _Walk]] = []
+        self._flying: dict[str, _Walk] = {}
+        self._asking: list[_Walk] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._flying) + len(self._asking)
+
+    def go_on(self, walk: _Walk, event: Readings | Answer | None) -> None:
+        """Resume a journey and put it where it belongs."""
+        walk.resume(event, self._done)
+        if walk.call is not None:
+            heapq.heappush(self._waiting, (0.0, next(self._order), walk))
+        elif walk.host:
+            self._asking.append(walk)
+        else:
+            self._on_end(walk.vantage, walk.target)
+
+    def turn(self) -> None:
+        """Start what may start, take in what came back."""
+        self._start(self._lane.now())
+        asking, self._asking = self._asking, []
+        for walk in asking:
+            answer = self._look_up(walk.vantage, walk.host)
+            if answer is None:
+                self._asking.append(walk)
+            else:
+                self.go_on(walk, answer)
+        pause = max(self._waiting[0][0] - self._lane.now(), 0.0) if self._waiting else LOOK_UP_S
+        for finished in self._lane.finished(min(pause, ASK_AGAIN_S if self._asking else LOOK_UP_S)):
+            self.go_on(self._flying.pop(finished.trace_id), finished.readings)
+
+    def _start(self, now: float) -> None:
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, walk = heapq.heappop(self._waiting)
+            assert walk.call is not None
+            trace_id, call = walk.call
+            again = self._spacer.admit(call.target.address, now)
+            if again > 0.0:
+                heapq.heappush(self._waiting, (again, next(self._order), walk))
+                continue
+            self._flying[trace_id] = walk
+            self._lane.begin(trace_id, walk.vantage, call, walk.target)
 
 
 def run(
@@ -162,75 +251,19 @@ def run(
     lane: Lane,
     spacer: Spacer,
     done: Mapping[str, Readings],
-    look_up: Callable[[str, str], Answer],
+    look_up: LookUp,
     *,
     concurrency: int,
-    on_end: Callable[[str, Target], None] = lambda vantage, target: None,
+    on_end: OnEnd = lambda vantage, target: None,
 ) -> None:
     """Drive journeys to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 
     `done` are the readings of calls that an interrupted run finished, by trace id.
     """
-    source = iter(journeys)
-    waiting: list[tuple[float, int, _Walk]] = []
-    flying: dict[str, _Walk] = {}
-    order = 0
-    exhausted = False
-    while True:
-        while not exhausted and len(waiting) + len(flying) < concurrency:
-            item = next(source, None)
-            if item is None:
-                exhausted = True
-                break
-            vantage, target, story = item
-            walk = _Walk(vantage, target, story, {})
-            if _step(walk, None, done, look_up):
-                order += 1
-                heapq.heappush(waiting, (0.0, order, walk))
-            else:
-                on_end(walk.vantage, walk.target)
-        if not waiting and not flying:
-            if exhausted:
-                return
-            continue
-        now = lane.now()
-        while waiting and waiting[0][0] <= now:
-            _, _, walk = heapq.heappop(waiting)
-            assert walk.pending is not None
-            trace_id, call = walk.pending
-            again = spacer.admit(call.target.address, now)
-            if again > 0.0:
-                order += 1
-                heapq.heappush(waiting, (again, order, walk))
-                continue
-            flying[trace_id] = walk
-            lane.begin(trace_id, walk.vantage, call, walk.target)
-        pause = max(waiting[0][0] - lane.now(), 0.0) if waiting else 60.0
-        for finished in lane.finished(min(pause, 1.0)):
-            walk = flying.pop(finished.trace_id)
-            if _step(walk, finished.readings, done, look_up):
-                order += 1
-                heapq.heappush(waiting, (0.0, order, walk))
-            else:
-                on_end(walk.vantage, walk.target)
-
-
-def _step(
-    walk: _Walk, readings: Readings | None, done: Mapping[str, Readings], look_up: Callable[[str, str], Answer]
-) -> bool:
-    """Resume a journey until it wants a call that is not stored; False when it is over."""
-    event: Readings | Answer | None = readings
-    try:
-        while True:
-            wish = next(walk.story) if event is None else walk.story.send(event)
-            if isinstance(wish, Lookup):
-                event = look_up(walk.vantage, wish.host)
-                continue
-            walk.calls[wish.probe] = walk.calls.get(wish.probe, 0) + 1
-            trace_id = f"{walk.vantage}/{name_of(walk.target)}/{wish.probe}.{walk.calls[wish.probe]}"
-            if trace_id not in done:
-                walk.pending = (trace_id, wish)
-                return True
-            event = done[trace_id]
-    except StopIteration:
-        return False
+    loop = _Loop(lane, spacer, done, look_up, on_end)
+    for vantage, target, story in journeys:
+        loop.go_on(_Walk(vantage, target, story), None)
+        while len(loop) >= concurrency:
+            loop.turn()
+    while len(loop):
+        loop.turn()

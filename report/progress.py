@@ -21,12 +21,11 @@ PLAIN_EVERY_S = 10.0
 
 
 class Counts(NamedTuple):
-    """A moment of a run: targets (times vantages) in all and finished, connections made, under way, and failed."""
+    """A moment of a run: targets (times vantages) in all and finished; connections made, and those without answer."""
 
     total: int = 0
     done: int = 0
     calls: int = 0
-    flying: int = 0
     failed: int = 0
 
 
@@ -87,7 +86,7 @@ class Progress:
 
 
 def _note(counts: Counts) -> str:
-    return f"{counts.calls} connections, {counts.flying} open, {counts.failed} failed"
+    return f"{counts.calls} connections, {counts.failed} without answer"
 
 
 def _bar(err: TextIO, color: bool) -> Bar:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 from configtron.cli.root import root
-from configtron.errors import DONE, INTERRUPTED, ConfigtronError
+from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 
 # Set by the shell's completion script (`docs/completion/`).
 COMPLETE = "_CONFIGTRON_COMPLETE"
@@ -37,6 +38,18 @@ def run(words: Sequence[str] | None = None) -> int:
         click.echo("configtron: interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough (`| head`).
+        _leave_stdout()
         return DONE
+    except OSError as error:
+        # A full disk, a folder that is a file: the system's own words, and which file, are the best that can be said.
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"configtron: {where}{error.strerror or error}", err=True)
+        _leave_stdout()
+        return NOTHING
+
+
+def _leave_stdout() -> None:
+    """What could not be written goes nowhere: Python would complain once more when it flushes at exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -31,6 +32,8 @@ from configtron.records import Result, result_from_json, result_to_json
 JOURNAL = "results.jsonl"
 # As many bytes as journeys have ended since the shard was last begun: the cheapest thing to watch from outside.
 ENDED = "ended"
+# Redirects to other names are rare, and their name servers are other people's.
+LOOKUPS_AT_ONCE = 4
 Sink = Callable[[Sequence[Result]], None]
 
 
@@ -112,15 +115,16 @@ def perform(
     ports = range(shard.first_port, shard.last_port + 1)
     pump = Pump(shard.vantages, ports=ports, seed=shard.seed, agent=shard.agent)
     lane = _Lane(pump, folder, shard, stored, sink)
+    lookups = _Lookups(shard, blocklist)
     try:
         addressed = _addresses(shard, blocklist, done, lane)
         for _ in range(len(shard.targets) * len(shard.vantages) - len(addressed)):
             on_end()
         journeys = takewhile(lambda journey: go_on(), _journeys(shard, addressed))
         spacing = Spacing(shard.rate, shard.host_rate, shard.network_rate)
-        lookups = _Lookups(shard, blocklist)
         run(journeys, lane, spacing, done, lookups, concurrency=shard.concurrency, on_end=lambda v, t: on_end())
     finally:
+        lookups.close()
         pump.close()
         lane.close()
 
@@ -139,7 +143,7 @@ class _Lane:
     """The pump as the campaign's loop wants it; everything that comes back is written down before it is handed on."""
 
     def __init__(self, pump: Pump, folder: Path, shard: Shard, stored: Sequence[Result], sink: Sink) -> None:
-        self._pump, self._shard, self._sink = pump, shard, sink
+        self._pump, self._sink = pump, sink
         ends: dict[str, int] = {}
         for result in stored:
             ends[result.evidence_file] = max(result.evidence_end, ends.get(result.evidence_file, 0))
@@ -214,7 +218,7 @@ def _addresses(
             trace_id = f"{vantage.name}/{name_of(target)}/dns.1"
             readings = done.get(trace_id)
             if readings is None:
-                seen = _address(target, answers.get(target.host), blocklist, trace_id)
+                seen = _address(target, answers.get(target.host), blocklist, vantage, trace_id)
                 results.append(_lookup_result(trace_id, vantage.name, target, seen, lane.now()))
             else:
                 seen = readings[0]
@@ -235,12 +239,17 @@ def _resolved(names: Sequence[str], vantage: Vantage, versions: Sequence[int]) -
     return found
 
 
-def _address(target: Target, answer: Answer | None, blocklist: Blocklist, trace_id: str) -> Observation:
+def _address(
+    target: Target, answer: Answer | None, blocklist: Blocklist, vantage: Vantage, trace_id: str
+) -> Observation:
     addresses = (target.address,) if target.address else answer.addresses if answer is not None else ()
     reason = answer.reason if answer is not None else ""
     allowed = [address for address in addresses if not blocklist.address(address)]
     if blocklist.host(target.host) or addresses and not allowed:
         reason = "blocked"
+    elif allowed and not any(_reachable(vantage, address) for address in allowed):
+        reason = "no-source-address"
+    allowed = [address for address in allowed if _reachable(vantage, address)]
     method = "as given" if target.address else "DNS"
     if not allowed or reason:
         return Observation("address", None, reason or "dns-no-address", "", method, "N", trace_id)
@@ -256,19 +265,31 @@ def _lookup_result(trace_id: str, vantage: str, target: Target, seen: Observatio
 
 
 class _Lookups:
-    """Names met on the way: resolved from the same vantage, once, and checked like all others."""
+    """Names met on the way: resolved from the same vantage, once, beside the loop, and checked like all others."""
 
     def __init__(self, shard: Shard, blocklist: Blocklist) -> None:
         self._vantages = {vantage.name: vantage for vantage in shard.vantages}
         self._versions, self._blocklist = shard.versions, blocklist
-        self._known: dict[tuple[str, str], Answer] = {}
+        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, "lookup")
+        self._asked: dict[tuple[str, str], Future[Answer]] = {}
 
-    def __call__(self, vantage: str, host: str) -> Answer:
+    def __call__(self, vantage: str, host: str) -> Answer | None:
+        if (vantage, host) not in self._asked:
+            self._asked[vantage, host] = self._threads.submit(self._answer, self._vantages[vantage], host)
+        asked = self._asked[vantage, host]
+        return asked.result() if asked.done() else None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, vantage: Vantage, host: str) -> Answer:
         if self._blocklist.host(host):
             return Answer((), "blocked")
-        if (vantage, host) not in self._known:
-            answer = _resolved([host], self._vantages[vantage], self._versions)[host]
-            allowed = tuple(a for a in answer.addresses if not self._blocklist.address(a))
-            reason = answer.reason or ("blocked" if answer.addresses and not allowed else "")
-            self._known[vantage, host] = Answer(allowed, reason)
-        return self._known[vantage, host]
+        answer = _resolved([host], vantage, self._versions)[host]
+        allowed = tuple(a for a in answer.addresses if not self._blocklist.address(a) and _reachable(vantage, a))
+        return Answer(allowed, answer.reason or ("blocked" if answer.addresses and not allowed else ""))
+
+
+def _reachable(vantage: Vantage, address: str) -> bool:
+    """Whether the vantage has a source address of that IP version."""
+    return bool(vantage.source_address6 if ":" in address else vantage.source_address)

@@ -110,7 +110,7 @@ class _Carrier:
                     answer = None
         except StopIteration as stop:
             ending: str = stop.value
-        if self._connection.next_ours and self._connection.failed != "tcp-reset":
+        if self._connection.next_ours and self._connection.failed != "reset":
             yield Send(reset(self._connection.next_ours))
         return ending
 

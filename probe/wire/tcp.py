@@ -62,7 +62,7 @@ class Connection:
             while (packet := (yield Wait(min(following, until)))) is not None:
                 self.now = max(self.now, packet.at)
                 if packet.segment.flags & RST:
-                    self.failed = "tcp-refused"
+                    self.failed = "refused"
                     return
                 if packet.segment.flags & (SYN | ACK) == SYN | ACK:
                     yield from self._established(packet, sent)
@@ -107,7 +107,7 @@ class Connection:
 
     def _hear(self, segment: Segment) -> Steps:
         if segment.flags & RST:
-            self.failed = self.failed or "tcp-reset"
+            self.failed = self.failed or "reset"
         elif segment.flags & SYN:
             yield from self._acknowledge()
         else:

@@ -9,6 +9,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
+from configtron.errors import BadInput
 from configtron.lab import farms, truth
 from configtron.lab import shares as cards
 from configtron.lab.internet import REGIONS, Internet, Server, draw
@@ -177,5 +178,5 @@ def test_a_shard_has_its_own_addresses_and_shares_certificates(internet: Interne
 
 
 def test_a_site_named_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(BadInput, match="twice"):
         draw(1, ["a.example", "a.example"])

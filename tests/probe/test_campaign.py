@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from configtron.nouns import Observation, Target
 from configtron.probe.campaign import Answer, Call, Finished, Lookup, journey, run
 from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS
@@ -113,6 +115,45 @@ def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
     story.send(clear(301, "http://blocked.example/"))
     call = story.send(Answer((), "blocked"))
     assert isinstance(call, Call) and call.target.host == "a.example" and call.probe == "icw"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://2130706433/",
+        "http://127.1/",
+        "http://a..b/",
+        "http://a.example/x y",
+        "http://[::1/",
+        "https://b.example/",
+    ],
+)
+def test_redirects_to_nonsense_are_not_followed(location: str) -> None:
+    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    next(story)
+    call = story.send(clear(301, location))
+    assert isinstance(call, Call) and call.target == Target("a.example", "192.0.2.1") and call.probe == "icw"
+
+
+def test_names_are_asked_for_beside_the_calls() -> None:
+    """A name server that takes its time holds up its own journey only."""
+    table = Table({"http_version.1": clear(301, "http://b.example/")})
+    pending = iter([None] * 200)
+    ended: list[str] = []
+    run(
+        [
+            ("na", t, journey(t, ALL, "quick"))
+            for t in (Target("a.example", "192.0.2.1"), Target("c.example", "192.0.2.3"))
+        ],
+        table,
+        table,
+        {"na/c.example/http_version.1": clear()},
+        lambda vantage, host: next(pending, Answer(("192.0.2.2",))),
+        concurrency=10,
+        on_end=lambda vantage, target: ended.append(target.host),
+    )
+    assert ended == ["c.example", "a.example"]
+    assert table.begun[-1][0] < 60
 
 
 def test_starts_are_spaced_and_concurrency_holds() -> None:

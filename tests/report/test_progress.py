@@ -19,11 +19,11 @@ def test_plain_lines_come_now_and_then_and_last() -> None:
     with Progress("run 1", err, clock=clock) as progress:
         for second in range(25):
             clock.now = 100.0 + second
-            progress.update(Counts(100, second, 3 * second, 5, 1))
-        progress.update(Counts(100, 100, 300, 0, 1), last=True)
+            progress.update(Counts(100, second, 3 * second, 1))
+        progress.update(Counts(100, 100, 300, 1), last=True)
     lines = err.getvalue().splitlines()
     assert len(lines) == 4
-    assert lines[-1] == "run 1: 100/100 targets, 300 connections, 0 open, 1 failed, 24 s"
+    assert lines[-1] == "run 1: 100/100 targets, 300 connections, 1 without answer, 24 s"
 
 
 def test_status_lines_come_each_second() -> None:
@@ -50,7 +50,7 @@ def test_a_terminal_gets_a_bar() -> None:
     with os.fdopen(other, "w") as err:
         with Progress("run 1", err, color=False) as progress:
             progress.say("[kernel] ready")
-            progress.update(Counts(10, 4, 12, 3, 0), last=True)
+            progress.update(Counts(10, 4, 12, 0), last=True)
         err.flush()
         shown = os.read(main, 65536).decode()
     os.close(main)

@@ -31,10 +31,13 @@ from configtron.db.store import Store
 from configtron.errors import INTERRUPTED, BadInput
 from configtron.nouns import Target, Vantage
 from configtron.probe.profiles import CLEAR, SECURE, TESTS
-from configtron.probe.wire.shard import Shard
+from configtron.probe.wire.shard import Shard, shard_from_json
 from configtron.probe.wire.standing import standing
 from configtron.records import canonical
 from configtron.report.progress import Progress
+
+# The shards of a run, within its folder: what a resumed run is made from.
+SHARDS = "targets.json"
 
 
 def run(options: ProbeOptions, store: Store) -> int:
@@ -53,14 +56,12 @@ def _begin(options: ProbeOptions, store: Store) -> int:
         vantages = lab.vantages_of(options)
     else:
         vantages = tuple(standing(vantage, targets) for vantage in plan.vantages_of(options))
+    shards = _shards(options, targets, vantages)
     if options.dry_run:
         return _dry_run(options, targets, vantages)
-    config = plan.run_config(options, vantages, **_here())
-    number = store.begin_run(config)
-    folder = run_folder(store, number)
-    folder.mkdir(parents=True, exist_ok=True)
-    shards = _shards(options, targets, vantages)
-    (folder / "targets.json").write_text(json.dumps([shard.to_json() for shard in shards]))
+    _check_outputs(options)
+    number = store.begin_run(plan.run_config(options, vantages, **_here()))
+    _keep_shards(run_folder(store, number), shards)
     return _perform(options, store, number, shards, rules)
 
 
@@ -72,19 +73,55 @@ def _say(text: str) -> None:
 
 def _resume(options: ProbeOptions, store: Store) -> int:
     """Go on with a run as it was begun: its options, not today's, but for where the results go."""
-    from configtron.probe.wire.shard import shard_from_json
-
     found = store.run(options.resume)
     begun = plan.options_of(found.config)
     shown = replace(
-        begun, resume=options.resume, output_file=options.output_file, format=options.format, fail_on=options.fail_on
+        begun,
+        resume=options.resume,
+        output_file=options.output_file,
+        format=options.format,
+        fail_on=options.fail_on,
+        metadata_file=options.metadata_file,
+        status_updates_file=options.status_updates_file,
+        save_pcap=options.save_pcap,
+        max_runtime_s=options.max_runtime_s,
     )
-    kept = run_folder(store, options.resume) / "targets.json"
-    if not kept.exists():
-        raise BadInput(f"run {options.resume}: {kept} is gone; begin a new run")
-    shards = [shard_from_json(text) for text in json.loads(kept.read_text())]
+    shards = _kept_shards(run_folder(store, options.resume), options.resume)
+    _check_outputs(shown)
     store.resume_run(options.resume)
     return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
+
+
+def _keep_shards(folder: Path, shards: list[Shard]) -> None:
+    """What a resumed run will need, all of it or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f"{SHARDS}.new"
+    fresh.write_text(json.dumps([shard.to_json() for shard in shards]))
+    fresh.rename(folder / SHARDS)
+
+
+def _kept_shards(folder: Path, number: int) -> list[Shard]:
+    try:
+        return [shard_from_json(text) for text in json.loads((folder / SHARDS).read_text())]
+    except FileNotFoundError as error:
+        raise BadInput(f"run {number}: {folder / SHARDS} is gone; begin a new run") from error
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"run {number}: {folder / SHARDS} cannot be read ({error}); begin a new run") from error
+
+
+def _check_outputs(options: ProbeOptions) -> None:
+    """Everything that will be written can be: better said before an hour of measuring than after."""
+    files = [options.metadata_file, None if options.output_file == "-" else Path(options.output_file)]
+    for path in [path for path in files if path is not None]:
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror}") from error
+    if options.save_pcap:
+        try:
+            options.save_pcap.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"{options.save_pcap}: {error.strerror}") from error
 
 
 def _perform(

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from configtron.errors import BadInput
+from configtron.knobs import MEASURED
 from configtron.nouns import Observation
 from configtron.report.found import Found
 
 FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")
+# What may be compared: the parameters that are measured, who runs a site, where it is.
+NAMES = ("failed", "address", "provider", *(knob.name for knob in MEASURED))
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
 }  # fmt: skip
@@ -40,8 +43,10 @@ def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
         found = FORM.fullmatch(text.strip())
         if found is None or (found[1] == "failed" and _number(found[3].removesuffix("%")) is None):
             raise BadInput(f"--fail-on {text!r}: write NAME, one of < > <= >= = !=, and a value, as in 'icw<10'")
-        if found[2] in ("<", ">", "<=", ">=") and _number(found[3].removesuffix("%")) is None:
+        if found[2] in ("<", ">", "<=", ">=") and found[1] != "failed" and _number(found[3]) is None:
             raise BadInput(f"--fail-on {text!r}: {found[2]} compares numbers")
+        if found[1] not in NAMES:
+            raise BadInput(f"--fail-on {text!r}: nothing is called {found[1]!r}; known are {', '.join(NAMES)}")
         rules.append(Rule(text, found[1], found[2], found[3]))
     return tuple(rules)
 

@@ -1,6 +1,6 @@
 """`probe run --lab`: an internet drawn by seed, raised in guests that stand in for the world, probed by the same code.
 
-    run folder/truth.json           what every server is; guests see the run folder empty
+    run folder/truth.json           what every server is; guests see the folder of all runs empty
     run folder/lab-N/               guest N's only writable folder: its shard, results and packets
     run folder/lab-N/world/         what guest N raises; hidden from the prober once the servers have it
 
@@ -35,6 +35,8 @@ GUESTS = 2
 MEMORY_MB = 1024
 # Within a guest's folder; the folder it is in is what gets hidden.
 WORLD = Path("world") / "world.json"
+# Of what a failed guest said.
+LAST_LINES = 4
 # How often the guests' journals are looked into.
 LOOK_EVERY_S = 0.3
 # In virtual time waiting is free, and a lane that is too narrow only queues: all journeys of a guest at once.
@@ -120,7 +122,7 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
                 tally.keep(batch)
     for shard, guest in guests:
         if time.monotonic() < until:
-            _check(guest.poll(), folder / shard.name)
+            _check(guest, folder / shard.name)
 
 
 def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
@@ -142,21 +144,19 @@ def _job(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
     core = cores[number % len(cores)]
-    return uml.Job(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder)
+    return uml.Job(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder.parent)
 
 
-def _check(code: int | None, folder: Path) -> None:
+def _check(guest: uml.Running, folder: Path) -> None:
     """A guest that failed is an error with its last words."""
+    code = guest.poll()
     if code == DONE:
         return
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    words = [line for name in ("console.log", "kernel.log") for line in _lines(folder / name)[-3:]]
-    raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {' | '.join(words)}; see {folder}")
-
-
-def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text(errors="replace").splitlines() if line] if path.exists() else []
+    said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
+    words = " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)
+    raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {words}; see {folder}")
 
 
 class _Tail:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from importlib.resources import files
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,10 @@ def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
     if options.interface:
         chosen = tuple(replace(vantage, interface=options.interface) for vantage in chosen)
     if options.source_ip:
-        field = "source_address6" if ":" in options.source_ip else "source_address"
+        try:
+            field = "source_address" if ip_address(options.source_ip).version == 4 else "source_address6"
+        except ValueError as error:
+            raise BadInput(f"--source-ip: {error}") from error
         chosen = tuple(replace(vantage, **{field: options.source_ip}) for vantage in chosen)
     return chosen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,21 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
     return found
 
 
+def _finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no rate; 0 means no limit")
+    return value
+
+
+def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """What stands in a request: visible ASCII, no spaces, so that it can end no line and begin no header."""
+    if not (value.isascii() and value.isprintable()) or " " in value:
+        raise click.BadParameter("plain ASCII without spaces; write other characters as %XX")
+    if param.name == "path" and not value.startswith("/"):
+        raise click.BadParameter("a path begins with /")
+    return value
+
+
 @click.command(short_help="Probe targets; the command meant when none is named.")
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1)
 @click.option("-i", "--input-file", multiple=True, type=FILE,
@@ -53,11 +69,11 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
 @click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True, help="How much to ask.")
 @click.option("--region", default="", metavar="R[,R]", help="Only these vantages, by name or region.")
 @click.option("--vantages", type=FILE, help="TOML file of vantages; without it, the host itself.")
-@click.option("-r", "--rate", type=click.FloatRange(min=0),
+@click.option("-r", "--rate", type=click.FloatRange(min=0), callback=_finite,
               help="Connections started per second, all together; 0: no limit.  [default: 100, --lab: 0]")  # fmt: skip
-@click.option("--per-host-rate", type=click.FloatRange(min=0),
+@click.option("--per-host-rate", type=click.FloatRange(min=0), callback=_finite,
               help="The same for each address.  [default: 2, --lab: 0]")  # fmt: skip
-@click.option("--per-network-rate", type=click.FloatRange(min=0),
+@click.option("--per-network-rate", type=click.FloatRange(min=0), callback=_finite,
               help="The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]")  # fmt: skip
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), default=500, show_default=True,
               help="Targets under way at once.")  # fmt: skip
@@ -65,14 +81,16 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
 @click.option("-6", "only6", is_flag=True, help="IPv6 only; with -4: IPv4 first.")
 @click.option("--interface", default="", help="Send by this device.")
 @click.option("--source-ip", default="", help="Send from this address.")
-@click.option("--path", default="/", show_default=True, help="Page to ask for, where the target names none.")
+@click.option(
+    "--path", default="/", show_default=True, callback=_sendable, help="Page to ask for, where the target names none."
+)
 @click.option("-b", "--blocklist-file", multiple=True, type=FILE,
               help="Addresses, blocks and names never to probe.")  # fmt: skip
 @click.option("-w", "--allowlist-file", multiple=True, type=FILE,
               help="Probe nothing but these, special-purpose ranges among them.")  # fmt: skip
 @click.option("--opt-out-file", multiple=True, type=FILE, help="Who asked to be left alone.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
-@click.option("-t", "--max-runtime", type=click.FloatRange(min=0), default=0, metavar="SECONDS",
+@click.option("-t", "--max-runtime", type=click.FloatRange(min=0), callback=_finite, default=0, metavar="SECONDS",
               help="Start no new target after so long.")  # fmt: skip
 @click.option("-e", "--seed", type=int, default=1, show_default=True,
               help="Order of targets; with --lab, which internet.")  # fmt: skip
@@ -86,7 +104,13 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
 @click.option("--save-pcap", type=click.Path(path_type=Path, file_okay=False), help="Keep packets in this folder.")
 @click.option("--fail-on", multiple=True, metavar="EXPR",
               help="Exit with 1 if true: 'icw<10', 'http_version=http/1.1', 'failed>5%'.")  # fmt: skip
-@click.option("--contact", default="", metavar="URL", help="Who asks, for the probed: stands in every request.")
+@click.option(
+    "--contact",
+    default="",
+    callback=_sendable,
+    metavar="URL",
+    help="Who asks, for the probed: stands in every request.",
+)
 @click.option("--lab", is_flag=True, help="Raise the lab internet and probe that; nothing leaves this host.")
 @click.option("--sites", type=click.IntRange(min=1), default=None, help="With --lab: only the first so many sites.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=None, help="With --lab: the kind of lab host.")

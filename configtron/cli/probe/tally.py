@@ -27,8 +27,8 @@ class Tally:
         self._show()
 
     def _show(self) -> None:
-        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed))
+        self._progress.update(Counts(self._total, self._ended, self._calls, self._failed))
 
     def last(self) -> None:
         """Show the final counts."""
-        self._progress.update(Counts(self._total, self._ended, self._calls, 0, self._failed), last=True)
+        self._progress.update(Counts(self._total, self._ended, self._calls, self._failed), last=True)

@@ -157,7 +157,7 @@ def test_a_late_synack_is_still_an_answer() -> None:
 
 
 def test_refusal_has_its_name() -> None:
-    assert run(asks, Peer(serves, refuse=True))[0] == "tcp-refused"
+    assert run(asks, Peer(serves, refuse=True))[0] == "refused"
 
 
 def test_a_reset_ends_the_stream() -> None:

@@ -1,0 +1,73 @@
+"""Bad input gets one line and its exit code before anything is sent or kept; never a traceback."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.probe.campaign import SHARDS, _kept_shards
+from configtron.db.store import Store
+from configtron.errors import NOTHING, USAGE, BadInput
+from configtron.probe.blocklist import Blocklist
+
+Spoken = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--path", "/x\r\nX-Evil: 1"),
+        ("--path", "/a b"),
+        ("--path", "x"),
+        ("--contact", "a\nb"),
+        ("--rate", "inf"),
+        ("--rate", "nan"),
+        ("--per-host-rate", "inf"),
+        ("--source-ip", "999.1.1.1"),
+        ("--fail-on", "nonsense=3"),
+        ("--fail-on", "icw<5%"),
+        ("-o", "/nonexistent/x"),
+        ("--metadata-file", "/nonexistent/x"),
+        ("--save-pcap", "/proc/nope"),
+        ("--sites", "3"),
+        ("--lab", "--sites", "1"),
+        ("--resume", "1"),
+    ],
+)
+def test_refused_before_anything_happens(home: Path, words: tuple[str, ...], capsys: Spoken) -> None:
+    assert run(["probe", "192.0.2.1", "--source-ip", "192.0.2.9", *words]) == USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err and said.err.strip()
+    path = home / "XDG_DATA_HOME" / "configtron" / "configtron.db"
+    if path.exists():
+        with Store(path, read_only=True) as store:
+            assert store.runs() == ()
+
+
+def test_a_full_disk_is_one_line(home: Path, capsys: Spoken) -> None:
+    assert run(["probe", "export", "last", "-o", "/dev/full"]) == USAGE  # no database yet
+    with Store(home / "x.db") as store:
+        store.begin_run("{}")
+    assert run(["--db", str(home / "x.db"), "probe", "show", "-o", "/dev/full"]) == NOTHING
+    assert capsys.readouterr().err.splitlines()[-1] == f"configtron: {os.strerror(28)}"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '["{}"]'])
+def test_damaged_shards_are_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / SHARDS).write_text(text)
+    with pytest.raises(BadInput):
+        _kept_shards(tmp_path, 1)
+
+
+@pytest.mark.parametrize("host", ["2130706433", "127.1", "foo.1", "0x7f.1"])
+def test_numbers_that_are_no_address_name_nobody(host: str) -> None:
+    assert Blocklist().host(host)
