@@ -77,7 +77,7 @@ def _infer(trace: Trace) -> Observation:
     proof = _proof(packets, flight, stop, at, opening)
     if proof in PROVEN:
         proof = _doubt(packets, flight, stop, opening, edge - 1 + WINDOW_MARGIN_SEGMENTS * mss) or proof
-    if proof == "dripping":
+    if _may_hide_a_probe(packets, flight, stop, opening):
         count = max(count - 1, 1)
     details: dict[str, Value] = {
         "synack_repeats": repeated_synacks,
@@ -106,8 +106,16 @@ def _doubt(packets: Sequence[Packet], flight: Flight, stop: str, opening: Handsh
         return "no-round-trip"
     if needed > _window(packets, opening):
         return "window-limited"
-    # A server that drips may hide its tail loss probe, one segment more, among its own.
-    return "dripping" if _sack(packets, opening) and stop != "edge" and flight.dripping else ""
+    return "uneven" if _may_hide_a_probe(packets, flight, stop, opening) else ""
+
+
+def _may_hide_a_probe(packets: Sequence[Packet], flight: Flight, stop: str, opening: Handshake) -> bool:
+    """Whether a tail loss probe, one segment more, may stand among the server's own.
+
+    It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
+    (tcp_schedule_loss_probe), and looks like the next segment.
+    """
+    return _sack(packets, opening) and stop != "edge" and flight.uneven
 
 
 def read_flight(packets: Sequence[Packet], opening: Handshake) -> tuple[Flight, str, int]:

@@ -98,6 +98,7 @@ class Flight:
     largest_gap_s: float = 0.0
     fin_at_seq: int | None = None
     lone: Packet | None = None
+    paused: bool = False
 
     def hear(self, packet: Packet) -> str:
         """Take one packet in; says what it was (see above)."""
@@ -154,12 +155,13 @@ class Flight:
 
     def extend(self, packet: Packet) -> None:
         """Take late data into the flight: the server paused by itself, the window had room."""
+        self.paused = True
         self._take(packet.segment.seq, packet.segment.seq + packet.segment.length, packet)
 
     @property
-    def dripping(self) -> bool:
-        """Whether the server paused so much within the burst that the burst gap had to grow."""
-        return self.largest_gap_s * BURST_GAP_FACTOR > BURST_GAP_MIN_S
+    def uneven(self) -> bool:
+        """Whether the server paused by itself: within the burst, so that the burst gap had to grow, or for longer."""
+        return self.paused or self.largest_gap_s * BURST_GAP_FACTOR > BURST_GAP_MIN_S
 
     def holes(self) -> list[int]:
         """Sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""

@@ -104,7 +104,7 @@ def test_a_server_that_drips_hides_its_probe() -> None:
         Packet(0.62, "in", Segment(ACK, 5501, 51, length=500), 16),
     )
     (seen,) = icw.infer(Trace("t", TARGET, "here", "icw", packets=packets))
-    assert (seen.text, seen.detail("proof")) == (">= 10", "dripping")
+    assert (seen.text, seen.detail("proof")) == (">= 10", "uneven")
 
 
 @pytest.mark.parametrize(
