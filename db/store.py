@@ -174,7 +174,7 @@ class Store:
 
 SELECT_RUNS = """
     SELECT id, begun_at, coalesce(finished_at, ''), status, version, config,
-           (SELECT count(*) FROM trace WHERE trace.run = run.id)
+           (SELECT count(*) FROM trace WHERE trace.run = run.id AND trace.frames > 0)
     FROM run ORDER BY id
 """
 

@@ -41,14 +41,16 @@ def found_in(results: Iterable[Result]) -> Iterator[Found]:
     for (site, vantage), group in groupby(results, key=lambda result: (result.site, result.vantage)):
         evidence = tuple(group)
         readings = (reading for result in evidence for reading in result.observations)
-        yield Found(site, Fingerprint(_target(site, evidence), vantage, merge_all(readings)), evidence)
+        verdicts = merge_all(readings)
+        provider = verdicts["provider"].value if "provider" in verdicts else None
+        yield Found(site, Fingerprint(_target(site, evidence, str(provider or "")), vantage, verdicts), evidence)
 
 
-def _target(site: str, evidence: tuple[Result, ...]) -> Target:
-    """The target as it was named: of the ports and hosts it led to, the plainest; with its provider, once known."""
+def _target(site: str, evidence: tuple[Result, ...], provider: str) -> Target:
+    """The target as it was named: of the ports and hosts it led to, the plainest; with its provider, if it is known."""
     plain = min((result.target for result in evidence), key=lambda target: (target.host != site, target.port))
-    provider = next((result.target.provider for result in evidence if result.target.provider), "")
-    return replace(plain, host=site, provider=provider)
+    given = next((result.target.provider for result in evidence if result.target.provider), "")
+    return replace(plain, host=site, provider=provider or given)
 
 
 def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:

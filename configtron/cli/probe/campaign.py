@@ -56,6 +56,8 @@ def _begin(options: ProbeOptions, store: Store) -> int:
         vantages = lab.vantages_of(options)
     else:
         vantages = tuple(standing(vantage, targets) for vantage in plan.vantages_of(options))
+        if not options.contact:
+            _say("no --contact: requests will not say who asks; name a URL before you probe servers of other people")
     shards = _shards(options, targets, vantages)
     if options.dry_run:
         return _dry_run(options, targets, vantages)

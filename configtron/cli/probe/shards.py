@@ -10,8 +10,8 @@ from configtron.probe.profiles import TESTS
 from configtron.probe.targets import Source
 from configtron.probe.wire.shard import Shard
 
-# Who asks: RFC 9110 10.1.5. The URL says what this is, and how to be left alone.
-AGENT, CONTACT = f"configtron/{__version__}", "https://configtron.example/ethics"
+# Who asks: RFC 9110 10.1.5. The contact that follows says for whom, and how to be left alone.
+AGENT = f"configtron/{__version__}"
 # Our source ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
 FIRST_PORT, LAST_PORT = 61000, 64999
 
@@ -31,7 +31,7 @@ def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vant
         network_rate=options.network_rate_per_s,
         concurrency=options.concurrency,
         seed=options.seed,
-        agent=f"{AGENT} (+{options.contact or CONTACT})",
+        agent=f"{AGENT} (+{options.contact})" if options.contact else AGENT,
         first_port=FIRST_PORT,
         last_port=LAST_PORT,
         versions=options.versions,
