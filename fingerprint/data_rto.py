@@ -28,8 +28,8 @@ SLOW_ANSWER_S = 0.09
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """Read one withheld-ACK trace. None at all from an edge run (SACK offered): it is not meant to answer this."""
-    if trace.param("sack", False):
+    """Read one withheld-ACK trace; none at all from an edge run (SACK) or an early ACK: they cannot answer this."""
+    if trace.param("sack", False) or trace.param("early", False):
         return ()
     return (_infer(trace),)
 

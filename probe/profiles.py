@@ -18,7 +18,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
     "quick": (
         _row("rto", full=False, repeats=2),
         _row("icw", mss=536, sack=True),
-        _row("icw", mss=1460, wscale=7, early=True),
+        _row("icw", mss=1460, wscale=7),
         _row("signature"),
     ),
     "standard": (

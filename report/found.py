@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -32,8 +33,14 @@ class Found(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether not a single parameter got a value."""
-        return all(verdict.value is None for verdict in self.verdicts.values())
+        """Whether not a single parameter got a value; where a target is, and who runs it, is none."""
+        return all(v.value is None for knob, v in self.verdicts.items() if knob not in ("address", "provider"))
+
+    @property
+    def reason(self) -> str:
+        """Why it is empty: the commonest reason, "" if there are values."""
+        reasons = Counter(v.reason for v in self.verdicts.values() if v.reason is not None)
+        return reasons.most_common(1)[0][0] if self.empty and reasons else ""
 
 
 def found_in(results: Iterable[Result]) -> Iterator[Found]:

@@ -15,7 +15,8 @@ from configtron.report.found import Found
 from configtron.report.score import Score, percent
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
-OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_version", "h2_max_concurrent_streams")
+OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
+UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
 # Without a terminal there is no width to keep to; wide enough for the widest table here.
 PLAIN_WIDTH = 150
 # As many values as the paper's Table 2 prints.
@@ -30,9 +31,13 @@ def console(out: TextIO, *, color: bool = True) -> Console:
 
 def overview(found: Sequence[Found]) -> Table:
     """One row per target and vantage; each cell a verdict with its grade."""
-    table = _table("host", "vantage", *OVERVIEW)
+    table = _table("host", "vantage", *(f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in OVERVIEW))
+    table.caption = "behind each value its grade"
     for item in found:
-        table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in OVERVIEW))
+        if item.empty:
+            table.add_row(item.site, item.vantage, f"- {item.reason}")
+        else:
+            table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in OVERVIEW))
     return table
 
 

@@ -104,7 +104,7 @@ def perform(
 ) -> None:
     """Do what is still missing of a shard.
 
-    sink     gets each batch of new results once it is in the journal
+    sink     gets each batch of new results once it is in the journal, and an empty one now and then while none come
     on_end   is called when a target is finished from one vantage
     go_on    is asked before a target is begun; False lets only those under way finish
     """
@@ -176,7 +176,10 @@ class _Lane:
                     evidence.frames, (*read(trace), *_provider(trace, origin)),
                 )
             )  # fmt: skip
-        self.keep(results)
+        if results:
+            self.keep(results)
+        else:
+            self._sink(())
         return [Finished(result.trace_id, result.observations) for result in results]
 
     def keep(self, results: Sequence[Result]) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
 
 from configtron.errors import BadInput, Missing
 from configtron.nouns import Target, Vantage
@@ -16,19 +17,44 @@ ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 
 def standing(vantage: Vantage, targets: Sequence[Target]) -> Vantage:
-    """The vantage with a source address and an interface; those that it names stay as they are.
+    """The vantage with a source address and an interface; those that it names stay as they are, but are checked.
 
     Where all targets are given as addresses, the first of them decides (so that a server on this host is met on its
     own device); else the default route does.
     """
-    if vantage.source_address or vantage.source_address6:
-        return vantage
+    if vantage.netns and not Path("/run/netns", vantage.netns).exists():
+        raise BadInput(f"vantage {vantage.name!r}: no network namespace {vantage.netns!r}; `ip netns` lists them")
+    source = vantage.source_address or vantage.source_address6
+    if source and vantage.interface:
+        return _checked(vantage)
     literal = [target.address for target in targets]
-    towards = literal[0] if literal and all(literal) else ELSEWHERE[4]
-    version = ip_address(towards).version
+    version = ip_address(source).version if source else 4
+    towards = literal[0] if literal and all(literal) else ELSEWHERE[version]
+    if source and ip_address(towards).version != version:
+        towards = ELSEWHERE[version]
+    route = _route(towards, source, vantage.netns)
+    if route is None:
+        raise Missing(f"vantage {vantage.name!r}: no route to {towards}; name source_address and interface")
+    field = "source_address" if ip_address(towards).version == 4 else "source_address6"
+    found = vantage if source else replace(vantage, **{field: route["prefsrc"]})
+    return _checked(replace(found, interface=vantage.interface or route["dev"]))
+
+
+def _route(towards: str, source: str, netns: str) -> dict[str, str] | None:
+    """What the kernel would do from that source; if the source is not the kernel's, from any."""
+    for origin in (("from", source), ()) if source else ((),):
+        try:
+            (route,) = json.loads(ip("-j", "route", "get", towards, *origin, netns=netns))
+            return {"dev": route["dev"], "prefsrc": route.get("prefsrc", "")}
+        except (Missing, ValueError):
+            continue
+    return None
+
+
+def _checked(vantage: Vantage) -> Vantage:
+    """The vantage, if its device exists."""
     try:
-        (route,) = json.loads(ip("-j", "route", "get", towards, netns=vantage.netns))
-    except (Missing, BadInput, ValueError) as error:
-        raise Missing(f"vantage {vantage.name!r}: no route to {towards}; name --source-ip and --interface") from error
-    field = "source_address" if version == 4 else "source_address6"
-    return replace(vantage, **{field: route["prefsrc"], "interface": vantage.interface or route["dev"]})
+        ip("link", "show", "dev", vantage.interface, netns=vantage.netns)
+    except Missing as error:
+        raise BadInput(f"vantage {vantage.name!r}: no device {vantage.interface!r}; `ip link` lists them") from error
+    return vantage

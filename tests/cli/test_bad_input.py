@@ -7,8 +7,9 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.probe.campaign import SHARDS, _kept_shards
+from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
-from configtron.errors import NOTHING, USAGE, BadInput
+from configtron.errors import NOTHING, REFUSED, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 
 Spoken = pytest.CaptureFixture[str]
@@ -43,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_refused_before_anything_happens(home: Path, words: tuple[str, ...], capsys: Spoken) -> None:
-    assert run(["probe", "192.0.2.1", "--source-ip", "192.0.2.9", *words]) == USAGE
+    assert run(["probe", "127.0.0.1", *words]) == USAGE
     said = capsys.readouterr()
     assert said.out == ""
     assert "Traceback" not in said.err and said.err.strip()
@@ -71,3 +72,34 @@ def test_damaged_shards_are_one_line(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "foo.1", "0x7f.1"])
 def test_numbers_that_are_no_address_name_nobody(host: str) -> None:
     assert Blocklist().host(host)
+
+
+@pytest.mark.root
+def test_two_databases_in_one_folder_do_not_share_runs(home: Path, capsys: Spoken) -> None:
+    for name, address in (("a", "127.0.0.1"), ("b", "127.0.0.3")):
+        words = ["--db", str(home / f"{name}.db"), "-q", "probe", address, "-f", "csv"]
+        assert run(words) == REFUSED
+        assert {line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]} == {address}
+
+
+@pytest.mark.root
+def test_packets_of_an_unknown_run_are_not_taken_over(home: Path, capsys: Spoken) -> None:
+    words = ["--db", str(home / "a.db"), "-q", "probe", "127.0.0.1"]
+    assert run(words) == REFUSED
+    for left in home.glob("a.db*"):
+        if left.is_file():
+            left.unlink()
+    assert run(words) == USAGE
+    assert "does not know" in capsys.readouterr().err
+
+
+@pytest.mark.root
+def test_a_run_is_run_by_one_process(home: Path) -> None:
+    words = ["--db", str(home / "a.db"), "-q", "probe"]
+    assert run([*words, "127.0.0.1"]) == REFUSED
+    folder = home / "a.db.runs" / "1"
+    with held(folder, 1):
+        assert is_held(folder)
+        assert run([*words, "--resume", "1"]) == REFUSED
+    assert not is_held(folder)
+    assert run([*words, "--resume", "last"]) == REFUSED  # blocked, as before

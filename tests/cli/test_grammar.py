@@ -163,7 +163,7 @@ def test_lists_and_regions(capsys: Spoken, tmp_path: Path) -> None:
 
 def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "show"]) == DONE
-    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["run", "1", "2"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "1", "2"]
     assert run(["--db", db, "probe", "show", "1"]) == DONE
     text = capsys.readouterr().out
     assert "a.example: na 10, eu 4" in text and ">= 3 L" in text
@@ -193,7 +193,7 @@ def test_diff_tells_what_changed(db: str, capsys: Spoken) -> None:
 
 def test_validate_wants_a_lab_run(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "validate"]) == USAGE
-    assert "run 2: no lab run" in capsys.readouterr().err
+    assert "holds no lab run" in capsys.readouterr().err
 
 
 def test_options_make_targets_vantages_and_a_blocklist(tmp_path: Path) -> None:

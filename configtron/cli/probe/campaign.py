@@ -8,6 +8,7 @@ folder whatever the database may have missed.
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import shutil
 import signal
@@ -23,19 +24,20 @@ from typing import TextIO
 from configtron.cli.probe import fail_on, plan
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.outcome import show
-from configtron.cli.probe.runs import run_folder
+from configtron.cli.probe.runs import find, held, is_held, run_folder
 from configtron.cli.probe.shards import shard_of
 from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, settings
 from configtron.db.store import Store
-from configtron.errors import INTERRUPTED, BadInput
+from configtron.errors import DONE, INTERRUPTED, BadInput
 from configtron.nouns import Target, Vantage
 from configtron.probe.profiles import CLEAR, SECURE, TESTS
 from configtron.probe.wire.shard import Shard, shard_from_json
 from configtron.probe.wire.standing import standing
-from configtron.records import canonical
+from configtron.records import Json, canonical
 from configtron.report.progress import Progress
 
+LOG = logging.getLogger("configtron.probe")
 # The shards of a run, within its folder: what a resumed run is made from.
 SHARDS = "targets.json"
 
@@ -63,7 +65,11 @@ def _begin(options: ProbeOptions, store: Store) -> int:
         return _dry_run(options, targets, vantages)
     _check_outputs(options)
     number = store.begin_run(plan.run_config(options, vantages, **_here()))
-    _keep_shards(run_folder(store, number), shards)
+    folder = run_folder(store, number)
+    if folder.exists() and any(folder.iterdir()):
+        store.finish_run(number, "failed")
+        raise BadInput(f"{folder}: holds packets of a run that this database does not know; move it away")
+    _keep_shards(folder, shards)
     return _perform(options, store, number, shards, rules)
 
 
@@ -75,7 +81,8 @@ def _say(text: str) -> None:
 
 def _resume(options: ProbeOptions, store: Store) -> int:
     """Go on with a run as it was begun: its options, not today's, but for where the results go."""
-    found = store.run(options.resume)
+    found = find(store, options.resume)
+    options = replace(options, resume=found.id)
     begun = plan.options_of(found.config)
     shown = replace(
         begun,
@@ -90,7 +97,8 @@ def _resume(options: ProbeOptions, store: Store) -> int:
     )
     shards = _kept_shards(run_folder(store, options.resume), options.resume)
     _check_outputs(shown)
-    store.resume_run(options.resume)
+    if not is_held(run_folder(store, options.resume)):
+        store.resume_run(options.resume)
     return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
 
 
@@ -133,13 +141,15 @@ def _perform(
     shards: list[Shard],
     rules: tuple[fail_on.Rule, ...],
 ) -> int:
-    held = settings()
+    given = settings()
     folder = run_folder(store, number)
     total = sum(len(shard.targets) * len(shard.vantages) for shard in shards)
     status = "failed"
     with ExitStack() as stack:
-        progress = stack.enter_context(_progress(options, held, f"run {number}", stack))
+        stack.enter_context(held(folder, number))
+        progress = stack.enter_context(_progress(options, given, f"run {number}", stack))
         tally = Tally(total, store, number, progress)
+        LOG.info("run %d begins: %d targets times vantages", number, total)
         try:
             if options.lab:
                 from configtron.cli.probe import lab
@@ -153,11 +163,12 @@ def _perform(
         finally:
             tally.last()
             store.finish_run(number, status)
+            LOG.info("run %d: %s", number, status)
             if status != "done":
                 progress.say(f"run {number}: {status}; go on with: configtron probe --resume {number}")
     if options.save_pcap:
         _copy_evidence(folder, options.save_pcap, shards)
-    code = show(options, held, store, number, rules)
+    code = show(options, given, store, number, rules)
     return INTERRUPTED if status == "interrupted" else code
 
 
@@ -191,16 +202,21 @@ def _dry_run(options: ProbeOptions, targets: list[Target], vantages: tuple[Vanta
     tests = options.tests or tuple(TESTS)
     probes = {probe for test in tests for probe in TESTS[test]}
     rows = [(probe, params) for probe, params in (*CLEAR[options.profile], *SECURE[options.profile]) if probe in probes]
+    blocklist = plan.blocklist_of(options)
+    blocked = 0
     for target in targets:
-        sys.stdout.write(canonical({"host": target.host, "port": target.port, "path": target.path}) + "\n")
-    names = ", ".join(f"{vantage.name} ({vantage.region})" for vantage in vantages)
+        why = blocklist.host(target.host) or (blocklist.address(target.address) if target.address else "")
+        blocked += bool(why)
+        form: dict[str, Json] = {"host": target.host, "port": target.port, "path": target.path}
+        sys.stdout.write(canonical({**form, "blocked": why} if why else form) + "\n")
+    names = ", ".join(vantage.name for vantage in vantages)
+    pace = f"at most {options.rate_per_s:g} starts per second" if options.rate_per_s else "no rate limit"
     print(
-        f"would probe {len(targets)} targets from {len(vantages)} vantages ({names}),"
-        f" at most {1 + len(rows)} connections each and {options.rate_per_s:g} starts per second"
-        f" (0: no limit); nothing was sent",
+        f"{len(targets) - blocked} of {len(targets)} targets would be probed ({blocked} blocked), from {names};"
+        f" at most {1 + len(rows)} connections each, {pace}; nothing was sent",
         file=sys.stderr,
     )
-    return 0
+    return DONE
 
 
 def _here() -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import click
 
-from configtron.cli.probe.runs import chosen, find, reading, run_number
+from configtron.cli.probe.names import run_number
+from configtron.cli.probe.runs import chosen, find, reading
 from configtron.db.store import Store
 from configtron.errors import CONDITION, DONE
 from configtron.fingerprint.diversity import DIFFERS, SAME, UNDETERMINED, compare

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.probe.runs import chosen, find, reading, render, run_number, vantages_of_run
+from configtron.cli.probe.names import run_number
+from configtron.cli.probe.runs import chosen, find, reading, render, vantages_of_run
 from configtron.errors import DONE, NOTHING
 from configtron.report.lines import opened, write_results
 

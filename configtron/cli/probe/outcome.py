@@ -11,7 +11,7 @@ from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.runs import render, vantages_of_run
 from configtron.cli.settings import Settings
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, BadInput
 from configtron.records import canonical
 from configtron.report.found import found_in
 from configtron.report.lines import opened
@@ -24,6 +24,11 @@ def show(options: ProbeOptions, held: Settings, store: Store, number: int, rules
     with opened(options.output_file) as out:
         render(found, vantages_of_run(run), options.format, out)
     empty = sum(item.empty for item in found)
+    blocked = sum(item.verdicts["address"].reason == "blocked" for item in found if "address" in item.verdicts)
+    if blocked and held.loudness >= 0:
+        print(
+            f"configtron: {blocked} of {len(found)} blocked; --allowlist-file names what may be probed", file=sys.stderr
+        )
     counts: dict[str, int | str] = {"run": number, "status": run.status, "targets": len(found), "without_value": empty}
     if options.metadata_file:
         _metadata(
@@ -32,10 +37,12 @@ def show(options: ProbeOptions, held: Settings, store: Store, number: int, rules
     held_true = true_of(rules, found)
     for text in held_true:
         print(f"configtron: --fail-on {text} holds", file=sys.stderr)
-    if held.loudness >= 0:
+    if held.loudness >= 0 and run.status != "interrupted":
         print(f"run {number}: {run.status}; see it again with: configtron probe show {number}", file=sys.stderr)
     if held_true:
         return CONDITION
+    if blocked and blocked == len(found):
+        return REFUSED
     if empty == len(found):
         return NOTHING
     return PARTIAL if empty else DONE

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from configtron.cli.probe.names import run_number
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.settings import settings
 from configtron.errors import BadInput
@@ -61,12 +62,19 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.command(short_help="Probe targets; the command meant when none is named.")
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1)
 @click.option("-i", "--input-file", multiple=True, type=FILE,
-              help="Targets, one a line, or CSV; - is stdin.")  # fmt: skip
+              help="Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or rank,domain; "
+              "# begins a comment; - is stdin.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Results; - is stdout.")
 @click.option("-f", "--format", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the results.")  # fmt: skip
 @click.option("--tests", default="", callback=_tests, metavar="T[,T]", help=f"Only these of {','.join(TESTS)}.")
-@click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True, help="How much to ask.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="standard",
+    show_default=True,
+    help="Connections to each target: quick 6, standard 13 (some minutes of listening), full 18.",
+)
 @click.option("--region", default="", metavar="R[,R]", help="Only these vantages, by name or region.")
 @click.option("--vantages", type=FILE, help="TOML file of vantages; without it, the host itself.")
 @click.option("-r", "--rate", type=click.FloatRange(min=0), callback=_finite,
@@ -97,7 +105,8 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option("--shards", type=click.IntRange(min=1), default=1, show_default=True,
               help="Part the targets in so many ...")  # fmt: skip
 @click.option("--shard", type=click.IntRange(min=0), default=0, show_default=True, help="... and probe this part.")
-@click.option("--resume", type=click.IntRange(min=1), default=None, metavar="RUN", help="Go on where that run stopped.")
+@click.option("--resume", callback=run_number, default=None, metavar="RUN",
+              help="Go on where that run (a number, or last) stopped, with its own targets and options.")  # fmt: skip
 @click.option("-d", "--dry-run", is_flag=True, help="Show what would be probed; send nothing.")
 @click.option("--metadata-file", type=FILE, help="Write the run's configuration and counts here, as JSON.")
 @click.option("--status-updates-file", type=FILE, help="Write a JSON line here each second; - is stderr.")
@@ -113,7 +122,12 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
 )
 @click.option("--lab", is_flag=True, help="Raise the lab internet and probe that; nothing leaves this host.")
 @click.option("--sites", type=click.IntRange(min=1), default=None, help="With --lab: only the first so many sites.")
-@click.option("--backend", type=click.Choice(BACKENDS), default=None, help="With --lab: the kind of lab host.")
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default=None,
+    help="With --lab: kernels of its own in virtual time, Debian's in real time, or the host's.",
+)
 def run(only4: bool, only6: bool, resume: int | None, sites: int | None, backend: str | None, **given: Any) -> int:
     """Probe targets and keep verdicts and packets.
 

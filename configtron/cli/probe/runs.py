@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-import click
-
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
-from configtron.errors import BadInput
+from configtron.errors import BadInput, Refused
 from configtron.knobs import TABLE2
 from configtron.nouns import Vantage
 from configtron.report import lines
 from configtron.report.found import Found, found_in, rows_of
 
+# Held by whoever runs a run, for as long as it runs; the kernel lets go of it when a process dies, however it dies.
+LOCK = "lock"
 # More rows than a screen holds are not shown unasked.
 MOST_ROWS = 40
 # Rows of the summary. Not the data RTO: it holds the round trip, so it differs between regions by itself.
 SUMMARY = TABLE2
 
 
-def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """A run's number; "last" is -1, the one before it -2."""
-    if value is None or value == "last":
-        return None if value is None else -1
-    if not re.fullmatch(r"-?\d{1,9}", value):
-        raise click.BadParameter(f"{value!r} is no run; give a number, or last")
-    return int(value)
-
-
 def run_folder(store: Store, number: int) -> Path:
-    """Where a run keeps its packets: beside the database, under its number."""
-    return store.path.resolve().parent / "runs" / str(number)
+    """Where a run keeps its packets: beside the database and named after it, under the run's number."""
+    path = store.path.resolve()
+    return path.with_name(f"{path.name}.runs") / str(number)
+
+
+@contextmanager
+def held(folder: Path, number: int) -> Iterator[None]:
+    """A run's folder for one process alone; a second one is refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(f"run {number} is being run by another process; wait for it, or end it") from None
+        yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process runs that run now."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import click
 
-from configtron.cli.probe.runs import chosen, find, reading, render, run_number, vantages_of_run
+from configtron.cli.probe.names import known_knob, run_number
+from configtron.cli.probe.runs import chosen, find, is_held, reading, render, run_folder, vantages_of_run
 from configtron.cli.settings import settings
-from configtron.db.store import Store
+from configtron.db.store import Run, Store
 from configtron.errors import DONE, NOTHING
 from configtron.report.found import Found
 from configtron.report.lines import opened
@@ -23,7 +24,7 @@ FORMATS = ("table", "jsonl", "csv")
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 @click.option("--target", "targets", multiple=True, metavar="HOST", help="Only this target.")
 @click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from here.")
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", help="Only this parameter.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
 @click.option("--evidence", is_flag=True, help="Each trial, with its file and frame numbers as Wireshark counts them.")
 def show(
     run: int | None,
@@ -55,8 +56,15 @@ def show(
 
 def _runs(store: Store) -> list[str]:
     rows = [("run", "begun", "status", "connections")]
-    rows += [(str(run.id), run.begun_at, run.status, str(run.traces)) for run in store.runs()]
-    return ["\t".join(row) for row in rows]
+    rows += [(str(run.id), run.begun_at, _status(store, run), str(run.traces)) for run in store.runs()]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _status(store: Store, run: Run) -> str:
+    """As kept, but for a run whose process is gone without having said so."""
+    gone = run.status == "running" and not is_held(run_folder(store, run.id))
+    return "killed" if gone else run.status
 
 
 def _only(item: Found, knobs: tuple[str, ...]) -> Found:

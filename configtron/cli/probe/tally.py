@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from configtron.db.store import Store
 from configtron.records import Result
 from configtron.report.progress import Counts, Progress
+
+LOG = logging.getLogger("configtron.probe")
 
 
 class Tally:
@@ -15,8 +19,11 @@ class Tally:
         self._calls = self._failed = self._ended = 0
 
     def keep(self, results: list[Result]) -> None:
-        """A batch of results: into the database, and counted."""
-        self._store.record(self._run, results)
+        """A batch of results, perhaps empty: into the database, and counted."""
+        if results:
+            self._store.record(self._run, results)
+        for result in results:
+            LOG.debug("%s: %s", result.trace_id, result.ending)
         self._calls += sum(1 for result in results if result.frames)
         self._failed += sum(1 for result in results if result.ending != "done")
         self._show()

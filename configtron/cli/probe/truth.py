@@ -17,10 +17,23 @@ from configtron.report.score import Judged
 NOT_PROBED = "not-probed"
 
 
+def is_of_the_lab(run: Run) -> bool:
+    """Whether a run was begun with --lab."""
+    return bool(json.loads(run.config).get("options", {}).get("lab"))
+
+
+def newest_of_the_lab(store: Store) -> Run:
+    """The newest lab run."""
+    found = [run for run in store.runs() if is_of_the_lab(run)]
+    if not found:
+        raise BadInput(f"{store.path}: holds no lab run; `configtron probe LIST --lab` makes one")
+    return found[-1]
+
+
 def judged(store: Store, run: Run) -> Iterator[Judged]:
     """Every parameter of every site of the run, from every vantage, with its truth."""
     path = run_folder(store, run.id) / "truth.json"
-    if not json.loads(run.config).get("options", {}).get("lab"):
+    if not is_of_the_lab(run):
         raise BadInput(f"run {run.id}: no lab run, so nobody knows the truth; `configtron probe LIST --lab` makes one")
     try:
         internet = from_json(path.read_text())

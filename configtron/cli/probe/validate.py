@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.probe.runs import find, reading, run_number
+from configtron.cli.probe.names import run_number
+from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
 from configtron.errors import CONDITION, DONE, NOTHING
 from configtron.report.lines import opened
@@ -15,18 +16,22 @@ MOST_MISMATCHES = 40
 
 
 @click.command(short_help="Score a lab run against the truth.")
-@click.argument("run", callback=run_number, default="last")
+@click.argument("run", callback=run_number, required=False)
 @click.option("-f", "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything is wrong.")
-def validate(run: int, form: str, output_file: str, exit_code: bool) -> int:
-    """Score a lab run (a number, or last) against the truth: right and wrong by parameter and grade, each mismatch
-    with its true value."""
-    from configtron.cli.probe.truth import judged
+def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> int:
+    """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
+
+    For each parameter and grade, how many verdicts are right of how many. Usable: says all that could be said, at A or
+    B, as a bound where no more can be seen, or nothing where there is nothing. Overclaims: wrong values, at any grade.
+    Then each mismatch with its true value.
+    """
+    from configtron.cli.probe.truth import judged, newest_of_the_lab
 
     with reading() as store, opened(output_file) as out:
-        result = score(judged(store, find(store, run)))
+        result = score(judged(store, newest_of_the_lab(store) if run is None else find(store, run)))
         if form == "jsonl":
             out.writelines(line + "\n" for line in score_lines(result))
         else:
