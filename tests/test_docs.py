@@ -14,6 +14,7 @@ from types import ModuleType
 import click
 import pytest
 
+from configtron.knobs import MEASURED
 from tests.test_layers import ROOT
 
 PAGES = sorted(
@@ -176,3 +177,8 @@ def test_importing_the_program_is_light() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     heavy = {"scapy", "rich", "dns", "sqlite3", "cryptography", "publicsuffixlist", "h2", "hyperframe", "jsonschema"}
     assert {name.split(".")[0] for name in done.stdout.split()} & heavy == set()
+
+
+def test_every_measured_name_is_explained() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w*)", (ROOT / "docs" / "knobs.md").read_text(), re.M)
+    assert sorted(rows) == sorted((knob.name, knob.unit) for knob in MEASURED)
