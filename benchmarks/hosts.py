@@ -51,7 +51,7 @@ def main(names: Sequence[str]) -> int:
     with raised(names or tuple(SERVERS)) as standing, tempfile.TemporaryDirectory(prefix="hosts-") as name:
         folder = Path(name)
         command = inputs(standing, folder)
-        print("$ configtron", *command[3:], flush=True)
+        print("running: configtron", *command[3:], flush=True)
         probed = subprocess.run(command, cwd=folder, check=False)
         frames, streams, complaints = witnessed(folder / "packets")
         print(f"tshark reads {frames} frames of {streams} TCP connections; {complaints or 'no complaint'}")

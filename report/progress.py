@@ -45,6 +45,7 @@ class Progress:
         self._what, self._err, self._quiet, self._status, self._clock = what, err, quiet, status, clock
         self._began = clock()
         self._plain_at = self._status_at = self._began
+        self._told: Counts | None = None
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         if not quiet and err.isatty():
@@ -80,8 +81,8 @@ class Progress:
             self._status.flush()
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, total=counts.total or None, completed=counts.done, note=_note(counts))
-        elif not self._quiet and (last or now >= self._plain_at):
-            self._plain_at = now + PLAIN_EVERY_S
+        elif not self._quiet and (now >= self._plain_at or last and counts != self._told):
+            self._plain_at, self._told = now + PLAIN_EVERY_S, counts
             self.say(f"{self._what}: {counts.done}/{counts.total} targets, {_note(counts)}, {now - self._began:.0f} s")
 
 
