@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from configtron.fingerprint.stream import Flight, Handshake, effective_mss, handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import FIN, SYN, Observation, Packet, Trace, Value
+from configtron.nouns import FIN, OPT_SACK_PERMITTED, SYN, Observation, Packet, Trace, Value
 
 UNIT = "segments"
 # What a SYN without the option offers (RFC 9293 3.7.1).
@@ -163,8 +163,8 @@ def _proof(packets: Sequence[Packet], flight: Flight, stop: str, at: int, openin
 
 def _sack(packets: Sequence[Packet], opening: Handshake) -> bool:
     """Whether both sides offered SACK."""
-    ours = bool(opening.syns) and packets[opening.syns[0]].segment.option(4) is not None
-    return ours and packets[opening.synacks[0]].segment.option(4) is not None
+    ours = bool(opening.syns) and packets[opening.syns[0]].segment.option(OPT_SACK_PERMITTED) is not None
+    return ours and packets[opening.synacks[0]].segment.option(OPT_SACK_PERMITTED) is not None
 
 
 def _window(packets: Sequence[Packet], opening: Handshake) -> int:

@@ -24,7 +24,7 @@ from typing import TextIO
 from configtron.cli.probe import fail_on, plan
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.outcome import show
-from configtron.cli.probe.runs import find, held, is_held, run_folder
+from configtron.cli.probe.runs import find, held, run_folder
 from configtron.cli.probe.shards import shard_of
 from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, settings
@@ -97,8 +97,6 @@ def _resume(options: ProbeOptions, store: Store) -> int:
     )
     shards = _kept_shards(run_folder(store, options.resume), options.resume)
     _check_outputs(shown)
-    if not is_held(run_folder(store, options.resume)):
-        store.resume_run(options.resume)
     return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
 
 
@@ -147,6 +145,8 @@ def _perform(
     status = "failed"
     with ExitStack() as stack:
         stack.enter_context(held(folder, number))
+        if options.resume:
+            store.resume_run(number)
         progress = stack.enter_context(_progress(options, given, f"run {number}", stack))
         tally = Tally(total, store, number, progress)
         LOG.info("run %d begins: %d targets times vantages", number, total)

@@ -61,9 +61,17 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
     return internet.draw(options.seed, sorted({target.host for target in targets}), _regions(options))
 
 
+def _backend(options: ProbeOptions) -> uml.Backend:
+    """The backend that was settled on; whether it can be used is not asked again."""
+    return next(backend for backend in uml.BACKENDS if backend.name == options.backend)
+
+
 def _regions(options: ProbeOptions) -> tuple[internet.Region, ...]:
-    backend, _ = uml.pick(options.backend)
-    return internet.REGIONS if backend.delays else tuple(replace(region, rtt_ms=0) for region in internet.REGIONS)
+    return (
+        internet.REGIONS
+        if _backend(options).delays
+        else tuple(replace(region, rtt_ms=0) for region in internet.REGIONS)
+    )
 
 
 def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
@@ -83,13 +91,9 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
         if hosts:
             shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
             # Nobody else is on this internet: only the servers' queues set the pace.
-            made.append(replace(shard, rate=shard.rate or _pace(options), concurrency=CONCURRENCY))
+            pace = RATE_PER_S if _backend(options).virtual_time else REAL_RATE_PER_S
+            made.append(replace(shard, rate=shard.rate or pace, concurrency=CONCURRENCY))
     return made
-
-
-def _pace(options: ProbeOptions) -> float:
-    backend, _ = uml.pick(options.backend)
-    return RATE_PER_S if backend.virtual_time else REAL_RATE_PER_S
 
 
 def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, say: Callable[[str], None]) -> None:
