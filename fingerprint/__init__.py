@@ -1,11 +1,15 @@
 """INFERENCES: every way to read an answer. A reader is `infer(trace) -> observations`: pure, total, never raising.
 
 One trace may answer several questions, so a reader names the probes whose traces it understands.
+
+ACROSS: what one trace cannot show, drawn from all trials of one target and vantage. Such a function is
+`across(trials by knob) -> verdict or None`: pure, total; None if the trials say nothing about its question. What it
+needs of a trial, the trial's reader keeps in its details. It imports `verdict`, not `merge`, which applies the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from configtron.fingerprint import data_rto, h2_settings, http_version, icw, rwin, signature, synack_rto
@@ -33,6 +37,11 @@ INFERENCES = {
         Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
     )
 }
+
+Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
+
+# By the knob that the verdict is on. A verdict drawn here takes the place of a merged one.
+ACROSS: dict[str, Across] = {}
 
 
 def read(trace: Trace) -> tuple[Observation, ...]:

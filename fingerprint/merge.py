@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from configtron.fingerprint.verdict import canonical
-from configtron.nouns import Observation, Value
+from configtron.fingerprint import ACROSS
+from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
+from configtron.nouns import Observation
 
-# Trials that must agree for the two best grades.
-AGREE_A, AGREE_B = 3, 2
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
 WHEEL = 0.125
 # A SYN-ACK run that saw at least this many gaps shows the timer twice by itself.
@@ -25,9 +24,9 @@ def merge(trials: Sequence[Observation]) -> Observation:
     """One verdict out of at least one reading of the same knob."""
     exact = [t for t in trials if t.grade == "C"]
     bounds = [t for t in trials if t.grade == "L"]
-    highest = max(bounds, key=_number, default=None)
-    if highest is not None and all(_number(t) < _number(highest) for t in exact):
-        return _verdict(trials, highest, "L", _seen((*exact, *bounds)) if exact else {})
+    highest = max(bounds, key=number, default=None)
+    if highest is not None and all(number(t) < number(highest) for t in exact):
+        return settled(trials, highest, "L", seen((*exact, *bounds)) if exact else {})
     if exact:
         return RULES.get(trials[0].knob, agree)(trials, exact, bounds)
     reason, _ = Counter(t.reason for t in trials).most_common(1)[0]
@@ -36,11 +35,16 @@ def merge(trials: Sequence[Observation]) -> Observation:
 
 
 def merge_all(trials: Iterable[Observation]) -> dict[str, Observation]:
-    """Verdicts by knob, in knob order."""
+    """Verdicts by knob, in knob order; what only several trials together show (`ACROSS`) takes its knob's place."""
     by_knob: dict[str, list[Observation]] = {}
     for trial in trials:
         by_knob.setdefault(trial.knob, []).append(trial)
-    return {knob: merge(by_knob[knob]) for knob in sorted(by_knob)}
+    verdicts = {knob: merge(by_knob[knob]) for knob in by_knob}
+    for across in ACROSS.values():
+        verdict = across(by_knob)
+        if verdict is not None:
+            verdicts[verdict.knob] = verdict
+    return {knob: verdicts[knob] for knob in sorted(verdicts)}
 
 
 def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]) -> Observation:
@@ -49,17 +53,17 @@ def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: S
     value, _ = counts.most_common(1)[0]
     best = next(t for t in exact if t.value == value)
     if len(counts) > 1:
-        return _verdict(trials, best, "C", _seen((*exact, *bounds)))
-    return _verdict(trials, best, _count_grade(len(exact)), {})
+        return settled(trials, best, "C", seen((*exact, *bounds)))
+    return settled(trials, best, count_grade(len(exact)), {})
 
 
 def agree_largest(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
     """Counts that a loss can only lower: the largest; B and A need it twice and three times."""
-    best = max(exact, key=_number)
-    grade = _count_grade(sum(t.value == best.value for t in exact))
-    return _verdict(trials, best, grade, _seen(exact) if len({t.value for t in exact}) > 1 else {})
+    best = max(exact, key=number)
+    grade = count_grade(sum(t.value == best.value for t in exact))
+    return settled(trials, best, grade, seen(exact) if len({t.value for t in exact}) > 1 else {})
 
 
 def agree_icw(
@@ -70,18 +74,18 @@ def agree_icw(
     Runs that waited for the server's timer prove a bound only; those that reach the same number count as agreeing. A
     also asks for two MSS values and for the edge run's consent.
     """
-    counts = Counter(_number(t) for t in exact)
+    counts = Counter(number(t) for t in exact)
     value = max(counts, key=lambda v: (counts[v] >= AGREE_B, v))
-    best = next(t for t in exact if _number(t) == value)
+    best = next(t for t in exact if number(t) == value)
     if len(counts) > 1:
-        return _verdict(trials, best, "C", _seen((*exact, *bounds)))
-    support = [t for t in bounds if t.detail("proof") == "after-timer" and _number(t) == value]
+        return settled(trials, best, "C", seen((*exact, *bounds)))
+    support = [t for t in bounds if t.detail("proof") == "after-timer" and number(t) == value]
     agreeing = [*exact, *support]
-    grade = _count_grade(len(agreeing))
+    grade = count_grade(len(agreeing))
     consent = any(t.detail("sack") for t in exact)
     if grade == "A" and (len({t.detail("mss") for t in agreeing}) < AGREE_B or not consent):
         grade = "B"
-    return _verdict(trials, best, grade, {})
+    return settled(trials, best, grade, {})
 
 
 def agree_seconds(
@@ -89,19 +93,14 @@ def agree_seconds(
 ) -> Observation:
     """Timers: the shortest reading (a lost copy only lengthens); others agree within an eighth of it. A SYN-ACK run
     with regular gaps shows the timer several times, so two of them are enough for A; irregular ones are C."""
-    best = min(exact, key=_number)
-    near = [t for t in exact if _number(t) <= _number(best) * (1 + WHEEL)]
-    grade = _count_grade(len(near))
+    best = min(exact, key=number)
+    near = [t for t in exact if number(t) <= number(best) * (1 + WHEEL)]
+    grade = count_grade(len(near))
     if len(near) < len(exact) or any(t.detail("regular") is False and _gaps(t) >= GAPS_A for t in near):
         grade = "C"
     elif len(near) >= AGREE_B and all(_gaps(t) >= GAPS_A for t in near):
         grade = "A"
-    return _verdict(trials, best, grade, _seen(exact) if grade == "C" else {})
-
-
-def _seen(trials: Sequence[Observation]) -> dict[str, Value]:
-    """What was read, for a verdict that not all readings share."""
-    return {"seen": tuple(sorted({t.text for t in trials}))}
+    return settled(trials, best, grade, seen(exact) if grade == "C" else {})
 
 
 RULES: dict[str, Callable[[Sequence[Observation], Sequence[Observation], Sequence[Observation]], Observation]] = {
@@ -110,21 +109,6 @@ RULES: dict[str, Callable[[Sequence[Observation], Sequence[Observation], Sequenc
     "synack_rto": agree_seconds,
     "data_rto": agree_seconds,
 }
-
-
-def _verdict(trials: Sequence[Observation], best: Observation, grade: str, more: dict[str, Value]) -> Observation:
-    details = canonical({**dict(best.details), **more, "agreeing": sum(1 for t in trials if t.value == best.value)})
-    return Observation(
-        best.knob, best.value, None, best.unit, best.method, grade, best.trace_id, best.evidence, tuple(trials), details
-    )
-
-
-def _count_grade(agreeing: int) -> str:
-    return "A" if agreeing >= AGREE_A else "B" if agreeing >= AGREE_B else "C"
-
-
-def _number(observation: Observation) -> float:
-    return float(observation.value) if isinstance(observation.value, int | float) else 0.0
 
 
 def _gaps(observation: Observation) -> int:

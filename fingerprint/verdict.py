@@ -1,13 +1,17 @@
-"""How a reader says what it read: a value with its grade, or a reason.
+"""How a reader says what it read, and a rule what it settled: a value with its grade, or a reason.
 
-One line each, so that every reader says it alike.
+One line each, so that every reader and every rule says it alike. `yes` and `no` are of one trace, `settled` and `over`
+of several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from configtron.nouns import Observation, Trace, Value
+
+# Trials that must agree for the two best grades.
+AGREE_A, AGREE_B = 3, 2
 
 
 def yes(
@@ -35,3 +39,45 @@ def no(
 def canonical(details: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     """Details in the order that makes equal verdicts equal bytes."""
     return tuple(sorted(details.items()))
+
+
+def settled(
+    trials: Sequence[Observation], best: Observation, grade: str, more: Mapping[str, Value] | None = None
+) -> Observation:
+    """One of the trials, for all of them: `best`, at the grade that their agreement earned."""
+    agreeing = sum(1 for t in trials if t.value == best.value)
+    details = canonical({**dict(best.details), **(more or {}), "agreeing": agreeing})
+    return Observation(
+        best.knob, best.value, None, best.unit, best.method, grade, best.trace_id, best.evidence, tuple(trials), details
+    )
+
+
+def over(
+    knob: str,
+    trials: Sequence[Observation],
+    value: Value | None,
+    grade: str,
+    unit: str = "",
+    method: str = "",
+    reason: str = "",
+    details: Mapping[str, Value] | None = None,
+) -> Observation:
+    """What several trials show together and no single one says: a value, or (None, grade N) the reason."""
+    return Observation(
+        knob, value, reason or None, unit, method, grade, "", (), tuple(trials), canonical(details or {})
+    )
+
+
+def seen(trials: Sequence[Observation]) -> dict[str, Value]:
+    """What was read, for a verdict that not all readings share."""
+    return {"seen": tuple(sorted({t.text for t in trials}))}
+
+
+def count_grade(agreeing: int) -> str:
+    """What so many agreeing exact trials are worth."""
+    return "A" if agreeing >= AGREE_A else "B" if agreeing >= AGREE_B else "C"
+
+
+def number(observation: Observation) -> float:
+    """The value as a number; 0 of what is none."""
+    return float(observation.value) if isinstance(observation.value, int | float) else 0.0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from configtron.fingerprint.merge import merge
+from configtron.fingerprint import ACROSS
+from configtron.fingerprint.merge import merge, merge_all
+from configtron.fingerprint.verdict import over
 from configtron.nouns import Observation
 
 
@@ -70,3 +74,15 @@ def test_retries_take_the_largest_count() -> None:
 
 def test_a_disagreement_is_shown() -> None:
     assert merge([icw(10), icw(4), icw(10)]).detail("seen") == ("10", "4")
+
+
+def test_what_several_trials_show_together_stands_beside_the_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def widest(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+        found = trials.get("icw", ())
+        return over("icw_span", found, len({t.value for t in found}), "B") if len(found) > 1 else None
+
+    monkeypatch.setitem(ACROSS, "icw_span", widest)
+    verdicts = merge_all([icw(10), icw(4), rto(1.0)])
+    assert list(verdicts) == ["icw", "icw_span", "synack_rto"]
+    assert (verdicts["icw_span"].value, verdicts["icw_span"].grade, len(verdicts["icw_span"].trials)) == (2, "B", 2)
+    assert "icw_span" not in merge_all([icw(10)])
