@@ -238,6 +238,13 @@ MEASURED: tuple[Knob, ...] = (
     ),
     Knob("h2_settings", "http2", note="all (id, value) pairs in the order announced", source="RFC 9113 section 6.5"),
     Knob("h2_window_update", "http2", unit="bytes", note="first increment on stream 0", source="RFC 9113 section 6.9"),
+    Knob(
+        "tls_versions",
+        "web",
+        scope="process",
+        note="oldest first; a version is refused if a hello that offered it was answered with an older one or an alert",
+        source="RFC 8446 section 4.2.1",
+    ),
 )
 
 # Rows of CT Table 2, in its order, by the names above. CT's "RTO" is the SYN-ACK's.

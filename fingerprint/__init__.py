@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.fingerprint import data_rto, h2_settings, http_version, icw, rwin, signature, synack_rto
+from configtron.fingerprint import data_rto, h2_settings, http_version, icw, rwin, signature, synack_rto, tls_versions
 from configtron.nouns import Observation, Trace
 
 
@@ -35,13 +35,16 @@ INFERENCES = {
         Inference("signature", signature.PROBES, signature.infer),
         Inference("http_version", http_version.PROBES, http_version.infer),
         Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
+        Inference("tls_versions", tls_versions.PROBES, tls_versions.infer),
     )
 }
 
 Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 
 # By the knob that the verdict is on. A verdict drawn here takes the place of a merged one.
-ACROSS: dict[str, Across] = {}
+ACROSS: dict[str, Across] = {
+    "tls_versions": tls_versions.across,
+}
 
 
 def read(trace: Trace) -> tuple[Observation, ...]:

@@ -15,6 +15,7 @@ from configtron.probe.rto import rto
 from configtron.probe.rwin import rwin
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.signature import signature
+from configtron.probe.tls_versions import tls_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ PROBES = {
     for row in (
         Probe("http_version", http_version, True, "which HTTP is spoken, by ALPN and in clear"),
         Probe("h2_settings", h2_settings, True, "HTTP/2 SETTINGS in wire order, and what follows a request"),
+        Probe(
+            "tls_versions", tls_versions, True, "which TLS versions are agreed to, by hellos that offer fewer and fewer"
+        ),
         Probe("rto", rto, False, "SYN-ACK retransmissions: the final ACK is withheld"),
         Probe("icw", icw, False, "initial congestion window and data RTO: every ACK is withheld"),
         Probe("rwin", rwin, False, "receive window, scaled, after a request"),

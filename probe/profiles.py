@@ -53,7 +53,12 @@ CLEAR: dict[str, tuple[Row, ...]] = {
 SECURE: dict[str, tuple[Row, ...]] = {
     "quick": (_row("h2_settings"),),
     "standard": (_row("h2_settings"), _row("h2_settings")),
-    "full": (_row("h2_settings"), _row("h2_settings"), _row("h2_settings", ask=False)),
+    "full": (
+        _row("h2_settings"),
+        _row("h2_settings"),
+        _row("h2_settings", ask=False),
+        *(_row("tls_versions", most=most) for most in ("1.3", "1.2", "1.1", "1.0") for _ in range(2)),
+    ),
 }
 # Where the SYN-ACK timer is shorter than the path, only timestamps let the server tell its round trip: these runs are
 # added once two runs failed for that reason (one may be a lost ACK).
@@ -72,4 +77,5 @@ TESTS: dict[str, tuple[str, ...]] = {
     "signature": ("signature", "rto", "rwin"),
     "http": ("http_version", "h2_settings"),
     "h2": ("h2_settings",),
+    "tls": ("tls_versions",),
 }

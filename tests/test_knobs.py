@@ -11,7 +11,7 @@ from configtron.nouns import Knob, Observation
 REPORTED = (
     "icw synack_rto synack_backoff synack_retries data_rto rwin rwin_ts wscale rwin_first_ack signature http_version "
     "http_clear h2c h2_header_table_size h2_enable_push h2_max_concurrent_streams h2_initial_window_size "
-    "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update"
+    "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update tls_versions"
 ).split()
 ALL = (*TUNABLE, *NAMED_BY_HC, *MEASURED)
 

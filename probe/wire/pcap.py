@@ -169,7 +169,13 @@ def _text(data: bytes) -> str:
 def _exported(message: Message, trace: Trace, first: Dissected) -> bytes:
     ours, theirs = (first.source, first.source_port), (first.destination, first.destination_port)
     source, destination = (ours, theirs) if message.way == "out" else (theirs, ours)
-    return pcapng.exported("http2" if _speaks_http2(trace) else "http", source, destination, message.data)
+    return pcapng.exported(_dissector(trace), source, destination, message.data)
+
+
+def _dissector(trace: Trace) -> str:
+    """Wireshark's name of what the messages are; a hello made by hand is TLS itself."""
+    said = next((m.data for m in trace.messages if m.way == "out"), b"")
+    return "tls" if said.startswith(b"\x16\x03") else "http2" if _speaks_http2(trace) else "http"
 
 
 def _speaks_http2(trace: Trace) -> bool:

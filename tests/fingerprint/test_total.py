@@ -45,7 +45,9 @@ traces = st.builds(
     id=st.just("t"),
     target=st.just(Target("x.example", "192.0.2.1")),
     vantage=st.just("here"),
-    probe=st.sampled_from(["icw", "rto", "rwin", "signature", "http_version", "h2_settings", "unheard-of"]),
+    probe=st.sampled_from(
+        ["icw", "rto", "rwin", "signature", "http_version", "h2_settings", "tls_versions", "unheard-of"]
+    ),
     params=st.sampled_from([(), (("sack", True),), (("way", "clear"),), (("way", "h2c"),), (("way", "tls"),)]),
     packets=st.lists(packets, max_size=25).map(tuple),
     messages=st.lists(messages, max_size=4).map(tuple),

@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.servers import SERVERS, raised
 from configtron.fingerprint import read
+from configtron.fingerprint.merge import merge_all
 from configtron.nouns import Observation, Trace
+from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 from tests.probe.wire.test_live import PORTS, finish, namespaces
@@ -23,6 +25,9 @@ HTTP1 = tuple(name for name in SERVERS if name != "nghttpd")
 STREAMS = {"nginx": 128, "apache": 100, "h2o": 100, "caddy": 250, "haproxy": 100, "nghttpd": 100}
 # Who takes HTTP/2 in clear by prior knowledge, on a port that also takes HTTP/1.1.
 H2C = {"nginx": False, "apache": True, "h2o": True, "caddy": True, "haproxy": True, "nghttpd": True}
+# What each speaks as distributed: Debian's OpenSSL refuses 1.0 and 1.1 at its usual security level; nginx leaves 1.3
+# out of its default before 1.23.4.
+TLS = dict.fromkeys(SERVERS, ("1.2", "1.3")) | {"nginx": ("1.2",)}
 
 Seen = dict[str, tuple[Trace, dict[str, Observation]]]
 
@@ -39,6 +44,9 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for target in standing.tls:
             pump.begin("host", f"{target.provider}/h2_settings", target, "h2_settings", ())
             count += 1
+            for most in VERSIONS:
+                pump.begin("host", f"{target.provider}/tls{most}", target, "tls_versions", (("most", most),))
+                count += 1
         writer = EvidenceWriter(path)
         for recording in finish(pump, count):
             writer.append(recording)
@@ -85,6 +93,42 @@ def test_tshark_reads_the_same_settings(seen: Seen, evidence: Path) -> None:
         values = dict(zip(names, columns, strict=True))
         theirs.append(str(tuple((int(i), int(values[int(i)])) for i in ids.split(","))))
     assert sorted(theirs) == ours and len(ours) == len(SERVERS)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_tls_versions_are_those_the_program_speaks(seen: Seen, name: str) -> None:
+    readings = [o for most in VERSIONS for o in seen[f"{name}/tls{most}"][1].values()]
+    found = merge_all(readings)["tls_versions"]
+    assert (found.value, found.grade) == (TLS[name], "C"), [o.text for o in readings]
+
+
+def test_tshark_reads_the_same_tls_versions(seen: Seen, evidence: Path) -> None:
+    ours = sorted(
+        (most, f"{VERSIONS[str(version)]:#06x}")
+        for name in SERVERS
+        for most in VERSIONS
+        for version in tuple(seen[f"{name}/tls{most}"][1]["tls_versions"].value or ())  # type: ignore[arg-type]
+    )
+    fields = ("tls.handshake.extensions.supported_version", "tls.handshake.version", "tcp.stream")
+    command = ["tshark", "-r", str(evidence), "-T", "fields", *(word for f in fields for word in ("-e", f))]
+    hellos = {}
+    for row in _rows([*command, "-Y", 'tls.handshake.type == 1 && frame.interface_name == "wire"']):
+        hellos[row[2]] = max([*filter(None, row[0].split(",")), row[1]])
+    made = {t.id for t, _ in seen.values() if t.probe == "tls_versions"}
+    assert len(hellos) == len(made) + len(SERVERS)
+    # By connection: a server that wants another group says hello twice (RFC 8446 4.1.4).
+    chosen = {}
+    for row in _rows([*command, "-Y", 'tls.handshake.type == 2 && frame.interface_name == "wire"']):
+        chosen[row[2]] = (hellos[row[2]], row[0] or row[1])
+    theirs = list(chosen.values())
+    # One connection a server was OpenSSL's own, for h2_settings.
+    others = [("0x0304", f"{VERSIONS[TLS[name][-1]]:#06x}") for name in SERVERS]
+    assert sorted(theirs) == sorted([(f"{VERSIONS[most]:#06x}", version) for most, version in ours] + others)
+
+
+def _rows(command: list[str]) -> list[list[str]]:
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split("\t") for line in text.splitlines()]
 
 
 def test_nothing_is_left_behind(seen: Seen) -> None:

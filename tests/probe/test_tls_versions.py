@@ -1,0 +1,153 @@
+"""The hand-made hello against a real TLS library, and hand-made answers; then the verdict over all limits."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configtron.fingerprint import read
+from configtron.fingerprint.merge import merge_all
+from configtron.fingerprint.tls_versions import Answer, answer_of
+from configtron.lab.certificates import issue
+from configtron.nouns import Observation, Target, Trace
+from configtron.probe.client_hello import VERSIONS, client_hello
+from configtron.probe.play import play, play_messages
+from configtron.probe.tls_versions import tls_versions
+from configtron.probe.wire.stream import Plain, carry
+from tests.probe.wire.peer import Peer
+
+TARGET = Target("site.test", "198.18.0.1", 443)
+PYTHONS = {
+    "1.0": ssl.TLSVersion.TLSv1, "1.1": ssl.TLSVersion.TLSv1_1, "1.2": ssl.TLSVersion.TLSv1_2,
+    "1.3": ssl.TLSVersion.TLSv1_3,
+}  # fmt: skip
+# Python warns whoever speaks the old versions; that we know.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+Application = Callable[[bytes], tuple[bytes, bool]]
+
+
+def server(folder: Path, least: str, most: str) -> Application:
+    """A server engine that takes these versions: its answer to a hello."""
+    pair = issue(1, "Example", ["site.test"])
+    (folder / "chain").write_text(pair.chain)
+    (folder / "key").write_text(pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "chain", folder / "key")
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version, context.maximum_version = PYTHONS[least], PYTHONS[most]
+
+    def answer(heard: bytes) -> tuple[bytes, bool]:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        incoming.write(heard)
+        try:
+            context.wrap_bio(incoming, outgoing, server_side=True).do_handshake()
+        except ssl.SSLWantReadError:
+            return outgoing.read(), False
+        except ssl.SSLError:
+            return outgoing.read(), True
+        raise AssertionError("a hello alone finished a handshake")
+
+    return answer
+
+
+def ask(application: Application, most: str, **peer: frozenset[int]) -> Trace:
+    carried, log = carry(tls_versions(TARGET, "test", most=most), TARGET, lambda host, alpn: Plain())
+    packets, ending = play(carried, Peer(application, **peer))
+    params = (("most", most),)
+    return Trace(f"t{most}", TARGET, "v", "tls_versions", params, 0, packets, tuple(log.messages), log.session, ending)
+
+
+def verdict(*traces: Trace) -> Observation:
+    return merge_all(o for t in traces for o in read(t))["tls_versions"]
+
+
+@pytest.mark.parametrize(("least", "most"), [(a, b) for a in VERSIONS for b in VERSIONS if a <= b])
+def test_the_versions_that_a_library_speaks_are_found(tmp_path: Path, least: str, most: str) -> None:
+    speaks = server(tmp_path, least, most)
+    traces = [ask(speaks, limit) for limit in VERSIONS for _ in range(2)]
+    found = verdict(*traces)
+    assert (found.value, found.grade) == (tuple(v for v in VERSIONS if least <= v <= most), "B"), found.trials
+    assert all(play_messages(tls_versions(TARGET, "test", most=str(t.param("most"))), t) == t.ending for t in traces)
+
+
+def test_a_limit_that_was_not_tried_leaves_a_bound(tmp_path: Path) -> None:
+    speaks = server(tmp_path, "1.0", "1.3")
+    found = verdict(ask(speaks, "1.3"), ask(speaks, "1.2"))
+    assert (found.value, found.grade) == (("1.2", "1.3"), "L")
+    assert found.detail("open") == ("1.0", "1.1")
+
+
+def test_a_lost_answer_refuses_nothing(tmp_path: Path) -> None:
+    speaks = server(tmp_path, "1.0", "1.3")
+    lost = ask(lambda heard: (b"", False), "1.0")
+    assert lost.ending == "timeout"
+    found = verdict(*(ask(speaks, limit) for limit in ("1.1", "1.2", "1.3")), lost)
+    assert (found.value, found.grade, found.detail("open")) == (("1.1", "1.2", "1.3"), "L", ("1.0",))
+
+
+def test_a_repeated_answer_is_heard(tmp_path: Path) -> None:
+    trace = ask(server(tmp_path, "1.2", "1.3"), "1.2", lose_in=frozenset({1, 2}))
+    assert verdict(trace).value == ("1.2",)
+
+
+def alert(level: int, number: int) -> bytes:
+    return bytes([21, 3, 3, 0, 2, level, number])
+
+
+@pytest.mark.parametrize(
+    ("said", "closes", "text"),
+    [
+        (alert(2, 70), True, "()"),
+        (alert(2, 40), True, "- (tls-alert:handshake-failure)"),
+        (alert(1, 112), True, "- (tls-alert:unrecognized-name)"),
+        (alert(2, 201), True, "- (tls-alert:201)"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "- (not-tls)"),
+        (b"\x15", True, "- (closed)"),
+        (b"", True, "- (closed)"),
+        (b"", False, "- (timeout)"),
+    ],
+)
+def test_what_is_no_version_has_a_name(said: bytes, closes: bool, text: str) -> None:
+    (found,) = read(ask(lambda heard: (said, closes), "1.2"))
+    assert found.text == text
+
+
+def test_other_refusals_count_once_some_hello_was_answered(tmp_path: Path) -> None:
+    speaks = server(tmp_path, "1.2", "1.3")
+    old = [ask(lambda heard: (b"", True), limit) for limit in ("1.0", "1.1")]
+    found = verdict(ask(speaks, "1.2"), ask(speaks, "1.3"), *old)
+    assert (found.value, found.grade) == (("1.2", "1.3"), "C")
+    assert verdict(*old).reason == "closed"
+
+
+def test_unlike_servers_behind_one_address_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    one, other = server(tmp_path, "1.2", "1.3"), server(tmp_path / "other", "1.0", "1.3")
+    traces = [ask(speaks, limit) for limit in VERSIONS for speaks in (one, other)]
+    found = verdict(*traces)
+    assert (found.value, found.grade, found.detail("torn")) == (tuple(VERSIONS), "C", ("1.0", "1.1"))
+
+
+def test_a_warning_may_go_before_the_hello(tmp_path: Path) -> None:
+    said, _ = server(tmp_path, "1.2", "1.2")(client_hello("site.test", "1.2"))
+    assert answer_of(alert(1, 112) + said).version == "1.2"
+
+
+def test_an_address_is_not_named() -> None:
+    assert b"198.18.0.1" not in client_hello("198.18.0.1", "1.3")
+    assert b"site.test" in client_hello("site.test", "1.0")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=120), st.integers(0, 4))
+def test_any_bytes_are_an_answer(data: bytes, cut: int) -> None:
+    whole = answer_of(data)
+    assert isinstance(whole, Answer)
+    part = answer_of(data[: len(data) - cut])
+    assert not part.final or part == whole, "a final answer does not change"
