@@ -164,7 +164,14 @@ def _raise_vantage(link: Link) -> None:
         ends = (("", link.router_interface, 0), (link.netns, "eth0", 1))
         for netns, interface, end in ends:
             seed = link.seed * 2 + end
-            links.netem(netns, interface, delay_ms=link.rtt_ms / 2, loss_percent=link.loss_percent, seed=seed)
+            links.netem(
+                netns,
+                interface,
+                delay_ms=link.rtt_ms / 2,
+                loss_percent=link.loss_percent,
+                reorder_percent=link.reorder_percent,
+                seed=seed,
+            )
 
 
 def _raise_farm(farm: Farm) -> None:

@@ -4,6 +4,7 @@ Question   Which settings does each site's server use, in each region?
 Method     Every attribute is dealt like a pack of cards: the pack (shares.py) holds each value in the share that
            Table 2 of the ConfigTron paper gives, rounded to whole sites by largest remainder, and is shuffled by the
            seed. So the marginals are right to the site, and only who holds which card is chance.
+Troubles   On demand, some sites are difficult besides; what differs on purpose is drawn first and stays the same.
 Plants     The paper's share of sites gets another value in one or more regions outside North America; each is listed.
 Differs    Table 2 gives marginals, not which attributes occur together: here they are independent of each other, except
            that a site's program decides which HTTP/2 frame size it can announce.
@@ -60,20 +61,30 @@ from configtron.lab.sites import (
     Site,
     prefix,
 )
+from configtron.lab.troubles import afflict
 
 __all__ = ["REGIONS", "Internet", "Plant", "Region", "Server", "Site", "draw"]
 
 
 def draw(
-    seed: int, sites: Sequence[str], regions: tuple[Region, ...] = REGIONS, *, loss_percent: float = 0.0
+    seed: int,
+    sites: Sequence[str],
+    regions: tuple[Region, ...] = REGIONS,
+    *,
+    troubles: bool = False,
+    loss_percent: float = 0.0,
+    reorder_percent: float = 0.0,
 ) -> Internet:
-    """The internet of that seed over these names."""
+    """The internet of that seed over these names; with troubles, some sites behave badly (troubles.py)."""
     if len(set(sites)) != len(sites):
         raise BadInput("a site is named twice")
     hosts = list(sites)
     drawn = _baseline_sites(seed, hosts, regions)
     drawn, plants = plant(seed, drawn, regions)
-    return Internet(seed, tuple(regions), _with_addresses(_with_short_pages(seed, drawn)), plants, loss_percent)
+    drawn = _with_short_pages(seed, drawn)
+    if troubles:
+        drawn = afflict(seed, drawn, plants)
+    return Internet(seed, tuple(regions), _with_addresses(drawn), plants, loss_percent, reorder_percent)
 
 
 def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) -> list[Site]:

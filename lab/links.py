@@ -31,7 +31,7 @@ OFFLOADS = {"rx": (0x14, 0x15), "gro": (0x2B, 0x2C), "gso": (0x23, 0x24), "tso":
 RTM_NEWQDISC, NLMSG_ERROR = 36, 2
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 1, 4, 0x100, 0x400
 TC_H_ROOT = 0xFFFFFFFF
-TCA_KIND, TCA_OPTIONS, TCA_NETEM_LATENCY64, TCA_NETEM_PRNG_SEED = 1, 2, 10, 14
+TCA_KIND, TCA_OPTIONS, TCA_NETEM_REORDER, TCA_NETEM_LATENCY64, TCA_NETEM_PRNG_SEED = 1, 2, 3, 10, 14
 # Packets under way at once on the longest link (0.2 s) at 500 Mbit/s of full segments; netem drops beyond its limit.
 NETEM_LIMIT_PACKETS = 100_000
 
@@ -112,15 +112,20 @@ def _ethtool(control: socket.socket, interface: str, command: int, value: int) -
     return data[1]
 
 
-def netem(netns: str, interface: str, *, delay_ms: float, loss_percent: float, seed: int) -> None:
+def netem(
+    netns: str, interface: str, *, delay_ms: float, loss_percent: float, reorder_percent: float, seed: int
+) -> None:
     """Delay and lose what leaves by this interface; the seed is that of netem's own chance.
 
+    What is reordered leaves at once: it overtakes everything that waits, by the whole delay (sch_netem.c, "gap").
     By netlink, because iproute2 6.1 cannot hand over a seed. Small seeds are hashed first: the generator's first
     numbers after one are near zero, so that every run would lose an early packet.
     """
-    lost = round(loss_percent / 100 * 0xFFFFFFFF)
-    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
-    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 0, 0, 0)
+    lost, overtaking = (round(percent / 100 * 0xFFFFFFFF) for percent in (loss_percent, reorder_percent))
+    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter; a gap of 1 lets any packet overtake
+    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 1 if overtaking else 0, 0, 0)
+    # struct tc_netem_reorder: probability, correlation
+    options += _attribute(TCA_NETEM_REORDER, struct.pack("=II", overtaking, 0)) if overtaking else b""
     options += _attribute(TCA_NETEM_LATENCY64, struct.pack("=q", round(delay_ms * 1e6)))
     options += _attribute(TCA_NETEM_PRNG_SEED, struct.pack("=Q", splitmix64(seed)))
     with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
@@ -136,7 +141,8 @@ def netem(netns: str, interface: str, *, delay_ms: float, loss_percent: float, s
     shown = subprocess.run(
         ["tc", *(["-netns", netns] if netns else []), "qdisc", "show", "dev", interface], capture_output=True, text=True
     ).stdout
-    if f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms" not in shown or (loss_percent > 0) != ("loss" in shown):
+    wanted = {f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms": True, "loss": lost > 0, "reorder": overtaking > 0}
+    if any((words in shown) != there for words, there in wanted.items()):
         raise Missing(f"{netns or 'root'}: {interface} shows {shown.strip()!r} instead of netem with {delay_ms:g} ms")
 
 

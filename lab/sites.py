@@ -29,11 +29,12 @@ REGIONS = (
 BASELINE = "na"
 
 # One /16 a program; one /20 in it for each (rto_min, announced MSS), because the server's route is chosen by prefix.
-PROGRAM_OCTET = {"nginx": 11, "apache": 12, "h2lib": 13, "node": 14}
+# `odd` is where those troubles are served that no honest program has.
+PROGRAM_OCTET = {"nginx": 11, "apache": 12, "h2lib": 13, "node": 14, "odd": 15}
 # Linux gives up after this many SYN-ACKs more; a namespace has one number, so a program has one.
-SYNACK_RETRIES = {"nginx": 5, "apache": 3, "h2lib": 2, "node": 4}
+SYNACK_RETRIES = {"nginx": 5, "apache": 3, "h2lib": 2, "node": 4, "odd": 1}
 # tcp_rmem's largest value: decides the window scale (2**7 * 65536 > 6 MiB).
-RMEM_MAX_BYTES = {"nginx": 6291456, "apache": 6291456, "h2lib": 16777216, "node": 1048576}
+RMEM_MAX_BYTES = {"nginx": 6291456, "apache": 6291456, "h2lib": 16777216, "node": 1048576, "odd": 2097152}
 RTO_MINS = tuple(sorted(value for value, _ in RTO_MINS_MS))
 ADVMSSES = (1460, 1440, 1380)
 # A /20 without the first and last address of each /24.
@@ -42,7 +43,7 @@ PREFIX_CAPACITY = 16 * 254
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One site's server in one region. `settings` is what its program is told to announce, in order."""
+    """One site's server in one region. `trouble` names the row of troubles.py that it has, if any."""
 
     address: str
     icw: int
@@ -59,6 +60,7 @@ class Server:
     page_bytes: int
     nopush: bool
     h2c: bool
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,14 @@ class Plant:
 
 @dataclass(frozen=True, slots=True)
 class Internet:
-    """The whole truth of one seed. `loss_percent` is each link's, in each direction."""
+    """The whole truth of one seed. `loss_percent` and `reorder_percent` are each link's, in each direction."""
 
     seed: int
     regions: tuple[Region, ...]
     sites: tuple[Site, ...]
     plants: tuple[Plant, ...]
     loss_percent: float = 0.0
+    reorder_percent: float = 0.0
 
     def region(self, name: str) -> Region:
         """The region of that name."""

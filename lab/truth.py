@@ -16,12 +16,15 @@ Left out: the window after the first ACK (it depends on how the stack grew its b
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from configtron.lab import farms
 from configtron.lab.shares import SHORT_PAGE_BYTES
 from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
+from configtron.lab.troubles import BY_NAME, Honest
 from configtron.nouns import Value
 
 # The timer wheel's levels are eight times as coarse as the one below (LVL_CLK_SHIFT 3).
@@ -55,6 +58,7 @@ class Expectation:
     values     any of these is right; empty when there is nothing to report, and `reason` says why
     tolerance  a number may be larger by this share of it, and by `slack` in its unit; smaller only by `slack`
     bound      the answer ends before the window does: also right is "at least n" with n up to the value
+    reasons    no value is right as well, for a reason that fits one of these (* as in file names)
     """
 
     values: tuple[Value, ...] = ()
@@ -62,11 +66,12 @@ class Expectation:
     slack: float = 0.0
     bound: bool = False
     reason: str = ""
+    reasons: tuple[str, ...] = ()
 
-    def admits(self, value: Value | None, *, lower_bound: bool = False) -> bool:
-        """Whether a reported value (None: nothing was found) is right."""
+    def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
+        """Whether a reported value (None: nothing was found, for that reason) is right."""
         if value is None:
-            return not self.values
+            return not self.values or any(fnmatchcase(reason, pattern) for pattern in self.reasons)
         return any(self._is(wanted, value, lower_bound) for wanted in self.values)
 
     def _is(self, wanted: Value, value: Value, lower_bound: bool) -> bool:
@@ -81,7 +86,23 @@ def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]
     """Knob -> expectation, for every knob of KNOBS."""
     site, server = internet.site(host), internet.server(region, host)
     transport = _transport(site.program, server, internet.region(region).rtt_ms / 1000)
-    return transport | _version(server) | _settings(site.program, server)
+    expected = transport | _version(server) | _settings(site.program, server)
+    return _amended(expected, BY_NAME[server.trouble].honest) if server.trouble else expected
+
+
+def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict[str, Expectation]:
+    """The same with what a trouble changes."""
+    for line in honest:
+        for knob in filter(line.fits, expected):
+            old = expected[knob]
+            expected[knob] = replace(
+                old,
+                values=old.values if line.values is None else line.values,
+                bound=old.bound or line.bound,
+                reasons=(*old.reasons, *line.reasons),
+                reason=old.reason or " ".join(line.reasons),
+            )
+    return expected
 
 
 def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
@@ -140,6 +161,7 @@ def from_json(text: str) -> Internet:
         ),
         tuple(Plant(**plant) for plant in row["plants"]),
         row["loss_percent"],
+        row["reorder_percent"],
     )
 
 

@@ -43,6 +43,7 @@ class Link:
     number: int
     rtt_ms: int
     loss_percent: float
+    reorder_percent: float
     seed: int
 
     @property
@@ -182,8 +183,17 @@ def _certificates(internet: Internet, sites: list[Site]) -> tuple[dict[str, str]
 
 def _link(internet: Internet, region: Region) -> Link:
     seed = internet.seed * 256 + region.number
-    name = region.name
-    return Link(name, region.title, f"v-{name}", f"r-{name}", region.number, region.rtt_ms, internet.loss_percent, seed)
+    return Link(
+        region.name,
+        region.title,
+        f"v-{region.name}",
+        f"r-{region.name}",
+        region.number,
+        region.rtt_ms,
+        internet.loss_percent,
+        internet.reorder_percent,
+        seed,
+    )
 
 
 def _farm(program: str, seats: Sequence[farms.Seat]) -> Farm:

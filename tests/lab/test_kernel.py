@@ -17,6 +17,7 @@ NEEDED = {
     "regions and farms": ("NET_NS", "VETH", "DUMMY", "NET_SCH_NETEM", "NET_SCH_TBF", "NET_SCH_PRIO", "NET_CLS_U32"),
     "both families": ("INET", "IPV6", "IP_MULTIPLE_TABLES", "IPV6_MULTIPLE_TABLES"),
     "settings by address": ("CGROUP_BPF", "BPF_SYSCALL"),
+    "middleboxes": ("NET_SCH_INGRESS", "NET_CLS_BPF", "NET_CLS_ACT"),
     "congestion control": ("TCP_CONG_CUBIC", "TCP_CONG_VEGAS", "TCP_CONG_BBR", "NET_SCH_FQ"),
     "probers": ("PACKET", "UNIX", "TUN", "NF_TABLES", "INET_TCP_DIAG"),
     "programs": ("FUTEX", "EPOLL", "EVENTFD", "TIMERFD", "SIGNALFD", "SHMEM", "MEMBARRIER"),

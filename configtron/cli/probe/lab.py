@@ -58,7 +58,16 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
     """The internet of that seed, with one site per target name; without distances where the backend has no delays."""
     if any(target.address or target.port != 80 or target.path != "/" for target in targets):
         raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
-    return internet.draw(options.seed, sorted({target.host for target in targets}), _regions(options))
+    if (options.lab_loss or options.lab_reorder) and not _backend(options).delays:
+        raise BadInput(f"--lab-loss and --lab-reorder need links that {options.backend} has not; choose uml-virtual")
+    return internet.draw(
+        options.seed,
+        sorted({target.host for target in targets}),
+        _regions(options),
+        troubles=options.lab_troubles,
+        loss_percent=options.lab_loss,
+        reorder_percent=options.lab_reorder,
+    )
 
 
 def _backend(options: ProbeOptions) -> uml.Backend:

@@ -19,6 +19,7 @@ class ProbeOptions:
     resume              number of the run to go on with; 0 begins a new one
     contact             URL or address for those who wonder who asks; stands in every request
     lab, sites, backend raise the lab internet, with the first `sites` names of the list (0: all), on that backend
+    lab_troubles, ...   make its sites difficult, its links lossy, its packets overtake each other
     """
 
     words: tuple[str, ...] = ()
@@ -55,3 +56,6 @@ class ProbeOptions:
     lab: bool = False
     sites: int = 0
     backend: str = ""
+    lab_troubles: bool = False
+    lab_loss: float = 0.0
+    lab_reorder: float = 0.0

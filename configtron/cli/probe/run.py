@@ -128,6 +128,11 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
     default=None,
     help="With --lab: kernels of its own in virtual time, Debian's in real time, or the host's.",
 )
+@click.option("--lab-troubles", is_flag=True, help="With --lab: a share of the sites is difficult, each in one way.")
+@click.option("--lab-loss", type=click.FloatRange(0, 50), default=0, metavar="PERCENT",
+              help="With --lab: lose packets, on each way.")  # fmt: skip
+@click.option("--lab-reorder", type=click.FloatRange(0, 50), default=0, metavar="PERCENT",
+              help="With --lab: let packets overtake others, on each way.")  # fmt: skip
 def run(only4: bool, only6: bool, resume: int | None, sites: int | None, backend: str | None, **given: Any) -> int:
     """Probe targets and keep verdicts and packets.
 
@@ -154,6 +159,8 @@ def run(only4: bool, only6: bool, resume: int | None, sites: int | None, backend
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
     if not options.lab and (options.sites or options.backend):
         raise BadInput("--sites and --backend belong to --lab")
+    if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder):
+        raise BadInput("--lab-troubles, --lab-loss and --lab-reorder belong to --lab")
     from configtron.cli.probe import campaign
     from configtron.db.store import Store
 

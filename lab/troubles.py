@@ -1,0 +1,114 @@
+"""What can go wrong between a prober and a server, as a table: which share of sites has it, and what may be said then.
+
+Question   How does a site misbehave, and what is an honest verdict about it?
+Method     With troubles, each site has at most one, by seed: a row of TROUBLES sets fields of its servers, or has a
+           part of the laboratory treat its addresses specially, and names the knobs whose truth changes with it.
+Truth      A row's `honest` amends the oracle of the same server without the trouble (truth.py). Knobs that no line of
+           it names keep their truth in full: a trouble excuses nothing that it does not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from configtron.lab.deal import deal, stream
+from configtron.lab.shares import SHORT_PAGE_BYTES
+from configtron.lab.sites import SYNACK_RETRIES, Plant, Site
+from configtron.nouns import Value
+
+# What a server does not set by a trouble.
+NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Honest:
+    """What else may be said of some knobs.
+
+    knobs    names, with * as in file names, parted by spaces; several lines may fit one knob and are applied in order
+    values   the right values, instead of those without the trouble; (): there is nothing to find
+    bound    "at least n" is right as well, for any n up to a right value
+    reasons  no value is right as well, for any of these reasons (* as above)
+    """
+
+    knobs: str
+    values: tuple[Value, ...] | None = None
+    bound: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def fits(self, knob: str) -> bool:
+        """Whether this line is about that knob."""
+        return any(fnmatchcase(knob, pattern) for pattern in self.knobs.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One way to be difficult.
+
+    name      as in `Server.trouble`
+    share     per cent of the sites that get it, if so many can have it
+    note      what happens
+    fields    what it sets in each of the site's servers
+    program   the server program that the site moves to; "" leaves it where it is
+    only      the programs whose sites can have it; () is all
+    honest    what may be said
+    """
+
+    name: str
+    share: float
+    note: str
+    fields: tuple[tuple[str, int | str | bool], ...] = ()
+    program: str = ""
+    only: tuple[str, ...] = ()
+    honest: tuple[Honest, ...] = ()
+
+
+TROUBLES: tuple[Trouble, ...] = (
+    Trouble(
+        "tiny-window",
+        1.0,
+        "the window on offer holds one segment: a long request does not fit in it",
+        fields=(("rwin_packets", 1),),
+    ),
+    Trouble(
+        "paced",
+        1.0,
+        "BBR with a large initial window: past ten segments the flight is spread over a third of a round trip",
+        fields=(("congestion_control", "bbr"), ("icw", 45)),
+        # the prober may stop at a pause that pacing made
+        honest=(Honest("icw", bound=True),),
+    ),
+)
+BY_NAME = {trouble.name: trouble for trouble in TROUBLES}
+
+
+def afflict(seed: int, sites: list[Site], plants: Sequence[Plant]) -> list[Site]:
+    """The sites with their troubles. What was planted stays visible: those sites are left alone, as are short pages."""
+    planted = {plant.host for plant in plants}
+    order = list(range(len(sites)))
+    stream(seed, "troubled sites").shuffle(order)
+    free = [i for i in order if sites[i].host not in planted and sites[i].servers[0].page_bytes != SHORT_PAGE_BYTES]
+    rest = 100.0 - sum(trouble.share for trouble in TROUBLES)
+    pack = (*((trouble.name, trouble.share) for trouble in TROUBLES), (NONE, rest))
+    sites = list(sites)
+    for name in deal(stream(seed, "troubles"), pack, len(sites)):
+        if name == NONE:
+            continue
+        trouble = BY_NAME[name]
+        able = (i for i in free if not trouble.only or sites[i].program in trouble.only)
+        if (i := next(able, None)) is not None:
+            free.remove(i)
+            sites[i] = troubled(sites[i], trouble)
+    return sites
+
+
+def troubled(site: Site, trouble: Trouble) -> Site:
+    """That site with that trouble, on the trouble's program."""
+    changed: dict[str, Any] = {"trouble": trouble.name, **dict(trouble.fields)}
+    program = trouble.program or site.program
+    if program != site.program:
+        # what only the old program does
+        changed |= {"synack_retries": SYNACK_RETRIES[program], "nopush": False, "h2c": False}
+    return replace(site, program=program, servers=tuple(replace(server, **changed) for server in site.servers))
