@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from configtron.fingerprint.icw import read_flight
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
+from configtron.fingerprint.window import hold
 from configtron.nouns import Observation, Packet, Trace, Value
 
 UNIT = "s"
@@ -41,7 +41,7 @@ def _infer(trace: Trace) -> Observation:
         return no("data_rto", "refused" if opening.reset else "no-synack", trace, UNIT)
     if opening.repeats(packets) and packets[opening.synacks[0]].segment.timestamps is None:
         return no("data_rto", "synack-repeated", trace, UNIT)
-    flight, stop, at = read_flight(packets, opening)
+    flight, stop, at = hold(packets, opening)
     if not flight.pieces:
         return no("data_rto", "reset" if stop == "rst" else "no-data", trace, UNIT)
     if trace.tainted:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from configtron.fingerprint import ACROSS
+from configtron.fingerprint.icw_agreement import agree_icw
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
 from configtron.nouns import Observation
 
@@ -64,28 +65,6 @@ def agree_largest(
     best = max(exact, key=number)
     grade = count_grade(sum(t.value == best.value for t in exact))
     return settled(trials, best, grade, seen(exact) if len({t.value for t in exact}) > 1 else {})
-
-
-def agree_icw(
-    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
-) -> Observation:
-    """The largest of what was proven most often (a lost tail only shortens a run).
-
-    Runs that waited for the server's timer prove a bound only; those that reach the same number count as agreeing. A
-    also asks for two MSS values and for the edge run's consent.
-    """
-    counts = Counter(number(t) for t in exact)
-    value = max(counts, key=lambda v: (counts[v] >= AGREE_B, v))
-    best = next(t for t in exact if number(t) == value)
-    if len(counts) > 1:
-        return settled(trials, best, "C", seen((*exact, *bounds)))
-    support = [t for t in bounds if t.detail("proof") == "after-timer" and number(t) == value]
-    agreeing = [*exact, *support]
-    grade = count_grade(len(agreeing))
-    consent = any(t.detail("sack") for t in exact)
-    if grade == "A" and (len({t.detail("mss") for t in agreeing}) < AGREE_B or not consent):
-        grade = "B"
-    return settled(trials, best, grade, {})
 
 
 def agree_seconds(

@@ -86,22 +86,47 @@ class Flight:
     rst     the end of the connection
     ack     nothing but an acknowledgement
 
-    rtt_s may be None (unknown). Sequence numbers are relative: the first byte is 1.
+    rtt_s may be None (unknown); what first acknowledges our request samples it again, and the shorter counts: a SYN-ACK
+    that was lost once shows its timer, not the path. Sequence numbers are relative: the first byte is `base`.
     """
 
     rtt_s: float | None
+    base: int = 1
     pieces: dict[int, int] = field(default_factory=dict)
     frames: list[int] = field(default_factory=list)
-    edge: int = 1
+    edge: int = 0
     began_at: float | None = None
     last_at: float = 0.0
     largest_gap_s: float = 0.0
     fin_at_seq: int | None = None
     lone: Packet | None = None
     paused: bool = False
+    sampled: bool = False
+    _asked: Packet | None = None
+    _asked_twice: bool = False
+
+    def __post_init__(self) -> None:
+        self.edge = max(self.edge, self.base)
+
+    def ask(self, packet: Packet) -> None:
+        """Our request went out. Said twice, its answer tells no round trip (Karn's rule)."""
+        if self._asked is None:
+            self._asked = packet
+        elif packet.segment.seq == self._asked.segment.seq:
+            self._asked_twice = True
+
+    def _sample(self, packet: Packet) -> None:
+        asked = self._asked
+        if self.sampled or asked is None or not packet.segment.flags & ACK or packet.segment.ack <= asked.segment.seq:
+            return
+        self._asked = None
+        if not self._asked_twice:
+            self.sampled = True
+            self.rtt_s = min(packet.at - asked.at, math.inf if self.rtt_s is None else self.rtt_s)
 
     def hear(self, packet: Packet) -> str:
         """Take one packet in; says what it was (see above)."""
+        self._sample(packet)
         segment = packet.segment
         if segment.flags & RST:
             return "rst"
@@ -111,6 +136,8 @@ class Flight:
                 return "fin"
             return "ack"
         start, end = segment.seq, segment.seq + segment.length
+        if end <= self.base:
+            return "again"
         self._in_company(packet)
         late = self.burst_over(packet.at)
         if start < self.edge and (late or self._covered(start, end)):
@@ -165,7 +192,7 @@ class Flight:
 
     def holes(self) -> list[int]:
         """Sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""
-        found, reach = [], 1
+        found, reach = [], self.base
         for start in sorted(self.pieces):
             if start > reach:
                 found.append(start - reach)
@@ -187,7 +214,7 @@ class Flight:
         self.edge = max(self.edge, end)
 
     def _again(self, start: int, end: int, packet: Packet) -> str:
-        if start == 1:
+        if start == self.base:
             return "rto"
         if end == self.edge:
             return "last"

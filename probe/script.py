@@ -75,8 +75,10 @@ class Read(NamedTuple):
 Script = Generator[Send | Wait, Packet | None, str]
 StreamScript = Generator[Open | Write | Read, Session | Message | None, str]
 
-# RFC 6298 2.1: a first SYN may be answered late or lost; three tries at 0, 1 and 3 s cover one loss on a 1 s path.
-SYN_TRIES_AT_S = (0.0, 1.0, 3.0)
+# A SYN that was not answered goes again at these times (s): a little after a server with the usual timer of 1 s (RFC
+# 6298 2.1) has repeated its SYN-ACK at 1 and at 3 s. Where only that was lost, the server's own repeat arrives first; a
+# SYN of ours on top of it would be the second one, after which Linux begins with a window of one segment.
+SYN_TRIES_AT_S = (0.0, 1.4, 3.6)
 # Longest wait for the last try's answer: the largest round trip we admit (geostationary, twice) plus slack.
 SYN_PATIENCE_S = 3.0
 

@@ -37,7 +37,9 @@ def test_icw_is_exact_on_a_page_that_is_long_enough(mss: int, icw: int, sack: bo
     assert (seen["icw"].value, seen["icw"].grade) == (icw, "C" if sack else "L"), seen["icw"]
     assert seen["icw"].detail("proof") == ("edge" if sack else "after-timer")
     _, seen = run("icw", FakeServer(**settings), mss=mss, sack=sack, wscale=7, early=True)
-    assert (seen["icw"].value, seen["icw"].detail("proof")) == (icw, "before-timer")
+    # A burst that ends in a short segment may have been all that the server had to say yet.
+    short = header and icw == -(-header // mss) and header % mss
+    assert (seen["icw"].value, seen["icw"].detail("proof")) == (icw, "short-end" if short else "before-timer")
 
 
 @pytest.mark.parametrize("rtt_s", [0.0001, 0.02, 0.4])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from configtron.errors import Diverged
 from configtron.nouns import ACK, RST, SYN, Message, Session, Target, Trace
 from configtron.probe.play import Recorded, play, play_messages
-from configtron.probe.script import Open, Read, StreamScript, Write
+from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from tests.probe.wire.peer import Peer, texts
 
@@ -148,7 +148,7 @@ def test_nobody_answers() -> None:
     ending, log = run(asks, peer)
     assert ending == "no-synack" and log.session == Session(error="no-synack")
     assert peer._number["out"] == 3, "three SYNs, and no RST to nobody"
-    assert peer.now == 6.0
+    assert peer.now == SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S
 
 
 def test_a_late_synack_is_still_an_answer() -> None:

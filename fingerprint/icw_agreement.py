@@ -1,0 +1,40 @@
+"""When runs that read a window agree.
+
+Rules for this file: a value is given only where a run proved it; runs that proved a bound may support it, since a lost
+tail, or a server without a round trip, only shortens what they show. Loss makes bounds of exact runs, never other
+values, so two exact values are a disagreement of the servers and never hidden.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
+from configtron.nouns import Observation
+
+# Bounds that a stronger proof elsewhere makes exact: a timer had fired before the ACK; the burst ended in a short
+# segment, so that it might have been a pause; the server had no round trip and may have held its tail back.
+SUPPORTS = ("after-timer", "short-end", "no-round-trip")
+
+
+def agree_icw(
+    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
+) -> Observation:
+    """The largest of what was proven most often.
+
+    A needs three runs, two MSS values, and the consent of an edge run: its proof, or a server that refused SACK and so
+    probes no tails.
+    """
+    counts = Counter(number(t) for t in exact)
+    value = max(counts, key=lambda v: (counts[v] >= AGREE_B, v))
+    best = next(t for t in exact if number(t) == value)
+    if len(counts) > 1:
+        return settled(trials, best, "C", seen((*exact, *bounds)))
+    support = [t for t in bounds if t.detail("proof") in SUPPORTS and number(t) == value]
+    agreeing = [*exact, *support]
+    grade = count_grade(len(agreeing))
+    consent = any(t.detail("sack_offered", t.detail("sack")) for t in exact)
+    if grade == "A" and (len({t.detail("mss") for t in agreeing}) < AGREE_B or not consent):
+        grade = "B"
+    return settled(trials, best, grade)

@@ -1,0 +1,185 @@
+"""A congestion window read from a conversation in which every ACK was withheld and then one was sent.
+
+The same arithmetic serves the initial window over HTTP (`icw.py`), that of a certificate flight (`icw_tls.py`), and the
+window that stands when a request is asked inside TLS (`cwnd_at_request.py`). Rules for this file: pure, total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from configtron.fingerprint.stream import Flight, Handshake, effective_mss
+from configtron.fingerprint.verdict import no, yes
+from configtron.nouns import FIN, OPT_SACK_PERMITTED, SYN, Observation, Packet, Trace, Value
+
+UNIT = "segments"
+# What a SYN without the option offers (RFC 9293 3.7.1).
+DEFAULT_MSS = 536
+# A SYN-ACK sent again means a window of one segment by RFC 5681 3.1; Linux collapses it only after the second repeat
+# (tcp_init_transfer). So after one repeat a larger window is still the initial one, a window of 1 tells nothing; after
+# two, nothing does.
+SYNACK_REPEATS_MAX = 1
+# A handshake that took this much longer than the request's acknowledgement shows a SYN-ACK timer, not the path: the
+# smallest class is 0.2 s, less the wheel's eighth.
+SYNACK_LOST_S = 0.17
+# Fresh data that the ACK let out comes one round trip later; a quarter less or more for jitter, 10 ms for a busy host.
+# Data at any other time was let out by the server itself.
+PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
+# How the flight ended -> what fresh data after the ACK proves. Before a timer fired, or at a tail loss probe, a server
+# with more to say and room in its window would have said it: the window was full. After a timeout the window is one
+# segment, and data written meanwhile waits for our ACK as well: that is a bound, which may support a stronger proof.
+PROOFS = {"quiet": "before-timer", "edge": "edge"}
+STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
+# An unscaled window this close to full (in segments) may have been what stopped the server.
+WINDOW_MARGIN_SEGMENTS = 1
+
+
+class Held(NamedTuple):
+    """What was heard while every ACK was withheld: the flight, why it ended, and the packet (index) that ended it."""
+
+    flight: Flight
+    stop: str
+    at: int
+
+
+def hold(packets: Sequence[Packet], opening: Handshake, start: int = 0, base: int = 1) -> Held:
+    """Read the flight that answers what we said from packet `start` on; its first byte is `base`."""
+    flight = Flight(opening.rtt_s, base)
+    sack = sack_agreed(packets, opening)
+    for i in range(start, len(packets)):
+        packet = packets[i]
+        if packet.at > flight.probed_at:
+            return Held(flight, "edge", i)
+        if packet.way == "out":
+            if packet.segment.ack > base and flight.pieces:
+                return Held(flight, "edge" if flight.lone is not None else "quiet", i)
+            if packet.segment.length:
+                flight.ask(packet)
+            continue
+        if packet.segment.flags & SYN:
+            continue
+        kind = flight.hear(packet)
+        if kind in ("rto", "last", "rst"):
+            return Held(flight, kind, i)
+        if kind == "late" and sack:
+            flight.suspect(packet)
+        elif kind == "late":
+            flight.extend(packet)
+    return Held(flight, "edge" if flight.lone is not None else "silence", len(packets))
+
+
+def read_window(knob: str, trace: Trace, opening: Handshake, start: int = 0, base: int = 1) -> Observation:
+    """The window of the flight that answers what we said from packet `start` on."""
+    packets = trace.packets
+    if not opening.synacks:
+        return no(knob, "refused" if opening.reset else "no-synack", trace, UNIT)
+    repeats = len(opening.repeats(packets))
+    if repeats > SYNACK_REPEATS_MAX:
+        return no(knob, "synack-repeated", trace, UNIT)
+    if trace.tainted:
+        return no(knob, trace.tainted[0], trace, UNIT)
+    held = hold(packets, opening, start, base)
+    flight = held.flight
+    if not flight.pieces:
+        return no(knob, "reset" if held.stop == "rst" else "no-data", trace, UNIT)
+    offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
+    mss = _mss(packets, held, start, offered)
+    edge = flight.edge if flight.lone is None else flight.lone.segment.seq
+    holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
+    count = len(flight.pieces) + sum(math.ceil(hole / mss) for hole in holes)
+    retried = repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening)
+    if retried and count == 1:
+        return no(knob, "synack-repeated", trace, UNIT)
+    proof = _proof(packets, held)
+    if proof in PROVEN:
+        doubts = (
+            "no-round-trip" if retried and packets[opening.synacks[0]].segment.timestamps is None else "",
+            "window-limited" if edge - base + WINDOW_MARGIN_SEGMENTS * mss > _window(packets, opening, start) else "",
+            "uneven" if may_hide_a_probe(packets, held, opening) else "",
+            "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) else "",
+            "short-end" if held.stop == "quiet" and flight.sizes()[-1] < mss else "",
+        )
+        proof = next((doubt for doubt in doubts if doubt), proof)
+    if may_hide_a_probe(packets, held, opening):
+        count = max(count - 1, 1)
+    details: dict[str, Value] = {
+        "synack_repeats": repeats,
+        "bytes": edge - base,
+        "mss": mss,
+        "offered_mss": offered,
+        "stop": held.stop,
+        "proof": proof,
+        "sack": sack_agreed(packets, opening),
+        "sack_offered": sack_offered(packets, opening),
+        "holes": len(holes),
+    }
+    if count != math.ceil((edge - base) / mss):
+        details["small_writes"] = True
+    if mss > offered:
+        details["mss_raised"] = True
+    method = "tail-loss-probe edge" if held.stop == "edge" else "withheld ACK, then one ACK"
+    return yes(knob, count, trace, UNIT, method, "C" if proof in STRONG else "L", tuple(flight.frames), details)
+
+
+def _mss(packets: Sequence[Packet], held: Held, start: int, offered: int) -> int:
+    repeated = packets[held.at].segment.length if held.stop == "rto" else None
+    sizes = [p.segment.length for p in packets[start:] if p.way == "in" and not p.segment.flags & SYN]
+    return max(effective_mss(sizes, offered, repeated), 1)
+
+
+def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
+    """Whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
+    return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
+
+
+def may_hide_a_probe(packets: Sequence[Packet], held: Held, opening: Handshake) -> bool:
+    """Whether a tail loss probe, one segment more, may stand among the server's own.
+
+    It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
+    (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
+    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was.
+    """
+    unsure = not held.flight.sampled and (held.flight.rtt_s or math.inf) > SYNACK_LOST_S
+    return sack_agreed(packets, opening) and held.stop != "edge" and (held.flight.uneven or unsure)
+
+
+def _proof(packets: Sequence[Packet], held: Held) -> str:
+    """Why the window, and not the response, ended the flight - or that it cannot be told."""
+    flight, rtt_s = held.flight, held.flight.rtt_s
+    if held.stop == "rst" or flight.fin_at_seq is not None:
+        return "response-ended"
+    acked = next((p for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), None)
+    if acked is None or rtt_s is None:
+        return "unverified"
+    for packet in packets[held.at :]:
+        if packet.way == "out" or packet.at < acked.at or packet.segment.end <= flight.end:
+            continue
+        after_s = packet.at - acked.at
+        if not PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S:
+            return "server-paced"
+        if packet.segment.length > 0 and packet.segment.seq <= flight.end:
+            return PROOFS.get(held.stop, "after-timer")
+        if packet.segment.flags & FIN:
+            return "exact-fit"
+    return "unverified"
+
+
+def sack_offered(packets: Sequence[Packet], opening: Handshake) -> bool:
+    """Whether we offered SACK."""
+    return bool(opening.syns) and packets[opening.syns[0]].segment.option(OPT_SACK_PERMITTED) is not None
+
+
+def sack_agreed(packets: Sequence[Packet], opening: Handshake) -> bool:
+    """Whether both sides offered SACK."""
+    theirs = bool(opening.synacks) and packets[opening.synacks[0]].segment.option(OPT_SACK_PERMITTED) is not None
+    return theirs and sack_offered(packets, opening)
+
+
+def _window(packets: Sequence[Packet], opening: Handshake, start: int) -> int:
+    """Bytes we allowed the server while holding: our last window before data, scaled if both sides agreed to scale."""
+    ours = packets[opening.syns[0]].segment.wscale if opening.syns else None
+    theirs = packets[opening.synacks[0]].segment.wscale
+    window = next((p.segment.window for p in packets[start:] if p.way == "out" and not p.segment.flags & SYN), 65535)
+    return window << ours if ours is not None and theirs is not None else window

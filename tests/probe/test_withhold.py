@@ -1,0 +1,114 @@
+"""Asking through narrow windows, and what a burst and its timers look like when segments are lost or repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.fingerprint import icw
+from configtron.fingerprint.stream import Flight
+from configtron.nouns import ACK, OPT_MSS, OPT_SACK_PERMITTED, PSH, RST, SYN, Packet, Segment, Target, Trace
+from configtron.probe.icw import LONG_PATH_BYTES, lengthened
+from configtron.probe.withhold import Asking, asking
+
+DATA = b"0123456789"
+TARGET = Target("site.example", "192.0.2.1")
+
+
+def test_a_request_goes_at_once_where_the_window_allows() -> None:
+    ask = asking(DATA, Segment(SYN | ACK, ack=1, window=64240, options=((OPT_MSS, b"\x05\xb4"),)), (), None)
+    assert [(s.seq, s.payload) for s in ask.due()] == [(1, DATA)]
+    assert ask.due() == [] and ask.end == 11
+
+
+def test_a_narrow_window_takes_it_in_parts() -> None:
+    ask = Asking(DATA, seq=1, ack=1, mss=1000, window=4)
+    assert [s.payload for s in ask.due()] == [b"0123"]
+    ask.hear(Segment(ACK, ack=5, window=2))
+    assert [s.payload for s in ask.due()] == [b"45"]
+    ask.hear(Segment(ACK, ack=7, window=0))
+    assert ask.due() == [] and ask.again().payload == b"6", "a closed window is probed with a byte"
+    ask.hear(Segment(ACK, ack=8, window=100))
+    assert [s.payload for s in ask.due()] == [b"789"] and ask.pending
+    ask.hear(Segment(ACK, ack=11, window=100))
+    assert not ask.pending
+
+
+def test_a_small_segment_size_cuts_it() -> None:
+    ask = asking(DATA, Segment(SYN | ACK, ack=1, window=64240, options=((OPT_MSS, b"\x00\x04"),)), (), None)
+    assert [s.payload for s in ask.due()] == [b"0123", b"4567", b"89"]
+    assert ask.again().payload == b"0123"
+
+
+def test_windows_after_the_handshake_are_scaled() -> None:
+    synack = Segment(SYN | ACK, ack=1, window=1, options=((OPT_MSS, b"\x05\xb4"), (3, b"\x03")))
+    ask = asking(DATA, synack, (), 7)
+    assert len(ask.due()[0].payload) == 1
+    ask.hear(Segment(ACK, ack=2, window=1))
+    assert len(ask.due()[0].payload) == 8
+
+
+@pytest.mark.parametrize("path", ["/", "/a/b?c=d", "/index.html"])
+def test_a_longer_path_has_its_length_and_its_folder(path: str) -> None:
+    longer = lengthened(path)
+    assert len(longer) == LONG_PATH_BYTES and longer.startswith(path.rpartition("/")[0])
+
+
+def told(*packets: tuple[float, str, Segment]) -> Trace:
+    heard = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(packets))
+    return Trace("t", TARGET, "here", "icw", packets=heard)
+
+
+OFFER = Segment(SYN, options=((OPT_MSS, b"\x02\x18"), (OPT_SACK_PERMITTED, b"")))
+ANSWER = Segment(SYN | ACK, ack=1, options=((OPT_MSS, b"\x05\xb4"), (OPT_SACK_PERMITTED, b"")))
+ASK = Segment(ACK | PSH, 1, 1, length=50)
+
+
+def data(number: int) -> Segment:
+    return Segment(ACK, 1 + 536 * number, 51, length=536)
+
+
+def test_a_lost_synack_is_not_taken_for_a_long_path() -> None:
+    """Its repeat comes after a second; the request tells that the path is 20 ms, so the probe is seen as one."""
+    trace = told(
+        (0.0, "out", OFFER), (1.03, "in", ANSWER), (1.03, "out", ASK),
+        *((1.05, "in", data(n)) for n in range(10)),
+        (2.07, "in", data(10)), (2.15, "out", Segment(ACK, 51, 1 + 536 * 11)), (2.17, "in", data(11)),
+    )  # fmt: skip
+    (seen,) = icw.infer(trace)
+    assert (seen.text, seen.detail("proof")) == (">= 10", "no-round-trip")
+
+
+def test_a_window_of_one_after_a_repeated_syn_tells_nothing() -> None:
+    again = ((1.4, "out", OFFER), (1.42, "in", ANSWER), (1.42, "out", ASK), (1.44, "in", data(0)))
+    trace = told((0.0, "out", OFFER), *again)
+    (seen,) = icw.infer(trace)
+    assert seen.reason == "synack-repeated"
+
+
+def test_what_follows_a_gap_after_the_ack_is_no_proof() -> None:
+    """The last segment of the flight may have been lost, or the first of the fresh data: which, cannot be told."""
+    trace = told(
+        (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK),
+        *((0.04, "in", data(n)) for n in range(9)),
+        (0.2, "out", Segment(ACK, 51, 1 + 536 * 9)), (0.22, "in", data(10)),
+    )  # fmt: skip
+    (seen,) = icw.infer(trace)
+    assert (seen.text, seen.detail("proof")) == (">= 9", "unverified")
+
+
+def test_the_round_trip_is_the_shorter_one_and_not_sampled_from_a_repeat() -> None:
+    flight = Flight(1.0)
+    flight.ask(Packet(2.0, "out", ASK))
+    flight.hear(Packet(2.1, "in", Segment(ACK, 1, 51)))
+    assert flight.rtt_s == pytest.approx(0.1) and flight.sampled
+    flight = Flight(1.0)
+    flight.ask(Packet(2.0, "out", ASK))
+    flight.ask(Packet(3.0, "out", ASK))
+    flight.hear(Packet(3.01, "in", Segment(ACK, 1, 51)))
+    assert flight.rtt_s == 1.0 and not flight.sampled
+
+
+def test_a_reset_ends_the_flight() -> None:
+    trace = told((0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(RST, 1)))
+    (seen,) = icw.infer(trace)
+    assert seen.reason == "reset"
