@@ -4,9 +4,9 @@ Question   How long does the server wait for an ACK of its first data before it 
 Method     The withheld-ACK conversation without SACK: from the first copy of the first byte to its second.
 Stop when  the first byte came twice.
 Reads as   the time between the two copies, in s. Linux: RTT + max(min RTO, 2 RTT), from the handshake's round trip.
-Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), first-segment-lost (its
-           first copy never came), synack-repeated (without timestamps RFC 6298 5.7 falls back to 3 s), sack (a tail
-           loss probe re-arms the timer).
+Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up),
+           unclear:first-segment-lost (its first copy never came), synack-repeated (without timestamps RFC 6298 5.7
+           falls back to 3 s), sack (a tail loss probe re-arms the timer).
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.
 Source     RFC 6298 2.2, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c (tcp_retransmit_timer).
 """
@@ -50,9 +50,9 @@ def _infer(trace: Trace) -> Observation:
         return no("data_rto", "no-repeat", trace, UNIT)
     first = next((p for p in packets if p.way == "in" and p.segment.length > 0 and p.segment.seq == 1), None)
     if first is None or first is packets[at]:
-        return no("data_rto", "first-segment-lost", trace, UNIT)
+        return no("data_rto", "unclear:first-segment-lost", trace, UNIT)
     if len(flight.pieces) == 1 and _delayed(packets, first.at, opening.rtt_s):
-        return no("data_rto", "slow-answer", trace, UNIT)
+        return no("data_rto", "unclear:slow-answer", trace, UNIT)
     details: dict[str, Value] = {}
     if opening.rtt_s is not None:
         details["rtt"] = round(opening.rtt_s, 6)

@@ -7,7 +7,7 @@ Stop when  SETTINGS came and either a WINDOW_UPDATE or half a second; then the a
 Reads as   h2_settings: the ordered (identifier, value) list of the first SETTINGS; one observation per parameter of RFC
            9113 6.5.2: the announced value, or "absent" with the RFC's default as a detail ("effective");
            h2_window_update: the increment on stream 0.
-Fails as   not-h2 (ALPN chose something else), no-settings, first-frame-not-settings, goaway-N, tls-*.
+Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, tls:*.
 Differs    from ConfigTron Table 2, whose "16384 (100 %)" and "4096 (100 %)" read like library defaults: a default is
            never printed as announced here.
 Source     RFC 9113 3.4, 6.5, 6.9; RFC 8701 (GREASE); frames by hyperframe.
@@ -46,12 +46,12 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return _none(trace, "not-h2")
     frames = read_frames(b"".join(m.data for m in trace.messages if m.way == "in"))
     if not frames:
-        return _none(trace, "no-settings")
+        return _none(trace, "h2:no-settings")
     kind, flags, _, body = frames[0]
     if kind == GOAWAY:
-        return _none(trace, f"goaway-{int.from_bytes(body[4:8], 'big')}")
+        return _none(trace, f"h2:goaway-{int.from_bytes(body[4:8], 'big')}")
     if kind != SETTINGS or flags & 1:
-        return _none(trace, "first-frame-not-settings")
+        return _none(trace, "h2:first-frame-not-settings")
     announced = settings_of(body)
     later = [settings_of(b) for k, f, _, b in frames[1:] if k == SETTINGS and not f & 1]
     return (_list(trace, announced, later), _window_update(trace, frames), *_each(trace, announced))

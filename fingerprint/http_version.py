@@ -4,7 +4,7 @@ Question   Which HTTP does the server choose when offered both, and what does it
 Method     ALPN {h2, http/1.1}; GET over plain TCP; HTTP/2's preface over plain TCP (prior knowledge).
 Stop when  the handshake is done, or the answer's head is there.
 Reads as   http_version: the ALPN answer; http_clear: the version of the status line; h2c: "accepted" or "not-accepted".
-Fails as   no-synack, refused, no-alpn (TLS without an ALPN answer), tls-*, not-http, closed, timeout.
+Fails as   no-synack, refused, tls:no-alpn (TLS without an ALPN answer), tls:*, not-http, closed, no-data.
 Differs    from ConfigTron Table 2, which has one number: the ALPN answer is the one that compares.
 Source     RFC 7301; RFC 9112 section 4; RFC 9113 3.3, 3.4.
 """
@@ -36,7 +36,7 @@ def _alpn(trace: Trace) -> Observation:
         return no("http_version", session.error if session and session.error else _ending(trace), trace)
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
     if not session.alpn:
-        return no("http_version", "no-alpn", trace, details={"tls": session.version})
+        return no("http_version", "tls:no-alpn", trace, details={"tls": session.version})
     return yes("http_version", session.alpn, trace, "", "ALPN", "C", frames, {"tls": session.version})
 
 
@@ -58,8 +58,8 @@ def _h2c(trace: Trace) -> Observation:
     if trace.session is not None and trace.session.error:
         return no("h2c", trace.session.error, trace)
     spoken = len(heard) >= 9 and heard[3] == SETTINGS and heard[5:9] == bytes(4)
-    if not heard and trace.ending == "timeout":
-        return no("h2c", "timeout", trace)
+    if not heard and trace.ending == "no-data":
+        return no("h2c", "no-data", trace)
     return yes("h2c", "accepted" if spoken else "not-accepted", trace, "", "HTTP/2 preface in clear", "C")
 
 

@@ -7,7 +7,7 @@ Method     Read the SYN-ACK's window with and without timestamps offered (it is 
 Stop when  the SYN-ACK, or the request's acknowledgement, is there.
 Reads as   rwin (MSS 1460 offered, no timestamps: the paper's), rwin_ts (timestamps agreed), wscale, rwin_first_ack:
            bytes, the last one scaled.
-Fails as   no-synack, refused, no-ack.
+Fails as   no-synack, refused, unclear:no-ack.
 Differs    from ConfigTron Table 2, which has one number: 29200 = 20 x 1460 is a SYN without timestamps; with them the
            same server shows 28960 = 20 x 1448.
 Source     RFC 7323 2.2; net/ipv4/tcp_output.c (tcp_select_initial_window), tcp_minisocks.c (tcp_openreq_init_rwin).
@@ -69,4 +69,4 @@ def _first_ack(trace: Trace, opening: Handshake, syn: Segment) -> Observation:
         if segment.flags & ACK and not segment.flags & SYN and segment.ack > 1:
             value = segment.window << min(scale, 14)
             return yes("rwin_first_ack", value, trace, UNIT, "window of the request's first ACK", "C", (packet.frame,))
-    return no("rwin_first_ack", "no-ack", trace, UNIT)
+    return no("rwin_first_ack", "unclear:no-ack", trace, UNIT)

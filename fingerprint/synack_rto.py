@@ -111,7 +111,7 @@ def _rto(trace: Trace, schedule: Schedule, frames: tuple[int, ...], duplicates: 
 
 def _backoff(trace: Trace, schedule: Schedule, frames: tuple[int, ...]) -> Observation:
     if not schedule.kind:
-        return no("synack_backoff", "one-repeat", trace)
+        return no("synack_backoff", "unclear:one-repeat", trace)
     details: dict[str, Value] = {"gaps": schedule.gaps, "missed": schedule.missed}
     return yes("synack_backoff", schedule.kind, trace, "", "growth of the gaps", "C", frames, details)
 

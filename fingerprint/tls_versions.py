@@ -7,8 +7,8 @@ Stop when  the ServerHello or a fatal alert is there; the handshake is not finis
 Reads as   the versions taken, oldest first. One trial tells what was chosen under one limit, the verdict joins them: a
            version is refused if a hello that offered it was answered with an older one, or with an alert. While some
            version is neither, those known are a lower bound.
-Fails as   no-synack, refused, not-tls, tls-alert:*, closed, reset, timeout. An alert other than protocol_version, or a
-           closed connection, is a refusal of the version only where another hello was answered.
+Fails as   no-synack, refused, tls:not-tls, tls:alert-*, closed, reset, no-data. An alert but protocol_version, or
+           a closed connection, is a refusal of the version only where another hello was answered.
 Differs    from sslyze and testssl.sh: no finished handshake, so no cipher of ours is needed; from JA4S: versions, not
            one hash.
 Source     RFC 8446 4.1.3, 4.2.1, 6; RFC 5246 7.4.1.3, appendix E.
@@ -59,7 +59,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     said = answer_of(b"".join(m.data for m in trace.messages if m.way == "in"))
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
     if not said.tls:
-        return (no("tls_versions", "not-tls", trace, details=details),)
+        return (no("tls_versions", "tls:not-tls", trace, details=details),)
     if said.version:
         details["cipher"] = f"0x{said.cipher:04x}"
         return (yes("tls_versions", (said.version,), trace, "", "ServerHello", "C", frames, details),)
@@ -67,7 +67,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return (yes("tls_versions", (), trace, "", "alert protocol_version", "C", frames, details),)
     if said.alert >= 0:
         name = ALERTS.get(said.alert, str(said.alert))
-        return (no("tls_versions", f"tls-alert:{name}", trace, details=details),)
+        return (no("tls_versions", f"tls:alert-{name}", trace, details=details),)
     ending = trace.ending if trace.ending not in ("", "done") else "closed"
     return (no("tls_versions", ending, trace, details=details),)
 
@@ -159,4 +159,4 @@ def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[s
 
 def _refuses(reason: str) -> bool:
     """Whether an answer that names no version still is a no, and not a loss."""
-    return reason in ("closed", "reset") or reason.startswith("tls-alert:")
+    return reason in ("closed", "reset") or reason.startswith("tls:alert-")

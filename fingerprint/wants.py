@@ -26,8 +26,8 @@ TRIALS_MAX = 6
 # One lost packet, or a busy host, explains these; a second trial seldom meets the same.
 PASSING = frozenset(
     (
-        "closed", "drops", "first-segment-lost", "no-data", "no-repeat", "no-settings", "no-synack", "reset",
-        "slow-answer", "synack-repeated", "timeout",
+        "closed", "drops", "unclear:first-segment-lost", "no-data", "no-repeat", "h2:no-settings", "no-synack", "reset",
+        "unclear:slow-answer", "synack-repeated",
     )
 )  # fmt: skip
 # Proofs of a bound that another trial may better (`fingerprint/icw.py`); the others say that the page ended, or that

@@ -39,7 +39,7 @@ class Lookup(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Addresses of a name, or the reason why there are none ("dns-nxdomain", "blocked", ...)."""
+    """Addresses of a name, or the reason why there are none ("dns:nxdomain", "blocked", ...)."""
 
     addresses: tuple[str, ...]
     reason: str = ""

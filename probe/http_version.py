@@ -34,7 +34,7 @@ def _head(until: float, needs: bytes) -> StreamScript:
     while len(got) < HEAD_LIMIT_BYTES:
         message = yield Read(until)
         if message is None:
-            return "timeout" if not got else "done"
+            return "no-data" if not got else "done"
         assert isinstance(message, Message)
         if not message.data:
             return "done" if got else "closed"

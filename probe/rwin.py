@@ -26,7 +26,7 @@ def rwin(target: Target, agent: str) -> Script:
     sent = yield Send(request(ask, window=512, options=options))
     assert sent is not None
     until = sent.at + PATIENCE_S
-    ending = "no-ack"
+    ending = "unclear:no-ack"
     while (packet := (yield Wait(until))) is not None:
         if packet.segment.flags & RST:
             return "reset"

@@ -33,7 +33,7 @@ def tls_versions(target: Target, agent: str, *, most: str = "1.3") -> StreamScri
     while len(got) < ANSWER_LIMIT_BYTES and not answer_of(got).final:
         message = yield Read(OPEN_UNTIL_S + PATIENCE_S)
         if message is None:
-            return "timeout"
+            return "no-data"
         assert isinstance(message, Message)
         if not message.data:
             return "done" if got else "closed"

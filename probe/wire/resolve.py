@@ -1,7 +1,7 @@
 """Names -> addresses, as a vantage sees them: many questions at once to its resolver, from inside its namespace.
 
-A name gives addresses or a reason: "dns-nxdomain" (no such name), "dns-no-address" (a name without such addresses),
-"dns-timeout", "dns-servfail", "dns-refused", "dns-unreachable", "dns-malformed". Addresses come sorted, since their
+A name gives addresses or a reason: "dns:nxdomain" (no such name), "dns:no-address" (a name without such addresses),
+"dns:timeout", "dns:servfail", "dns:refused", "dns:unreachable", "dns:malformed". Addresses come sorted, since their
 order in an answer is the server's whim.
 """
 
@@ -75,15 +75,15 @@ def reason_of(error: Exception) -> str:
     """The reason that an error of the resolver stands for."""
     if isinstance(error, dns.resolver.NoNameservers):
         return _refusal(error)
-    return next((reason for kind, reason in REASONS if isinstance(error, kind)), "dns-malformed")
+    return next((reason for kind, reason in REASONS if isinstance(error, kind)), "dns:malformed")
 
 
 # The first that fits.
 REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (dns.resolver.NXDOMAIN, "dns-nxdomain"),
-    (dns.resolver.NoAnswer, "dns-no-address"),
-    (dns.exception.Timeout, "dns-timeout"),
-    (OSError, "dns-unreachable"),
+    (dns.resolver.NXDOMAIN, "dns:nxdomain"),
+    (dns.resolver.NoAnswer, "dns:no-address"),
+    (dns.exception.Timeout, "dns:timeout"),
+    (OSError, "dns:unreachable"),
 )
 
 
@@ -92,10 +92,10 @@ def _refusal(error: dns.resolver.NoNameservers) -> str:
     tries = error.kwargs.get("errors") or ()
     for _, _, _, problem, response in reversed(tries):
         if response is not None:
-            return f"dns-{dns.rcode.to_text(response.rcode()).lower()}"
+            return f"dns:{dns.rcode.to_text(response.rcode()).lower()}"
         if isinstance(problem, OSError):
-            return "dns-unreachable"
-    return "dns-malformed"
+            return "dns:unreachable"
+    return "dns:malformed"
 
 
 def _address_and_port(text: str) -> tuple[str, int]:

@@ -255,7 +255,7 @@ def _address(
     allowed = [address for address in allowed if _reachable(vantage, address)]
     method = "as given" if target.address else "DNS"
     if not allowed or reason:
-        return Observation("address", None, reason or "dns-no-address", "", method, "N", trace_id)
+        return Observation("address", None, reason or "dns:no-address", "", method, "N", trace_id)
     return Observation("address", allowed[0], None, "", method, "C", trace_id)
 
 

@@ -138,9 +138,9 @@ class _Carrier:
             if done:
                 return ""
             if connection.over:
-                return connection.failed or "tcp-closed"
+                return connection.failed or "closed"
             if connection.now >= until:
-                return "timeout"
+                return "no-data"
             yield from connection.step(until)
             if came := connection.take():
                 engine.feed(came)

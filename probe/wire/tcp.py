@@ -153,7 +153,7 @@ class Connection:
 
     def _retransmit(self) -> Steps:
         if self._tries == RETRANSMIT_TRIES:
-            self.failed, self._retransmit_at = "timeout", NEVER
+            self.failed, self._retransmit_at = "no-data", NEVER
             return
         self._tries += 1
         self._rearm()

@@ -18,7 +18,11 @@ CIPHERS = "ALL:@SECLEVEL=0"
 # Servers without RFC 5746 still exist (SSL_OP_LEGACY_SERVER_CONNECT; absent from Python 3.11's ssl module).
 LEGACY_SERVER_CONNECT = 0x4
 # Names of OpenSSL's errors that are not alerts but have a plain meaning.
-PLAIN_REASONS = {"WRONG_VERSION_NUMBER": "not-tls", "HTTP_REQUEST": "not-tls", "UNSUPPORTED_PROTOCOL": "tls-version"}
+PLAIN_REASONS = {
+    "WRONG_VERSION_NUMBER": "tls:not-tls",
+    "HTTP_REQUEST": "tls:not-tls",
+    "UNSUPPORTED_PROTOCOL": "tls:version",
+}
 
 
 class Trust:
@@ -62,7 +66,7 @@ class OpenSsl:
         try:
             self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=_name(host))
         except ValueError:
-            raise EngineFailed("bad-server-name") from None
+            raise EngineFailed("tls:bad-server-name") from None
         self._secrets = secrets
         self._keylog = ""
         self._done = False
@@ -130,8 +134,8 @@ def reason(problem: OSError) -> str:
         return PLAIN_REASONS[name]
     for prefix in ("SSLV3_ALERT_", "TLSV1_ALERT_", "TLSV13_ALERT_", "TLSV1_"):
         if name.startswith(prefix):
-            return "tls-alert:" + name.removeprefix(prefix).lower().replace("_", "-")
-    return "tls-error:" + name.lower().replace("_", "-")
+            return "tls:alert-" + name.removeprefix(prefix).lower().replace("_", "-")
+    return "tls:error-" + name.lower().replace("_", "-")
 
 
 def _name(host: str) -> str | None:

@@ -47,16 +47,16 @@ def test_an_empty_settings_frame_announces_nothing() -> None:
 
 def test_failures_are_named() -> None:
     assert seen(tls(b"", alpn="http/1.1"))["h2_settings"] == "- (not-h2)"
-    assert seen(tls(b"HTTP/1.1 400"))["h2_settings"] == "- (no-settings)"
-    assert seen(tls(b"", error="tls-alert:handshake_failure"))["h2_settings"] == "- (tls-alert:handshake_failure)"
+    assert seen(tls(b"HTTP/1.1 400"))["h2_settings"] == "- (h2:no-settings)"
+    assert seen(tls(b"", error="tls:alert-handshake_failure"))["h2_settings"] == "- (tls:alert-handshake_failure)"
     goaway = b"\x00\x00\x08\x07\x00" + bytes(4) + bytes(4) + (11).to_bytes(4, "big")
-    assert seen(tls(goaway))["h2_settings"] == "- (goaway-11)"
-    assert seen(tls(b"\x00\x00\x00\x01\x04\x00\x00\x00\x01"))["h2_settings"] == "- (first-frame-not-settings)"
+    assert seen(tls(goaway))["h2_settings"] == "- (h2:goaway-11)"
+    assert seen(tls(b"\x00\x00\x00\x01\x04\x00\x00\x00\x01"))["h2_settings"] == "- (h2:first-frame-not-settings)"
 
 
 def test_http_version_by_alpn_and_in_clear() -> None:
     assert http_version.infer(tls(b"", "http/1.1"))[0].text == "http/1.1"
-    assert http_version.infer(tls(b"", ""))[0].text == "- (no-alpn)"
+    assert http_version.infer(tls(b"", ""))[0].text == "- (tls:no-alpn)"
     head = b"HTTP/1.0 301 Moved\r\nServer: x\r\nLocation: http://other.example/a\r\n\r\n"
     clear = Trace("t", TARGET, "here", "http_version", (("way", "clear"),), messages=(Message(0.1, "in", head),))
     (found,) = http_version.infer(clear)

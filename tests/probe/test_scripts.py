@@ -144,7 +144,7 @@ def test_synack_timer_backoff_and_retries(rto_s: float, retries: int) -> None:
     assert seen["synack_rto"].value == pytest.approx(rto_s, rel=1e-6)
     assert seen["synack_rto"].detail("class") == rto_s
     assert seen["synack_retries"].value == retries and seen["synack_retries"].grade == "C"
-    assert seen["synack_backoff"].text == ("exponential" if retries > 1 else "- (one-repeat)")
+    assert seen["synack_backoff"].text == ("exponential" if retries > 1 else "- (unclear:one-repeat)")
 
 
 def test_retries_cut_short_by_our_patience_are_a_bound() -> None:

@@ -86,7 +86,7 @@ def test_a_limit_that_was_not_tried_leaves_a_bound(tmp_path: Path) -> None:
 def test_a_lost_answer_refuses_nothing(tmp_path: Path) -> None:
     speaks = server(tmp_path, "1.0", "1.3")
     lost = ask(lambda heard: (b"", False), "1.0")
-    assert lost.ending == "timeout"
+    assert lost.ending == "no-data"
     found = verdict(*(ask(speaks, limit) for limit in ("1.1", "1.2", "1.3")), lost)
     assert (found.value, found.grade, found.detail("open")) == (("1.1", "1.2", "1.3"), "L", ("1.0",))
 
@@ -104,13 +104,13 @@ def alert(level: int, number: int) -> bytes:
     ("said", "closes", "text"),
     [
         (alert(2, 70), True, "()"),
-        (alert(2, 40), True, "- (tls-alert:handshake-failure)"),
-        (alert(1, 112), True, "- (tls-alert:unrecognized-name)"),
-        (alert(2, 201), True, "- (tls-alert:201)"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "- (not-tls)"),
+        (alert(2, 40), True, "- (tls:alert-handshake-failure)"),
+        (alert(1, 112), True, "- (tls:alert-unrecognized-name)"),
+        (alert(2, 201), True, "- (tls:alert-201)"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "- (tls:not-tls)"),
         (b"\x15", True, "- (closed)"),
         (b"", True, "- (closed)"),
-        (b"", False, "- (timeout)"),
+        (b"", False, "- (no-data)"),
     ],
 )
 def test_what_is_no_version_has_a_name(said: bytes, closes: bool, text: str) -> None:

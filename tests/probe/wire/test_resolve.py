@@ -77,19 +77,19 @@ def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
     assert resolve(names, vantage) == {
         "two.example": Answer(("192.0.2.3", "192.0.2.20")),
         "alias.example": Answer(("192.0.2.9",)),
-        "none.example": Answer((), "dns-nxdomain"),
-        "broken.example": Answer((), "dns-servfail"),
-        "no.example": Answer((), "dns-refused"),
-        "empty.example": Answer((), "dns-no-address"),
+        "none.example": Answer((), "dns:nxdomain"),
+        "broken.example": Answer((), "dns:servfail"),
+        "no.example": Answer((), "dns:refused"),
+        "empty.example": Answer((), "dns:no-address"),
     }
     assert os.stat("/proc/thread-self/ns/net").st_ino == home, "the thread did not come home"
 
 
 @pytest.mark.root
 def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> None:
-    assert resolve(["silent.example"], vantage, lifetime_s=0.3) == {"silent.example": Answer((), "dns-timeout")}
+    assert resolve(["silent.example"], vantage, lifetime_s=0.3) == {"silent.example": Answer((), "dns:timeout")}
     nowhere = Vantage("x", "x", vantage.netns, resolver="192.0.2.53")
-    assert resolve(["two.example"], nowhere, lifetime_s=0.3)["two.example"].reason == "dns-unreachable"
+    assert resolve(["two.example"], nowhere, lifetime_s=0.3)["two.example"].reason == "dns:unreachable"
 
 
 @pytest.mark.root
@@ -98,17 +98,17 @@ def test_many_at_once_and_twice_the_same(vantage: Vantage) -> None:
     first = resolve(names, vantage)
     assert [first[name].addresses for name in names] == [(f"198.51.100.{n}",) for n in range(1, 255)]
     assert resolve(names, vantage) == first
-    assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns-no-address"
+    assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns:no-address"
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (dns.resolver.NXDOMAIN, "dns-nxdomain"),
-        (dns.resolver.NoAnswer, "dns-no-address"),
-        (dns.exception.Timeout, "dns-timeout"),
-        (OSError, "dns-unreachable"),
-        (dns.exception.FormError, "dns-malformed"),
+        (dns.resolver.NXDOMAIN, "dns:nxdomain"),
+        (dns.resolver.NoAnswer, "dns:no-address"),
+        (dns.exception.Timeout, "dns:timeout"),
+        (OSError, "dns:unreachable"),
+        (dns.exception.FormError, "dns:malformed"),
     ],
 )
 def test_each_error_has_its_reason(error: type[Exception], reason: str) -> None:
@@ -119,9 +119,9 @@ def test_no_servers_answer_is_the_last_tries_reason() -> None:
     tries = [("192.0.2.53", True, 53, None, dns.message.make_response(dns.message.make_query("a", "A")))]
     failed = dns.resolver.NoNameservers.__new__(dns.resolver.NoNameservers)
     failed.kwargs = {"errors": tries}
-    assert reason_of(failed) == "dns-noerror"
+    assert reason_of(failed) == "dns:noerror"
     failed.kwargs = {"errors": []}
-    assert reason_of(failed) == "dns-malformed"
+    assert reason_of(failed) == "dns:malformed"
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_an_impossible_name_is_a_reason() -> None:
     from configtron.probe.wire import resolve as module
 
     answers = asyncio.run(module._all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
-    assert [answer.reason for answer in answers] == ["dns-malformed"] * 2
+    assert [answer.reason for answer in answers] == ["dns:malformed"] * 2

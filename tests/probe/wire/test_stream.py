@@ -36,7 +36,7 @@ class Mirror(Plain):
         answer, _ = super().read()
         if answer and self.fail:
             super().write(b"alert")
-            raise EngineFailed("tls-alert:mirror-broken")
+            raise EngineFailed("tls:alert-mirror-broken")
         return bool(answer)
 
     def write(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ def asks(ask: bytes = ASK, *, tls: bool = False, until: float = 60.0) -> StreamS
         assert isinstance(message, Message)
         if not message.data:
             return "ended"
-    return "timeout"
+    return "no-data"
 
 
 def serves(heard: bytes, ask: bytes = ASK) -> tuple[bytes, bool]:
@@ -170,7 +170,7 @@ def test_a_reset_ends_the_stream() -> None:
 def test_waiting_has_an_end() -> None:
     carried, log = carry(asks(until=3.0), TARGET, Mirror)
     packets, ending = play(carried, Peer(lambda heard: (b"", False)))
-    assert ending == "timeout" and texts(log.messages, "in") == b""
+    assert ending == "no-data" and texts(log.messages, "in") == b""
 
 
 def greets(heard: bytes) -> tuple[bytes, bool]:
@@ -192,11 +192,11 @@ def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
     peer = Peer(greets)
     carried, log = carry(asks(tls=True), TARGET, lambda host, alpn: Mirror(host, alpn, fail=True))
     packets, ending = play(carried, peer)
-    assert ending == "tls-alert:mirror-broken" and bytes(peer.heard).endswith(b"alert")
+    assert ending == "tls:alert-mirror-broken" and bytes(peer.heard).endswith(b"alert")
     assert log.session is not None and log.session.error == ending
 
 
-@pytest.mark.parametrize(("close", "reason"), [(True, "tcp-closed"), (False, "timeout")])
+@pytest.mark.parametrize(("close", "reason"), [(True, "closed"), (False, "no-data")])
 def test_a_handshake_that_goes_nowhere_has_a_name(close: bool, reason: str) -> None:
     ending, _ = run(lambda: asks(tls=True), Peer(lambda heard: (b"", close)))
     assert ending == reason

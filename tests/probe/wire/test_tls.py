@@ -101,13 +101,13 @@ def test_an_alert_is_named(trust: Trust, context: ssl.SSLContext) -> None:
     context.set_ciphers("PSK")
     carried, log = carry(asks(tls=True), TARGET, trust)
     _, ending = play(carried, Peer(Server(context)))
-    assert ending == "tls-alert:handshake-failure"
+    assert ending == "tls:alert-handshake-failure"
 
 
 def test_a_server_without_tls_is_named(trust: Trust) -> None:
     carried, log = carry(asks(tls=True), TARGET, trust)
     _, ending = play(carried, Peer(lambda heard: (b"HTTP/1.1 400 Bad Request\r\n\r\n", True)))
-    assert ending == "not-tls"
+    assert ending == "tls:not-tls"
 
 
 def test_an_address_is_not_a_server_name(trust: Trust, context: ssl.SSLContext) -> None:
@@ -117,7 +117,7 @@ def test_an_address_is_not_a_server_name(trust: Trust, context: ssl.SSLContext) 
 
 
 def test_an_impossible_name_is_named(trust: Trust) -> None:
-    with pytest.raises(EngineFailed, match="bad-server-name"):
+    with pytest.raises(EngineFailed, match="tls:bad-server-name"):
         trust(".", ())
     carried, log = carry(asks(tls=True), Target("x" * 300, "198.18.0.1", 443), trust)
-    assert play(carried, Peer(lambda heard: (b"", False)))[1] == "bad-server-name"
+    assert play(carried, Peer(lambda heard: (b"", False)))[1] == "tls:bad-server-name"
