@@ -9,7 +9,10 @@ own Documentation/networking/ip-sysctl.rst and from reading back a 6.12 kernel.
 
 from __future__ import annotations
 
+from configtron.measured import MEASURED, TABLE2
 from configtron.nouns import Knob
+
+__all__ = ["KNOBS", "MEASURED", "NAMED_BY_HC", "TABLE2", "TUNABLE", "space_size"]
 
 # What can be set: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
 TUNABLE: tuple[Knob, ...] = (
@@ -98,166 +101,6 @@ NAMED_BY_HC: tuple[Knob, ...] = (
     Knob("dynamic_record_sizing", "web", values=(0, 1), scope="process", source="HC"),
     Knob("h2_push", "web", default=0, values=(0, 1), scope="process", note="browsers have dropped it", source="HC"),
     Knob("http11_pipelining", "web", default=0, values=(0, 1), scope="process", source="HC; RFC 9112 section 9.3.2"),
-)
-
-# What is measured: one row per knob name of a fingerprint. `values` are CT Table 2's top values in North America,
-# most frequent first; `table2` at the end names the rows of that table in its order.
-MEASURED: tuple[Knob, ...] = (
-    Knob(
-        "icw",
-        "tcp",
-        unit="segments",
-        default=10,
-        values=(10, 4, 24),
-        scope="prefix",
-        note="a page shorter than the window gives a lower bound (grade L), never a value",
-        source="CT Table 2; RFC 6928",
-    ),
-    Knob(
-        "synack_rto",
-        "tcp",
-        unit="s",
-        default=1.0,
-        values=(1.0, 0.3, 3.0),
-        note="CT's RTO; read from repeated SYN-ACKs, so a proxy with SYN cookies shows none",
-        source="CT Table 2; RFC 6298 section 2.1",
-    ),
-    Knob(
-        "synack_backoff", "tcp", default="exponential", values=("exponential", "linear"), source="RFC 6298 section 5.5"
-    ),
-    Knob(
-        "synack_retries",
-        "tcp",
-        unit="count",
-        default=5,
-        scope="netns",
-        note="net.ipv4.tcp_synack_retries, or the listener's TCP_SYNCNT; a short profile can only bound it",
-        source="ip-sysctl.rst",
-    ),
-    Knob(
-        "data_rto",
-        "tcp",
-        unit="s",
-        default=0.2,
-        note="first time-out of a first flight, minimum plus round trip; a tail loss probe is not a time-out",
-        source="RFC 6298; RFC 8985 section 7",
-    ),
-    Knob(
-        "rwin",
-        "tcp",
-        unit="bytes",
-        default=64240,
-        values=(29200, 14600, 42780),
-        scope="prefix",
-        note="of a SYN-ACK to MSS 1460 without timestamps: CT's values are multiples of 1460, so CT offered none",
-        source="CT Table 2",
-    ),
-    Knob("rwin_ts", "tcp", unit="bytes", default=65160, note="the same with timestamps offered (segments of 1448)"),
-    Knob("wscale", "tcp", note="follows from the largest receive buffer", source="RFC 7323 section 2"),
-    Knob("rwin_first_ack", "tcp", unit="bytes", note="window of the first pure ACK, scaled: what a client can use"),
-    Knob("signature", "tcp", note="p0f's raw form, of the first SYN-ACK only", source="p0f 3"),
-    Knob(
-        "http_version",
-        "web",
-        default="http/1.1",
-        values=("h2", "http/1.1"),
-        scope="process",
-        note="by ALPN",
-        source="CT Table 2; RFC 7301",
-    ),
-    Knob(
-        "http_clear",
-        "web",
-        values=("http/1.1", "http/1.0"),
-        scope="process",
-        note="of the status line, without TLS",
-        source="RFC 9112 section 4",
-    ),
-    Knob(
-        "h2c",
-        "web",
-        values=("accepted", "not-accepted"),
-        scope="process",
-        note="HTTP/2 in clear, with prior knowledge",
-        source="RFC 9113 section 3.3",
-    ),
-    Knob(
-        "h2_header_table_size",
-        "http2",
-        unit="bytes",
-        default=4096,
-        values=(4096,),
-        scope="process",
-        note="the default is in force when a server announces nothing, and most announce nothing",
-        source="CT Table 2; RFC 9113 section 6.5.2",
-    ),
-    Knob(
-        "h2_enable_push",
-        "http2",
-        default=1,
-        scope="process",
-        note="a server that announces anything but 0 is in error",
-        source="RFC 9113 section 6.5.2",
-    ),
-    Knob(
-        "h2_max_concurrent_streams",
-        "http2",
-        unit="streams",
-        values=(128, 100),
-        scope="process",
-        note="no default: unlimited until announced",
-        source="CT Table 2; RFC 9113 section 6.5.2",
-    ),
-    Knob(
-        "h2_initial_window_size",
-        "http2",
-        unit="bytes",
-        default=65535,
-        values=(65536, 65535, 1048576),
-        scope="process",
-        note="per stream; CT prints the third value as '>1M', its example is 1048576",
-        source="CT Table 2; RFC 9113 section 6.5.2",
-    ),
-    Knob(
-        "h2_max_frame_size",
-        "http2",
-        unit="bytes",
-        default=16384,
-        values=(16777215, 16384),
-        scope="process",
-        source="CT Table 2; RFC 9113 section 6.5.2",
-    ),
-    Knob(
-        "h2_max_header_list_size",
-        "http2",
-        unit="bytes",
-        values=(16384,),
-        scope="process",
-        note="no default: unlimited until announced",
-        source="CT Table 2; RFC 9113 section 6.5.2",
-    ),
-    Knob("h2_settings", "http2", note="all (id, value) pairs in the order announced", source="RFC 9113 section 6.5"),
-    Knob("h2_window_update", "http2", unit="bytes", note="first increment on stream 0", source="RFC 9113 section 6.9"),
-    Knob(
-        "tls_versions",
-        "web",
-        scope="process",
-        note="oldest first; a version is refused if a hello that offered it was answered with an older one or an alert",
-        source="RFC 8446 section 4.2.1",
-    ),
-)
-
-# Rows of CT Table 2, in its order, by the names above. CT's "RTO" is the SYN-ACK's.
-TABLE2: tuple[str, ...] = (
-    "http_version",
-    "h2_max_header_list_size",
-    "h2_header_table_size",
-    "h2_max_concurrent_streams",
-    "h2_initial_window_size",
-    "h2_max_frame_size",
-    "icw",
-    "synack_rto",
-    "rwin",
 )
 
 # `http_version` is both set and measured; the measured row is the one a fingerprint's reader wants.

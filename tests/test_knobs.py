@@ -9,8 +9,9 @@ from configtron.nouns import Knob, Observation
 
 # Names of a merged fingerprint, as the probes' readers and the lab's truth spell them.
 REPORTED = (
-    "icw synack_rto synack_backoff synack_retries data_rto rwin rwin_ts wscale rwin_first_ack signature http_version "
-    "http_clear h2c h2_header_table_size h2_enable_push h2_max_concurrent_streams h2_initial_window_size "
+    "icw synack_rto synack_backoff synack_retries synack_end synack_duplicates syn_cookies data_rto min_rto rwin "
+    "rwin_ts wscale rwin_first_ack signature stack ecn sack timestamps tfo delayed_ack slow_start_after_idle "
+    "http_version http_clear h2c h2_header_table_size h2_enable_push h2_max_concurrent_streams h2_initial_window_size "
     "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update tls_versions"
 ).split()
 ALL = (*TUNABLE, *NAMED_BY_HC, *MEASURED)
