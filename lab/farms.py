@@ -1,4 +1,4 @@
-"""Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node.
+"""Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node, and an odd one.
 
 Each program runs once, in its own namespace, on wildcard sockets; the address that a connection came to decides what it
 finds. Servers are not tuned to make probing easy: buffers, `tcp_nopush`, header and body writes are the programs' own.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from configtron.lab import oddities
 from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
 from configtron.lab.sites import Server
 
@@ -46,12 +47,23 @@ def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
         return (streams,) if server.initial_window_size == RFC_WINDOW else (streams, window)
     if program == "node":
         return tuple(sorted((*server.extra_settings, streams, window)))
-    return (streams, *server.extra_settings, window)
+    if program == "odd":
+        return oddities.settings(server.trouble, _plain(server))
+    return _plain(server)
+
+
+def _plain(server: Server) -> tuple[tuple[int, int], ...]:
+    """In the order of the Python servers."""
+    streams, window = server.max_concurrent_streams, server.initial_window_size
+    return ((MAX_CONCURRENT_STREAMS, streams), *server.extra_settings, (INITIAL_WINDOW_SIZE, window))
 
 
 def window_update(program: str) -> int:
     """The increment on stream 0 that follows the SETTINGS; 0 is none."""
-    return {"nginx": FULL_WINDOW_UPDATE, "apache": FULL_WINDOW_UPDATE, "h2lib": H2LIB_WINDOW_UPDATE, "node": 0}[program]
+    return {
+        "nginx": FULL_WINDOW_UPDATE, "apache": FULL_WINDOW_UPDATE, "h2lib": H2LIB_WINDOW_UPDATE, "node": 0,
+        "odd": H2LIB_WINDOW_UPDATE,
+    }[program]  # fmt: skip
 
 
 def page(page_bytes: int) -> Path:
@@ -66,6 +78,7 @@ def command(program: str, python: str) -> tuple[str, ...]:
         "apache": ("apache2", "-f", str(FOLDER / "apache.conf"), "-DFOREGROUND"),
         "h2lib": (python, str(SERVERS / "h2lib.py"), str(FOLDER / "h2lib.json")),
         "node": ("node", str(SERVERS / "node.js"), str(FOLDER / "node.json")),
+        "odd": (python, "-m", "configtron.lab.servers.odd", str(FOLDER / "odd.json")),
     }[program]
 
 
@@ -187,20 +200,26 @@ Require all granted
 
 
 def _rows(program: str, seats: Sequence[Seat]) -> str:
-    """The JSON that h2lib.py and node.js read: distinct sites, and which address is which."""
+    """The JSON that h2lib.py, node.js and odd.py read: distinct sites, and which address is which."""
     rows: list[dict[str, object]] = []
     seen: dict[str, int] = {}
     by_address: dict[str, int] = {}
     for seat in seats:
         chain, key = _pair(seat.certificate)
         row: dict[str, object] = {
-            "http_version": seat.server.http_version,
-            "settings": settings(program, seat.server),
-            "window_update": window_update(program),
             "page": str(page(seat.server.page_bytes) / "index.html"),
             "chain": str(chain),
             "key": str(key),
         }
+        if program == "odd":
+            told, increment = _plain(seat.server), window_update(program)
+            row |= oddities.row(seat.server.trouble, seat.server.http_version, told, increment)
+        else:
+            row |= {
+                "http_version": seat.server.http_version,
+                "settings": settings(program, seat.server),
+                "window_update": window_update(program),
+            }
         text = json.dumps(row, sort_keys=True)
         if text not in seen:
             seen[text] = len(rows)

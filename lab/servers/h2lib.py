@@ -11,9 +11,11 @@ import json
 import socket
 import ssl
 import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
+from typing import TypeVar
 
 from hpack import Decoder, Encoder
 from hyperframe.frame import (
@@ -32,15 +34,16 @@ BACKLOG = 16384
 # RFC 9113 section 6.9.2 and 4.2: what a client may be sent until it says otherwise.
 DEFAULT_WINDOW, DEFAULT_FRAME_SIZE = 65535, 16384
 INITIAL_WINDOW_SIZE = 4
+# What a program keeps about one of its addresses.
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
 class Site:
-    """What one server address says."""
+    """What one server address says; `greeting` are its first frames."""
 
     page: bytes
-    settings: tuple[tuple[int, int], ...]
-    window_update: int
+    greeting: bytes
     tls: ssl.SSLContext
 
 
@@ -59,12 +62,7 @@ class Http2(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        # Written by hand: hyperframe keeps settings in a dict, which loses repetition and order.
-        body = b"".join(k.to_bytes(2, "big") + v.to_bytes(4, "big") for k, v in self.site.settings)
-        frames = len(body).to_bytes(3, "big") + b"\x04" + bytes(5) + body
-        if self.site.window_update:
-            frames += WindowUpdateFrame(0, window_increment=self.site.window_update).serialize()
-        transport.write(frames)
+        transport.write(self.site.greeting)
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
@@ -162,6 +160,14 @@ class Tls(asyncio.Protocol):
         inner.connection_made(transport)
 
 
+def greeting(settings: Sequence[tuple[int, int]], window_update: int) -> bytes:
+    """SETTINGS, and WINDOW_UPDATE unless it is 0."""
+    # Written by hand: hyperframe keeps settings in a dict, which loses repetition and order.
+    body = b"".join(k.to_bytes(2, "big") + v.to_bytes(4, "big") for k, v in settings)
+    frames = len(body).to_bytes(3, "big") + b"\x04" + bytes(5) + body
+    return frames + (WindowUpdateFrame(0, window_increment=window_update).serialize() if window_update else b"")
+
+
 def load(path: Path) -> dict[str, Site]:
     """Server address -> what it says."""
     listed = json.loads(path.read_text())
@@ -170,12 +176,11 @@ def load(path: Path) -> dict[str, Site]:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(row["chain"], row["key"])
         tls.set_alpn_protocols(["h2", "http/1.1"] if row["http_version"] == "h2" else ["http/1.1"])
-        page, settings = Path(row["page"]).read_bytes(), tuple((k, v) for k, v in row["settings"])
-        sites.append(Site(page, settings, row["window_update"], tls))
+        sites.append(Site(Path(row["page"]).read_bytes(), greeting(row["settings"], row["window_update"]), tls))
     return {address: sites[index] for address, index in listed["by_address"].items()}
 
 
-async def accept(port: int, sites: dict[str, Site]) -> None:
+async def accept(port: int, sites: Mapping[str, S], serve: Callable[[socket.socket, int, S], Awaitable[None]]) -> None:
     """Accept on every address there is; the address that was connected to decides the rest."""
     loop = asyncio.get_running_loop()
     listener = socket.create_server(("0.0.0.0", port), backlog=BACKLOG)
@@ -190,12 +195,12 @@ async def accept(port: int, sites: dict[str, Site]) -> None:
         if site is None:
             connection.close()
             continue
-        pending.add(task := loop.create_task(serve(connection, port, site)))
+        pending.add(task := asyncio.ensure_future(serve(connection, port, site)))
         task.add_done_callback(pending.discard)
 
 
 # asyncio keeps only weak references to tasks.
-pending: set[asyncio.Task[None]] = set()
+pending: set[asyncio.Future[None]] = set()
 
 
 async def serve(connection: socket.socket, port: int, site: Site) -> None:
@@ -212,7 +217,8 @@ async def serve(connection: socket.socket, port: int, site: Site) -> None:
 
 async def main() -> None:
     sites = load(Path(sys.argv[1]))
-    await asyncio.gather(accept(80, sites), accept(443, sites))
+    await asyncio.gather(accept(80, sites, serve), accept(443, sites, serve))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,231 @@
+"""What the lab's odd servers do, and what is then true: one row an oddity.
+
+Question   Does a prober stay right, or honestly silent, where a server answers in an unusual way?
+Method     A site of the program "odd" does one thing of this table, by seed; all else about it is drawn as for any
+           site. `servers/odd.py` does it with the real TCP stack and the real OpenSSL.
+Reads as   `bound`: the answer may end, or pause, before the window does, so "at least n" is all that must be told;
+           `clear`, `secure`: reasons with which what needs a clear page, or TLS, may be missing; `instead`: values that
+           differ from those of a well-behaved server.
+Source     Servers met by web measurements: RFC 9110 and 9112 (redirects, lengths, HTTP/1.0), RFC 9113 (frames),
+           RFC 8701 (GREASE), RFC 8446 section 6 (alerts).
+
+Pure: rows go to the server as JSON (`row`), to the oracle as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from configtron.lab.shares import ENABLE_PUSH, MAX_CONCURRENT_STREAMS
+from configtron.nouns import Value
+
+Pairs = tuple[tuple[int, int], ...]
+# A frame as servers/odd.py reads it: its kind, and what it says.
+Frame = tuple[object, ...]
+# (announced settings, the amount) -> (frames sent first, frames before the answer to the first request).
+Frames = Callable[[Pairs, int], tuple[tuple[Frame, ...], tuple[Frame, ...]]]
+
+# Alerts (RFC 8446 section 6, RFC 7301 section 3.2).
+HANDSHAKE_FAILURE, INTERNAL_ERROR, UNRECOGNIZED_NAME, NO_APPLICATION_PROTOCOL = 40, 80, 112, 120
+# Reserved for exercising that clients ignore what they do not know (RFC 8701 section 3; RFC 8441: a known newer one).
+GREASE_SETTINGS = ((0x1A1A, 0xDEAD), (0x8, 1), (0xFAFA, 0))
+# Added to the first value of a setting that is said twice; the last one counts (RFC 9113 section 6.5.3).
+SECOND_VALUE_MORE = 28
+# GOAWAY codes that servers send (RFC 9113 section 7): no error, protocol error, enhance your calm, HTTP/1.1 required.
+GOAWAY_CODES = (0, 1, 11, 13)
+# What an HTTP/1 server says to HTTP/2's preface.
+H1_WORDS = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """One row. The first part is what the server does (`servers/odd.py`, `Site`), the second what is then true."""
+
+    note: str
+    amounts: tuple[float, ...] = (0.0,)
+    accept: str = "serve"
+    at_tls: str = "serve"
+    answer: str = "page"
+    versions: tuple[str, str] = ("1.2", "1.3")
+    alpn: bool = True
+    alert: int = 0
+    frames: Frames | None = None
+    leaves: str = ""
+    http_version: str = ""
+
+    bound: bool = False
+    clear: tuple[str, ...] = ()
+    secure: tuple[str, ...] = ()
+    instead: dict[str, Value] = field(default_factory=dict)
+
+
+def _first(*frames: Frame) -> Frames:
+    """These frames instead of a greeting."""
+    return lambda pairs, amount: (frames, ())
+
+
+def _goaway_first(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("goaway", amount),), ()
+
+
+def _goaway_second(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("settings", pairs), ("goaway", amount)), ()
+
+
+def _goaway_asked(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("settings", pairs),), (("goaway", amount),)
+
+
+def _later(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("settings", pairs),), (("settings", ((MAX_CONCURRENT_STREAMS, amount),)),)
+
+
+def _greased(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("settings", (GREASE_SETTINGS[0], *pairs, *GREASE_SETTINGS[1:])),), ()
+
+
+def _twice(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    streams = dict(pairs)[MAX_CONCURRENT_STREAMS]
+    return (("settings", (*pairs, (MAX_CONCURRENT_STREAMS, streams + SECOND_VALUE_MORE))),), ()
+
+
+def _pushing(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("settings", (*(pair for pair in pairs if pair[0] != ENABLE_PUSH), (ENABLE_PUSH, 1))),), ()
+
+
+def _update_first(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("window-update", 1 << 20), ("settings", pairs)), ()
+
+
+def _ping_first(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    return (("ping",), ("settings", pairs)), ()
+
+
+# Reasons for which nothing is found where a connection stood and nothing of use was said on it.
+MUTE = ("no-data", "timeout")
+GONE = ("reset", "closed", "no-data")
+TLS_GONE = ("reset", "closed", "tcp-closed", "tls-error:*")
+NO_HTTP = ("not-http",)
+NO_FIRST = ("first-frame-not-settings", "no-settings", "closed")
+
+ODDITIES: dict[str, Oddity] = {
+    # Answers that end before the window does.
+    "short-page": Oddity("a page below any window", (200,), answer="short", bound=True),
+    "short-404": Oddity("not found, in few words", (404,), answer="short", bound=True),
+    "short-503": Oddity("unavailable, in few words", (503,), answer="short", bound=True),
+    "empty-body": Oddity("a body of no bytes", answer="empty", bound=True),
+    "head-only": Oddity("a head that promises a body that never comes", answer="head-only", bound=True),
+    "exact-fit": Oddity("an answer exactly as long as the window", answer="fit", bound=True),
+    "fit-less-one": Oddity("one byte shorter than the window", (-1,), answer="fit", bound=True),
+    "fit-and-one": Oddity("one byte longer than the window", (1,), answer="fit", bound=True),
+    "slow-close": Oddity("a short page, closed late", (0.15, 0.5, 2), answer="slow-close", bound=True),
+    # Answers at a pace of their own.
+    "think": Oddity("silence before the answer", (0.05, 0.3, 1, 3), answer="think"),
+    "think-body": Oddity("silence between head and body", (0.03, 0.15, 0.6, 3), answer="think-body", bound=True),
+    "chunked": Oddity("a chunk at a time", answer="chunked"),
+    "small-writes": Oddity("many small writes", answer="small-writes"),
+    "drip": Oddity("a few bytes now and then", (0.02, 0.1, 0.4), answer="drip", bound=True),
+    "tar-pit": Oddity("accepts and never answers, nor shakes hands", accept="silent", at_tls="silent",
+                      clear=MUTE, secure=("timeout",)),
+    "tar-drop": Oddity("a byte every five seconds", answer="trickle", bound=True, clear=MUTE),
+    # Answers that point elsewhere.
+    "to-path": Oddity("the page is on another path", answer="to-path"),
+    "to-www": Oddity("the page is on another host", answer="to-www"),
+    "to-https": Oddity("the page is behind TLS", answer="to-https", bound=True),
+    "to-cookie": Oddity("the page is for those who keep a cookie", answer="to-cookie", bound=True),
+    "redirects": Oddity("more redirects than one should follow", answer="chain", bound=True),
+    "loop": Oddity("redirects in a circle", answer="loop", bound=True),
+    # No answer.
+    "reset-accept": Oddity("resets what it accepts", accept="reset", clear=GONE),
+    "reset-request": Oddity("resets instead of answering", answer="reset", clear=GONE),
+    "reset-body": Oddity("resets within the answer", (100, 1000, 4000), answer="reset-body", bound=True, clear=GONE),
+    "close-request": Oddity("closes instead of answering", answer="close", clear=GONE),
+    # Answers in another language.
+    "mail": Oddity("a mail server on the web's port", accept="banner", bound=True, clear=NO_HTTP),
+    "no-http": Oddity("an answer that is not HTTP", answer="not-http", bound=True, clear=NO_HTTP),
+    "http-1.0": Oddity("HTTP/1.0", answer="http10", instead={"http_clear": "http/1.0"}),
+    "huge-head": Oddity("a head of 16 kB", answer="huge-head"),
+    # TLS.
+    "tls-failure": Oddity("alert handshake_failure", alert=HANDSHAKE_FAILURE, secure=("tls-alert:*",)),
+    "tls-internal": Oddity("alert internal_error", alert=INTERNAL_ERROR, secure=("tls-alert:*",)),
+    "tls-name": Oddity("alert unrecognized_name", alert=UNRECOGNIZED_NAME, secure=("tls-alert:*",)),
+    "tls-protocol": Oddity("alert no_application_protocol", alert=NO_APPLICATION_PROTOCOL, secure=("tls-alert:*",)),
+    "tls-no-alpn": Oddity("TLS that leaves ALPN unanswered", alpn=False, secure=("no-alpn",)),
+    "tls-not": Oddity("HTTP in clear on TLS's port", at_tls="clear", secure=("not-tls",)),
+    "tls-silent": Oddity("never answers a ClientHello", at_tls="silent", secure=("timeout",)),
+    "tls-reset": Oddity("resets before TLS", at_tls="reset", secure=TLS_GONE),
+    "tls-close": Oddity("closes at a ClientHello", at_tls="close", secure=TLS_GONE),
+    "tls-1.0": Oddity("TLS 1.0 and nothing newer", versions=("1.0", "1.0"), http_version="http/1.1"),
+    "tls-1.2": Oddity("TLS 1.2 only", versions=("1.2", "1.2")),
+    "tls-1.3": Oddity("TLS 1.3 only", versions=("1.3", "1.3")),
+    # HTTP/2.
+    "h2-grease": Oddity("settings that nobody knows", frames=_greased, http_version="h2"),
+    "h2-twice": Oddity("a setting said twice", frames=_twice, http_version="h2"),
+    "h2-push": Oddity("a server that allows push", frames=_pushing, http_version="h2"),
+    "h2-empty": Oddity("SETTINGS without a setting", frames=_first(("settings", ())), http_version="h2"),
+    "h2-later": Oddity("other SETTINGS after a request", (7,), frames=_later, http_version="h2"),
+    "h2-goaway": Oddity("GOAWAY after its SETTINGS", GOAWAY_CODES, frames=_goaway_second, leaves="greeting",
+                        http_version="h2"),
+    "h2-goaway-asked": Oddity("GOAWAY instead of an answer", GOAWAY_CODES, frames=_goaway_asked, leaves="request",
+                              http_version="h2"),
+    "h2-goaway-first": Oddity("GOAWAY instead of SETTINGS", GOAWAY_CODES, frames=_goaway_first, leaves="greeting",
+                              http_version="h2"),
+    "h2-update-first": Oddity("WINDOW_UPDATE before its SETTINGS", frames=_update_first, http_version="h2"),
+    "h2-ping-first": Oddity("PING before its SETTINGS", frames=_ping_first, http_version="h2"),
+    "h2-no-settings": Oddity("no SETTINGS of its own", frames=_first(), http_version="h2"),
+    "h2-mute": Oddity("agrees to HTTP/2 and says nothing", frames=_first(), leaves="mute", http_version="h2"),
+    "h2-http1": Oddity("agrees to HTTP/2 and speaks HTTP/1", frames=_first(("text", H1_WORDS)), leaves="greeting",
+                       http_version="h2"),
+}  # fmt: skip
+# What a server without a row does.
+PLAIN = Oddity("nothing unusual")
+# Whose first words are no SETTINGS, so that there is nothing to announce.
+WITHOUT_SETTINGS = (
+    "h2-goaway-first", "h2-update-first", "h2-ping-first", "h2-no-settings", "h2-mute", "h2-http1",
+)  # fmt: skip
+
+
+def names() -> tuple[str, ...]:
+    """Every oddity with each of its amounts: "think:0.3", or just "loop" where there is but one."""
+    return tuple(
+        f"{name}:{amount:g}" if len(oddity.amounts) > 1 else name
+        for name, oddity in ODDITIES.items()
+        for amount in oddity.amounts
+    )
+
+
+def named(trouble: str) -> tuple[Oddity, float]:
+    """The row behind a name of `names`, and its amount. Any other name is a server without oddities."""
+    name, _, amount = trouble.partition(":")
+    oddity = ODDITIES.get(name, PLAIN)
+    return oddity, float(amount) if amount else oddity.amounts[0]
+
+
+def settings(trouble: str, pairs: Pairs) -> Pairs:
+    """The first SETTINGS that such a server announces, when `pairs` are those of a plain one."""
+    oddity, amount = named(trouble)
+    if oddity.frames is None:
+        return pairs
+    first, _ = oddity.frames(pairs, int(amount))
+    return next((rows for kind, *rest in first if kind == "settings" for rows in rest), ())  # type: ignore[misc]
+
+
+def row(trouble: str, http_version: str, pairs: Pairs, window_update: int) -> dict[str, object]:
+    """The fields of `servers/odd.py`'s `Site` but page, certificate and key."""
+    oddity, amount = named(trouble)
+    greeting: tuple[Frame, ...] = (("settings", pairs), ("window-update", window_update))
+    on_request: tuple[Frame, ...] = ()
+    if oddity.frames is not None:
+        greeting, on_request = oddity.frames(pairs, int(amount))
+    alpn = (["h2"] if http_version == "h2" else []) + ["http/1.1"]
+    tls = {
+        "minimum": oddity.versions[0],
+        "maximum": oddity.versions[1],
+        "alpn": alpn if oddity.alpn else [],
+        "alert": oddity.alert,
+    }
+    return {
+        "accept": oddity.accept, "at_tls": oddity.at_tls, "answer": oddity.answer, "amount": amount, "tls": tls,
+        "greeting": greeting, "on_request": on_request, "leaves": oddity.leaves,
+    }  # fmt: skip
