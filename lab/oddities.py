@@ -4,8 +4,8 @@ Question   Does a prober stay right, or honestly silent, where a server answers 
 Method     A site of the program "odd" does one thing of this table, by seed; all else about it is drawn as for any
            site. `servers/odd.py` does it with the real TCP stack and the real OpenSSL.
 Reads as   `bound`: the answer may end, or pause, before the window does, so "at least n" is all that must be told;
-           `clear`, `secure`: reasons with which what needs a clear page, or TLS, may be missing; `instead`: values that
-           differ from those of a well-behaved server.
+           `clear`: reasons with which what needs a page in clear may be missing; `secure`, `unsettled`: those with
+           which what needs TLS, or SETTINGS, must be; `instead`: values unlike a well-behaved server's.
 Source     Servers met by web measurements: RFC 9110 and 9112 (redirects, lengths, HTTP/1.0), RFC 9113 (frames),
            RFC 8701 (GREASE), RFC 8446 section 6 (alerts).
 
@@ -57,6 +57,7 @@ class Oddity:
     bound: bool = False
     clear: tuple[str, ...] = ()
     secure: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
     instead: dict[str, Value] = field(default_factory=dict)
 
 
@@ -107,7 +108,8 @@ MUTE = ("no-data", "timeout")
 GONE = ("reset", "closed", "no-data")
 TLS_GONE = ("reset", "closed", "tcp-closed", "tls-error:*")
 NO_HTTP = ("not-http",)
-NO_FIRST = ("first-frame-not-settings", "no-settings", "closed")
+OUT_OF_ORDER = ("first-frame-not-settings",)
+NO_SETTINGS = ("no-settings", "closed", "timeout")
 
 ODDITIES: dict[str, Oddity] = {
     # Answers that end before the window does.
@@ -128,6 +130,7 @@ ODDITIES: dict[str, Oddity] = {
     "drip": Oddity("a few bytes now and then", (0.02, 0.1, 0.4), answer="drip", bound=True),
     "tar-pit": Oddity("accepts and never answers, nor shakes hands", accept="silent", at_tls="silent",
                       clear=MUTE, secure=("timeout",)),
+    "no-answer": Oddity("takes the request and says nothing", answer="silent", clear=MUTE),
     "tar-drop": Oddity("a byte every five seconds", answer="trickle", bound=True, clear=MUTE),
     # Answers that point elsewhere.
     "to-path": Oddity("the page is on another path", answer="to-path"),
@@ -170,20 +173,19 @@ ODDITIES: dict[str, Oddity] = {
     "h2-goaway-asked": Oddity("GOAWAY instead of an answer", GOAWAY_CODES, frames=_goaway_asked, leaves="request",
                               http_version="h2"),
     "h2-goaway-first": Oddity("GOAWAY instead of SETTINGS", GOAWAY_CODES, frames=_goaway_first, leaves="greeting",
+                              unsettled=("goaway-*", *NO_SETTINGS), http_version="h2"),
+    "h2-update-first": Oddity("WINDOW_UPDATE before its SETTINGS", frames=_update_first, unsettled=OUT_OF_ORDER,
                               http_version="h2"),
-    "h2-update-first": Oddity("WINDOW_UPDATE before its SETTINGS", frames=_update_first, http_version="h2"),
-    "h2-ping-first": Oddity("PING before its SETTINGS", frames=_ping_first, http_version="h2"),
-    "h2-no-settings": Oddity("no SETTINGS of its own", frames=_first(), http_version="h2"),
-    "h2-mute": Oddity("agrees to HTTP/2 and says nothing", frames=_first(), leaves="mute", http_version="h2"),
+    "h2-ping-first": Oddity("PING before its SETTINGS", frames=_ping_first, unsettled=OUT_OF_ORDER, http_version="h2"),
+    "h2-no-settings": Oddity("no SETTINGS of its own", frames=_first(), unsettled=(*OUT_OF_ORDER, *NO_SETTINGS),
+                             http_version="h2"),
+    "h2-mute": Oddity("agrees to HTTP/2 and says nothing", frames=_first(), leaves="mute", unsettled=NO_SETTINGS,
+                      http_version="h2"),
     "h2-http1": Oddity("agrees to HTTP/2 and speaks HTTP/1", frames=_first(("text", H1_WORDS)), leaves="greeting",
-                       http_version="h2"),
+                       unsettled=(*OUT_OF_ORDER, *NO_SETTINGS), http_version="h2"),
 }  # fmt: skip
 # What a server without a row does.
 PLAIN = Oddity("nothing unusual")
-# Whose first words are no SETTINGS, so that there is nothing to announce.
-WITHOUT_SETTINGS = (
-    "h2-goaway-first", "h2-update-first", "h2-ping-first", "h2-no-settings", "h2-mute", "h2-http1",
-)  # fmt: skip
 
 
 def names() -> tuple[str, ...]:
@@ -218,6 +220,9 @@ def row(trouble: str, http_version: str, pairs: Pairs, window_update: int) -> di
     on_request: tuple[Frame, ...] = ()
     if oddity.frames is not None:
         greeting, on_request = oddity.frames(pairs, int(amount))
+        after = next((i for i, (kind, *_) in enumerate(greeting, 1) if kind == "settings"), 0)
+        if after:
+            greeting = (*greeting[:after], ("window-update", window_update), *greeting[after:])
     alpn = (["h2"] if http_version == "h2" else []) + ["http/1.1"]
     tls = {
         "minimum": oddity.versions[0],

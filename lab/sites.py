@@ -32,7 +32,7 @@ BASELINE = "na"
 # `odd` is where those troubles are served that no honest program has.
 PROGRAM_OCTET = {"nginx": 11, "apache": 12, "h2lib": 13, "node": 14, "odd": 15}
 # Linux gives up after this many SYN-ACKs more; a namespace has one number, so a program has one.
-SYNACK_RETRIES = {"nginx": 5, "apache": 3, "h2lib": 2, "node": 4, "odd": 1}
+SYNACK_RETRIES = {"nginx": 5, "apache": 3, "h2lib": 2, "node": 4, "odd": 3}
 # tcp_rmem's largest value: decides the window scale (2**7 * 65536 > 6 MiB).
 RMEM_MAX_BYTES = {"nginx": 6291456, "apache": 6291456, "h2lib": 16777216, "node": 1048576, "odd": 2097152}
 RTO_MINS = tuple(sorted(value for value, _ in RTO_MINS_MS))

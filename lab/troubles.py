@@ -9,11 +9,12 @@ Truth      A row's `honest` amends the oracle of the same server without the tro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from configtron.lab import oddities
 from configtron.lab.deal import deal, stream
 from configtron.lab.shares import SHORT_PAGE_BYTES
 from configtron.lab.sites import SYNACK_RETRIES, Plant, Site
@@ -65,6 +66,35 @@ class Trouble:
     honest: tuple[Honest, ...] = ()
 
 
+# Knobs that need a page in clear, TLS, or HTTP/2.
+CLEAR_KNOBS = "icw data_rto http_clear h2c"
+TLS_KNOBS = "http_version h2_*"
+# Each thing that an odd server does, in all its amounts.
+ODD_SHARE = 0.6
+
+
+def _odd() -> Iterator[Trouble]:
+    """What the odd servers do (oddities.py), a row for each thing and amount."""
+    for name in oddities.names():
+        oddity, _ = oddities.named(name)
+        fields = (("http_version", oddity.http_version),) if oddity.http_version else ()
+        share = ODD_SHARE / len(oddity.amounts)
+        yield Trouble(name, share, oddity.note, fields, program="odd", honest=tuple(_honest(oddity)))
+
+
+def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
+    if oddity.bound:
+        yield Honest("icw", bound=True)
+    if oddity.clear:
+        yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
+    if oddity.secure:
+        yield Honest(TLS_KNOBS, values=(), reasons=oddity.secure)
+    if oddity.unsettled:
+        yield Honest("h2_*", values=(), reasons=oddity.unsettled)
+    for knob, value in oddity.instead.items():
+        yield Honest(knob, values=(value,))
+
+
 TROUBLES: tuple[Trouble, ...] = (
     Trouble(
         "tiny-window",
@@ -80,6 +110,7 @@ TROUBLES: tuple[Trouble, ...] = (
         # the prober may stop at a pause that pacing made
         honest=(Honest("icw", bound=True),),
     ),
+    *_odd(),
 )
 BY_NAME = {trouble.name: trouble for trouble in TROUBLES}
 
@@ -91,7 +122,10 @@ def afflict(seed: int, sites: list[Site], plants: Sequence[Plant]) -> list[Site]
     stream(seed, "troubled sites").shuffle(order)
     free = [i for i in order if sites[i].host not in planted and sites[i].servers[0].page_bytes != SHORT_PAGE_BYTES]
     rest = 100.0 - sum(trouble.share for trouble in TROUBLES)
-    pack = (*((trouble.name, trouble.share) for trouble in TROUBLES), (NONE, rest))
+    rows = [(trouble.name, trouble.share) for trouble in TROUBLES]
+    # where there are fewer sites than rows, chance and not the table's order decides which rows are seen
+    stream(seed, "order of troubles").shuffle(rows)
+    pack = (*rows, (NONE, rest))
     sites = list(sites)
     for name in deal(stream(seed, "troubles"), pack, len(sites)):
         if name == NONE:

@@ -33,7 +33,7 @@ class Ask:
 
     page: bytes
     path: str = "/"
-    host: str = "lab.example"
+    host: str = ""
     cookie: bool = False
     secure: bool = False
     close: bool = True

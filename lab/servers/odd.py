@@ -8,7 +8,6 @@ port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import ssl
@@ -23,15 +22,8 @@ from hyperframe.frame import Frame, HeadersFrame
 from configtron.lab.servers.answers import ANSWERS, Ask, End, Step
 from configtron.lab.servers.h2lib import Http2, accept
 from configtron.lab.servers.h2lib import Site as Http2Site
+from configtron.lab.servers.sealed import Tls, context
 
-VERSIONS = {
-    "1.0": ssl.TLSVersion.TLSv1,
-    "1.1": ssl.TLSVersion.TLSv1_1,
-    "1.2": ssl.TLSVersion.TLSv1_2,
-    "1.3": ssl.TLSVersion.TLSv1_3,
-}
-# Level 0 lets OpenSSL 3 speak TLS 1.0 and 1.1 (their signatures use SHA-1).
-CIPHERS = "DEFAULT:@SECLEVEL=0"
 # Frame types (RFC 9113 section 6).
 SETTINGS, GOAWAY, WINDOW_UPDATE, PING = 4, 7, 8, 6
 # Said to whoever connects, before a word of theirs (RFC 5321 section 4.2).
@@ -125,7 +117,7 @@ def read(asked: bytes, site: Site, secure: bool, room_bytes: int) -> Ask:
     return Ask(
         page=site.page,
         path=words[1] if len(words) == 3 and words[1].startswith("/") else "/",
-        host=named.get("host", Ask.host),
+        host=named.get("host", ""),
         cookie="cookie" in named,
         secure=secure,
         close=named.get("connection", "").lower() == "close" or words[-1] == "HTTP/1.0",
@@ -175,70 +167,9 @@ class OddHttp2(Http2):
         super()._frame(frame)
 
 
-class Tls(asyncio.Protocol):
-    """TLS between two memory buffers: asyncio's own layer drops the alerts that end a handshake."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = site.tls.wrap_bio(self.incoming, self.outgoing, server_side=True)
-        self.inner: asyncio.Protocol | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def connection_lost(self, problem: Exception | None) -> None:
-        if self.inner is not None:
-            self.inner.connection_lost(problem)
-
-    def data_received(self, data: bytes) -> None:
-        self.incoming.write(data)
-        try:
-            if self.inner is None:
-                self.tls.do_handshake()
-                self.flush()
-                self.inner = OddHttp2(self.site) if self.tls.selected_alpn_protocol() == "h2" else Http1(self.site, True)
-                self.inner.connection_made(Sealed(self))
-            while part := self.tls.read(HEAD_LIMIT_BYTES):
-                self.inner.data_received(part)
-            self.transport.close()
-        except ssl.SSLWantReadError:
-            self.flush()
-        except ssl.SSLError:
-            # the alert that says so, then the end
-            self.flush()
-            self.transport.close()
-
-    def flush(self) -> None:
-        """Hand the sealed records to the connection."""
-        self.transport.write(self.outgoing.read())
-
-
-class Sealed(asyncio.Transport):
-    """What an HTTP protocol writes to when TLS is between it and the connection."""
-
-    def __init__(self, tls: Tls) -> None:
-        super().__init__()
-        self._tls = tls
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if data and not self._tls.transport.is_closing():
-            self._tls.tls.write(data)
-            self._tls.flush()
-
-    def close(self) -> None:
-        with contextlib.suppress(ssl.SSLError):
-            # sends the closure alert; the client's own is not waited for (RFC 8446 section 6.1)
-            self._tls.tls.unwrap()
-        self._tls.flush()
-        self._tls.transport.close()
-
-    def abort(self) -> None:
-        self._tls.transport.abort()
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return self._tls.transport.get_extra_info(name, default)
+def speak(site: Site, alpn: str | None) -> asyncio.Protocol:
+    """The protocol that ALPN chose."""
+    return OddHttp2(site) if alpn == "h2" else Http1(site, secure=True)
 
 
 class Aside(asyncio.Protocol):
@@ -289,20 +220,6 @@ def frame(kind: int, body: bytes) -> bytes:
     return len(body).to_bytes(3, "big") + bytes([kind]) + bytes(5) + body
 
 
-def context(row: dict[str, str | int | list[str]], chain: str, key: str) -> ssl.SSLContext:
-    """A TLS context: versions from `minimum` to `maximum`, `alpn`; `alert` (RFC 8446 section 6) ends every hello."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(chain, key)
-    tls.set_ciphers(CIPHERS)
-    tls.minimum_version, tls.maximum_version = VERSIONS[str(row["minimum"])], VERSIONS[str(row["maximum"])]
-    if row["alpn"]:
-        assert isinstance(row["alpn"], list)
-        tls.set_alpn_protocols(row["alpn"])
-    if alert := row["alert"]:
-        tls.sni_callback = lambda *_: int(str(alert))
-    return tls
-
-
 def load(path: Path) -> dict[str, Site]:
     """Server address -> what it does."""
     listed = json.loads(path.read_text())
@@ -320,7 +237,7 @@ async def serve(connection: socket.socket, port: int, site: Site) -> None:
     how = site.accept if port == 80 else site.at_tls
     try:
         if how == "serve" and port == 443:
-            await loop.connect_accepted_socket(lambda: Tls(site), connection)
+            await loop.connect_accepted_socket(lambda: Tls(site.tls, lambda alpn: speak(site, alpn)), connection)
         elif how in ("serve", "clear"):
             await loop.connect_accepted_socket(lambda: Http1(site, secure=False), connection)
         else:

@@ -1,0 +1,89 @@
+"""The table of oddities: each row is something the server can do, and its truth is what goes on the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.lab import farms
+from configtron.lab.internet import draw
+from configtron.lab.oddities import GREASE_SETTINGS, ODDITIES, PLAIN, SECOND_VALUE_MORE, named, names, row, settings
+from configtron.lab.servers.answers import ANSWERS
+from configtron.lab.servers.sealed import VERSIONS
+from configtron.lab.troubles import BY_NAME
+from configtron.lab.truth import oracle
+from configtron.lab.world import world
+
+SITES = [f"site{n}.example" for n in range(1000)]
+PAIRS = ((3, 100), (2, 0), (4, 65536))
+
+
+@pytest.mark.parametrize("name", ODDITIES)
+def test_a_row_is_something_the_server_does(name: str) -> None:
+    oddity = ODDITIES[name]
+    assert oddity.answer in ANSWERS and set(oddity.versions) <= set(VERSIONS) and ":" not in name
+    assert oddity.accept in ("serve", "reset", "silent", "banner")
+    assert oddity.at_tls in ("serve", "clear", "reset", "close", "silent")
+    assert oddity.leaves in ("", "greeting", "request", "mute")
+    assert (oddity.frames is None) or oddity.http_version == "h2"
+    assert oddity != PLAIN and oddity.note
+
+
+def test_every_answer_is_given_by_somebody() -> None:
+    assert {oddity.answer for oddity in (*ODDITIES.values(), PLAIN)} == set(ANSWERS)
+
+
+def test_names_lead_back_to_rows_and_amounts() -> None:
+    assert len(set(names())) == len(names()) == sum(len(oddity.amounts) for oddity in ODDITIES.values())
+    assert named("think:0.3") == (ODDITIES["think"], 0.3)
+    assert named("fit-less-one") == (ODDITIES["fit-less-one"], -1)
+    assert named("") == named("paced") == (PLAIN, 0.0)
+    assert set(names()) <= set(BY_NAME)
+
+
+def test_settings_are_changed_as_the_row_says() -> None:
+    assert settings("", PAIRS) == settings("h2-later", PAIRS) == settings("h2-goaway:0", PAIRS) == PAIRS
+    assert settings("h2-grease", PAIRS) == (GREASE_SETTINGS[0], *PAIRS, *GREASE_SETTINGS[1:])
+    assert settings("h2-twice", PAIRS) == (*PAIRS, (3, 100 + SECOND_VALUE_MORE))
+    assert settings("h2-push", PAIRS) == ((3, 100), (4, 65536), (2, 1))
+    assert settings("h2-empty", PAIRS) == ()
+
+
+def test_a_window_update_follows_the_settings() -> None:
+    greeting = row("h2-goaway:1", "h2", PAIRS, 7)["greeting"]
+    assert greeting == (("settings", PAIRS), ("window-update", 7), ("goaway", 1))
+    assert row("h2-no-settings", "h2", PAIRS, 7)["greeting"] == ()
+    assert row("h2-goaway-asked:1", "h2", PAIRS, 7)["on_request"] == (("goaway", 1),)
+
+
+def test_alpn_is_the_servers_version() -> None:
+    told = {"minimum": "1.2", "maximum": "1.3", "alpn": ["h2", "http/1.1"], "alert": 0}
+    assert row("", "h2", PAIRS, 0)["tls"] == told
+    assert row("", "http/1.1", PAIRS, 0)["tls"]["alpn"] == ["http/1.1"]  # type: ignore[index]
+    assert row("tls-no-alpn", "h2", PAIRS, 0)["tls"]["alpn"] == []  # type: ignore[index]
+
+
+def test_the_oracle_says_what_the_server_announces() -> None:
+    net = draw(4, SITES, troubles=True)
+    seen = set()
+    for site in net.sites:
+        trouble = site.servers[0].trouble
+        oddity, _ = named(trouble)
+        if oddity is PLAIN:
+            continue
+        seen.add(trouble)
+        expected = oracle(net, "na", site.host)
+        if oddity.secure or oddity.unsettled or site.servers[0].http_version != "h2":
+            assert expected["h2_settings"].values == () and expected["h2_enable_push"].values == ()
+        else:
+            assert expected["h2_settings"].values == (farms.settings("odd", site.servers[0]),)
+        if oddity.secure:
+            assert expected["http_version"].values == ()
+        assert expected["icw"].bound or not oddity.bound
+        assert expected["synack_rto"].reasons == (), "nothing that is said later excuses the handshake"
+    assert seen == set(names())
+
+
+def test_its_farm_is_told_what_to_do() -> None:
+    raised = world(draw(4, SITES[:200], troubles=True))
+    assert "odd" in {farm.program for farm in raised.farms}
+    assert '"answer"' in dict(raised.files)["odd.json"] and '"alert"' in dict(raised.files)["odd.json"]
