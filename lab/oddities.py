@@ -104,12 +104,12 @@ def _ping_first(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Fra
 
 
 # Reasons for which nothing is found where a connection stood and nothing of use was said on it.
-MUTE = ("no-data", "timeout")
+MUTE = ("no-data",)
 GONE = ("reset", "closed", "no-data")
-TLS_GONE = ("reset", "closed", "tcp-closed", "tls-error:*")
+TLS_GONE = ("reset", "closed")
 NO_HTTP = ("not-http",)
-OUT_OF_ORDER = ("first-frame-not-settings",)
-NO_SETTINGS = ("no-settings", "closed", "timeout")
+OUT_OF_ORDER = ("h2:first-frame-not-settings",)
+NO_SETTINGS = ("h2:no-settings", "closed")
 
 ODDITIES: dict[str, Oddity] = {
     # Answers that end before the window does.
@@ -129,7 +129,7 @@ ODDITIES: dict[str, Oddity] = {
     "small-writes": Oddity("many small writes", answer="small-writes"),
     "drip": Oddity("a few bytes now and then", (0.02, 0.1, 0.4), answer="drip", bound=True),
     "tar-pit": Oddity("accepts and never answers, nor shakes hands", accept="silent", at_tls="silent",
-                      clear=MUTE, secure=("timeout",)),
+                      clear=MUTE, secure=MUTE),
     "no-answer": Oddity("takes the request and says nothing", answer="silent", clear=MUTE),
     "tar-drop": Oddity("a byte every five seconds", answer="trickle", bound=True, clear=MUTE),
     # Answers that point elsewhere.
@@ -150,13 +150,13 @@ ODDITIES: dict[str, Oddity] = {
     "http-1.0": Oddity("HTTP/1.0", answer="http10", instead={"http_clear": "http/1.0"}),
     "huge-head": Oddity("a head of 16 kB", answer="huge-head"),
     # TLS.
-    "tls-failure": Oddity("alert handshake_failure", alert=HANDSHAKE_FAILURE, secure=("tls-alert:*",)),
-    "tls-internal": Oddity("alert internal_error", alert=INTERNAL_ERROR, secure=("tls-alert:*",)),
-    "tls-name": Oddity("alert unrecognized_name", alert=UNRECOGNIZED_NAME, secure=("tls-alert:*",)),
-    "tls-protocol": Oddity("alert no_application_protocol", alert=NO_APPLICATION_PROTOCOL, secure=("tls-alert:*",)),
-    "tls-no-alpn": Oddity("TLS that leaves ALPN unanswered", alpn=False, secure=("no-alpn",)),
-    "tls-not": Oddity("HTTP in clear on TLS's port", at_tls="clear", secure=("not-tls",)),
-    "tls-silent": Oddity("never answers a ClientHello", at_tls="silent", secure=("timeout",)),
+    "tls-failure": Oddity("alert handshake_failure", alert=HANDSHAKE_FAILURE, secure=("tls:alert-*",)),
+    "tls-internal": Oddity("alert internal_error", alert=INTERNAL_ERROR, secure=("tls:alert-*",)),
+    "tls-name": Oddity("alert unrecognized_name", alert=UNRECOGNIZED_NAME, secure=("tls:alert-*",)),
+    "tls-protocol": Oddity("alert no_application_protocol", alert=NO_APPLICATION_PROTOCOL, secure=("tls:alert-*",)),
+    "tls-no-alpn": Oddity("TLS that leaves ALPN unanswered", alpn=False, secure=("tls:no-alpn",)),
+    "tls-not": Oddity("HTTP in clear on TLS's port", at_tls="clear", secure=("tls:not-tls",)),
+    "tls-silent": Oddity("never answers a ClientHello", at_tls="silent", secure=MUTE),
     "tls-reset": Oddity("resets before TLS", at_tls="reset", secure=TLS_GONE),
     "tls-close": Oddity("closes at a ClientHello", at_tls="close", secure=TLS_GONE),
     "tls-1.0": Oddity("TLS 1.0 and nothing newer", versions=("1.0", "1.0"), http_version="http/1.1"),
@@ -173,7 +173,7 @@ ODDITIES: dict[str, Oddity] = {
     "h2-goaway-asked": Oddity("GOAWAY instead of an answer", GOAWAY_CODES, frames=_goaway_asked, leaves="request",
                               http_version="h2"),
     "h2-goaway-first": Oddity("GOAWAY instead of SETTINGS", GOAWAY_CODES, frames=_goaway_first, leaves="greeting",
-                              unsettled=("goaway-*", *NO_SETTINGS), http_version="h2"),
+                              unsettled=("h2:goaway-*", *NO_SETTINGS), http_version="h2"),
     "h2-update-first": Oddity("WINDOW_UPDATE before its SETTINGS", frames=_update_first, unsettled=OUT_OF_ORDER,
                               http_version="h2"),
     "h2-ping-first": Oddity("PING before its SETTINGS", frames=_ping_first, unsettled=OUT_OF_ORDER, http_version="h2"),
