@@ -1,10 +1,13 @@
 """How differently are servers configured elsewhere? One run, several regions, one parameter: a row of Table 2.
 
 Question   Of the targets whose setting is known in the baseline region and in another, how many differ there?
-Method     A setting is known at grade A or B. Two known settings differ when no allowed reading makes them equal.
+Method     A setting is known at grade A or B. Two known settings differ when no allowed reading makes them equal, and
+           no single exact reading of one is the other's setting: so a lost packet makes nobody differ.
 Reads as   Shares of the values in the baseline region; differing / compared targets with Wilson's 95 % interval.
            What is in force counts: a setting that is not announced stands for its default.
-Fails as   undetermined: not known in both; such targets are counted, and are no part of any share.
+Fails as   undetermined: not known in both, or readings in common; mixed: unlike servers answer at one address in some
+           region, so that what is seen there is a matter of luck and not of the region. Both are counted, and are no
+           part of any share.
 Differs    from ConfigTron Table 2, which gives no interval and does not say over how many servers its shares are; and
            from a claim about deployment: one run on one day cannot tell a roll-out from a difference, so a change
            wants two more runs (`configtron probe diff`).
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from configtron.nouns import Observation, Value
@@ -64,26 +67,37 @@ class Diversity:
     low: float
     high: float
     undetermined: int
+    mixed: int
     example: Example | None
 
 
 def in_force(observation: Observation | None) -> Value | None:
     """The setting, if it is known at A or B: a timer's class, the default of what is not announced, else the value."""
-    if observation is None or observation.value is None or observation.grade not in KNOWN:
-        return None
+    return _read(observation) if observation is not None and observation.grade in KNOWN else None
+
+
+def _read(observation: Observation) -> Value | None:
+    """What it says is in force, at whatever grade."""
     timer = observation.detail("class")
     if isinstance(timer, int | float):
         return timer
-    effective = observation.detail("effective")
-    return observation.value if effective is None else effective
+    return observation.detail("effective", observation.value)
 
 
 def compare(here: Observation | None, there: Observation | None) -> str:
     """same, differs or undetermined."""
     a, b = in_force(here), in_force(there)
-    if a is None or b is None or here is None:
+    if a is None or b is None or here is None or there is None:
         return UNDETERMINED
-    return SAME if _equal(a, b, here.unit) else DIFFERS
+    if _equal(a, b, here.unit):
+        return SAME
+    return UNDETERMINED if _has_read(here, b) or _has_read(there, a) else DIFFERS
+
+
+def _has_read(verdict: Observation, value: Value) -> bool:
+    """Whether any exact trial of the verdict read that value."""
+    readings = (_read(trial) for trial in verdict.trials if trial.grade == "C")
+    return any(reading is not None and _equal(reading, value, verdict.unit) for reading in readings)
 
 
 def _equal(a: Value, b: Value, unit: str) -> bool:
@@ -102,12 +116,14 @@ def wilson(hits: int, total: int, z: float = Z95) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def diversity(knob: str, baseline: str, verdicts: Mapping[str, Mapping[str, Observation]]) -> Diversity:
-    """One row: `verdicts` are those on `knob`, by target and then region."""
+def diversity(
+    knob: str, baseline: str, verdicts: Mapping[str, Mapping[str, Observation]], mixed: Collection[str] = ()
+) -> Diversity:
+    """One row: `verdicts` are those on `knob`, by target and then region; of targets in `mixed` nothing is said."""
     counts: Counter[Value] = Counter()
     compared = differing = undetermined = 0
     example = None
-    for target in sorted(verdicts):
+    for target in sorted(verdicts.keys() - set(mixed)):
         regions = verdicts[target]
         here = regions.get(baseline)
         value = in_force(here)
@@ -124,7 +140,8 @@ def diversity(knob: str, baseline: str, verdicts: Mapping[str, Mapping[str, Obse
     known = sum(counts.values())
     shares = tuple(Share(value, n, n / known) for value, n in sorted(counts.items(), key=lambda c: (-c[1], str(c[0]))))
     low, high = wilson(differing, compared)
-    return Diversity(knob, baseline, shares, known, compared, differing, low, high, undetermined, example)
+    apart = len(verdicts.keys() & set(mixed))
+    return Diversity(knob, baseline, shares, known, compared, differing, low, high, undetermined, apart, example)
 
 
 def _rounded(value: Value, unit: str) -> Value:

@@ -61,9 +61,15 @@ def _target(site: str, evidence: tuple[Result, ...], provider: str) -> Target:
 
 
 def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:
-    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on."""
+    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on.
+
+    A site whose address unlike servers share (`load_balancing`), in whatever region, stands apart in all of them.
+    """
+    mixed = set()
     by_knob: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
     for item in found:
+        if "load_balancing" in item.verdicts and item.verdicts["load_balancing"].value == "mixed":
+            mixed.add(item.site)
         for knob in by_knob.keys() & item.verdicts.keys():
             by_knob[knob].setdefault(item.site, {})[item.vantage] = item.verdicts[knob]
-    return [diversity(knob, baseline, verdicts) for knob, verdicts in by_knob.items() if verdicts]
+    return [diversity(knob, baseline, verdicts, mixed) for knob, verdicts in by_knob.items() if verdicts]

@@ -59,11 +59,13 @@ def details(item: Found) -> Table:
 def summary(rows: Sequence[Diversity]) -> Table:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
-    table = _table("knob", f"top values in {baseline}", "known", "compared", "differ", "95 % interval", "example")
+    columns = ("known", "compared", "differ", "95 % interval", "undetermined", "mixed", "example")
+    table = _table("knob", f"top values in {baseline}", *columns)
+    table.caption = "undetermined: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
         differ = percent(row.differing, row.compared)
         interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
-        counts = (str(row.known), str(row.compared), differ, interval)
+        counts = (str(row.known), str(row.compared), differ, interval, str(row.undetermined), str(row.mixed))
         table.add_row(row.knob, _top(row.shares), *counts, _example(row))
     return table
 

@@ -31,6 +31,22 @@ def test_when_two_settings_differ(here: Observation | None, there: Observation |
     assert compare(here, there) == outcome == compare(there, here)
 
 
+def test_a_reading_in_common_makes_no_difference() -> None:
+    """Two of three runs said 10, one said 4, as they all say elsewhere: servers take turns, or packets were lost."""
+    once = Observation("icw", 4, unit="segments", grade="C")
+    torn = Observation("icw", 10, unit="segments", grade="B", trials=(seen(10, "C"), seen(10, "C"), once))
+    assert compare(torn, seen(4)) == "undetermined" == compare(seen(4), torn)
+    assert compare(torn, seen(24)) == "differs" and compare(torn, seen(10)) == "same"
+    below = Observation("icw", 4, unit="segments", grade="L")
+    assert compare(Observation("icw", 10, grade="B", trials=(seen(10, "C"), below)), seen(4)) == "differs"
+
+
+def test_mixed_targets_stand_apart() -> None:
+    there = {"a": {"na": seen(10), "as": seen(4)}, "b": {"na": seen(10), "as": seen(10)}}
+    row = diversity("icw", "na", there, {"a", "elsewhere"})
+    assert (row.known, row.compared, row.differing, row.undetermined, row.mixed) == (1, 1, 0, 0, 1)
+
+
 def test_what_is_not_announced_stands_for_its_default() -> None:
     silent = Observation("h2_max_frame_size", "absent", grade="A", details=(("effective", 16384),))
     assert in_force(silent) == 16384

@@ -30,3 +30,10 @@ def test_rows_of_the_summary() -> None:
     row, timer = rows_of(list(found_in(run())), ["icw", "rwin", "synack_rto"], "na")
     assert (row.known, row.compared, row.differing, row.undetermined) == (1, 1, 1, 1)
     assert (timer.compared, timer.differing) == (2, 0)
+
+
+def test_a_mixed_site_is_in_no_row() -> None:
+    mixed = result("a.example", "na", 9, reading("load_balancing", "mixed", "C", ""))
+    ordered = sorted([*run(), mixed], key=lambda r: (r.site, r.vantage))
+    (row,) = rows_of(list(found_in(ordered)), ["icw"], "na")
+    assert (row.known, row.compared, row.differing, row.mixed) == (0, 0, 0, 1)
