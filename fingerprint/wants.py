@@ -30,9 +30,11 @@ PASSING = frozenset(
         "unclear:slow-answer", "synack-repeated",
     )
 )  # fmt: skip
-# Proofs of a bound that another trial may better (`fingerprint/icw.py`); the others say that the page ended, or that
+# Proofs of a bound that another trial may better (`fingerprint/window.py`); the others say that the page ended, or that
 # our own window was in the way.
-BETTERED = frozenset(("after-timer", "no-round-trip", "server-paced", "uneven", "unverified"))
+BETTERED = frozenset(
+    ("after-timer", "holes-in-small-writes", "no-round-trip", "server-paced", "short-end", "uneven", "unverified")
+)
 # Probes that hold a connection for long, the longest last; all others take a round trip or two.
 HOLDING = ("icw", "icw_tls", "rto")
 NAMES = frozenset(knob.name for knob in MEASURED)

@@ -12,7 +12,7 @@ from rich.table import Table
 from configtron.fingerprint.diversity import Diversity, Share
 from configtron.nouns import Observation, Value
 from configtron.report.found import Found
-from configtron.report.score import Score, percent
+from configtron.report.score import YIELD_KNOB, Score, percent, total
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
@@ -79,11 +79,26 @@ def scores(score: Score) -> Table:
     return table
 
 
+def troubles(score: Score) -> Table:
+    """What was said where something is the matter, a row for each trouble; the first row has none."""
+    counted = ("values", "bounds", "reasons", "unexcused", "overclaims")
+    table = _table("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} usable")
+    table.caption = (
+        "unexcused: no value, though there is one to find; usable: of the reachable, at A, B or a true bound"
+    )
+    for row in (*score.troubles, *((total(score),) if len(score.troubles) > 1 else ())):
+        said = (row.value, row.bound, row.reason, row.unexcused, row.overclaims)
+        cases = (str(len(row.cases)), str(len(row.reachable)))
+        table.add_row(row.trouble or "none", *cases, *map(str, said), percent(len(row.usable), len(row.reachable)))
+    return table
+
+
 def mismatches(score: Score, most: int) -> Table:
     """Each wrong verdict beside its true value."""
-    table = _table("region", "host", "knob", "reported", "grade", "true")
+    table = _table("region", "host", "knob", "reported", "grade", "true", "trouble")
     for miss in score.mismatches[:most]:
-        table.add_row(miss.region, miss.host, miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
+        said = (shown(miss.observation), miss.observation.grade, miss.truth, miss.trouble)
+        table.add_row(miss.region, miss.host, miss.knob, *said)
     if len(score.mismatches) > most:
         table.caption = f"{len(score.mismatches) - most} more: -f jsonl"
     return table

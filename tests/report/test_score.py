@@ -18,9 +18,10 @@ class Truth:
     values: tuple[Value, ...] = ()
     bound: bool = False
     reason: str = ""
+    reasons: tuple[str, ...] = ()
 
-    def admits(self, value: Value | None, *, lower_bound: bool = False) -> bool:
-        return value in self.values if value is not None else not self.values
+    def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
+        return value in self.values if value is not None else not self.values or reason in self.reasons
 
 
 def seen(value: Value | None, grade: str) -> Observation:
@@ -63,7 +64,7 @@ def test_shares_and_mismatches() -> None:
     assert result.knobs[0].right_share == "75.0 %"
     lines = [json.loads(line) for line in score_lines(result)]
     assert lines[0]["right"] == {"A": 1, "B": 2, "C": 0, "L": 0, "N": 0}
-    assert (lines[1]["host"], lines[1]["truth"], lines[1]["observation"]["value"]) == ("h0", "10", 4)
+    assert (lines[2]["host"], lines[2]["truth"], lines[2]["observation"]["value"]) == ("h0", "10", 4)
     out = io.StringIO()
     console = tables.console(out)
     console.print(tables.scores(result))
@@ -74,3 +75,29 @@ def test_shares_and_mismatches() -> None:
 def test_nothing_is_no_share() -> None:
     assert module.percent(0, 0) == "-"
     assert score([]).knobs == ()
+
+
+def test_each_trouble_has_its_row() -> None:
+    excused, shut = Truth((10,), reasons=("no-data",)), Truth(reason="no-synack")
+    none = Observation("icw", reason="no-data")
+    judged = [
+        Judged("na", "a", "icw", seen(10, "A"), Truth((10,))),
+        Judged("na", "b", "icw", none, excused, "think"),
+        Judged("eu", "b", "icw", seen(4, "L"), excused, "think"),
+        Judged("as", "b", "icw", Observation("icw", reason="tls:version"), excused, "think"),
+        Judged("as", "b", "rwin", seen(9, "B"), Truth((8,)), "think"),
+        Judged("na", "c", "icw", none, shut, "shut"),
+    ]
+    result = score(judged)
+    rows = {row.trouble: row for row in result.troubles}
+    think, all_ = rows["think"], module.total(result)
+    assert (think.value, think.bound, think.reason, think.unexcused, think.overclaims) == (0, 1, 1, 1, 1)
+    assert (len(think.cases), len(think.reachable), think.usable) == (3, 3, {("eu", "b")})
+    assert (len(rows["shut"].cases), len(rows["shut"].reachable)) == (1, 0)
+    assert (len(all_.cases), len(all_.reachable), len(all_.usable), all_.overclaims) == (5, 4, 2, 1)
+    assert result.reasons == {"no-data": 2, "tls:*": 1}
+    assert {miss.trouble for miss in result.mismatches} == {"think"}
+    out = io.StringIO()
+    tables.console(out).print(tables.troubles(result))
+    assert "50.0 %" in out.getvalue() and "none" in out.getvalue()
+    assert sum("configtron.trouble/1" in line for line in score_lines(result)) == 3

@@ -43,6 +43,7 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
     for item in found_in(store.results(run.id)):
         if item.site not in known:
             continue
+        trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
             verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
-            yield Judged(item.vantage, item.site, knob, verdict, expectation)
+            yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)

@@ -26,7 +26,7 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
 
     For each parameter and grade, how many verdicts are right of how many. Usable: says all that could be said, at A or
     B, as a bound where no more can be seen, or nothing where there is nothing. Overclaims: wrong values, at any grade.
-    Then each mismatch with its true value.
+    Where the lab's sites have troubles, a row for each of them follows. Then each mismatch with its true value.
     """
     from configtron.cli.probe.truth import judged, newest_of_the_lab
 
@@ -39,6 +39,11 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
 
             console = tables.console(out, color=settings().color)
             console.print(tables.scores(result))
+            if len(result.troubles) > 1:
+                console.print(tables.troubles(result))
+                console.print(
+                    f"{len(result.reasons)} reasons: " + ", ".join(f"{r} {n}" for r, n in result.reasons.items())
+                )
             if result.mismatches:
                 console.print(tables.mismatches(result, MOST_MISMATCHES))
     if not result.knobs:
