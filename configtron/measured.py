@@ -115,7 +115,11 @@ MEASURED: tuple[Knob, ...] = (
     ),
     Knob("sack", "tcp", default="yes", values=("yes", "no"), scope="netns", source="RFC 2018; net.ipv4.tcp_sack"),
     Knob(
-        "timestamps", "tcp", default="yes", values=("yes", "no"), scope="netns",
+        "timestamps",
+        "tcp",
+        default="yes",
+        values=("yes", "no"),
+        scope="netns",
         source="RFC 7323; net.ipv4.tcp_timestamps",
     ),  # fmt: skip
     Knob(
@@ -151,6 +155,14 @@ MEASURED: tuple[Knob, ...] = (
         scope="process",
         note="by ALPN",
         source="CT Table 2; RFC 7301",
+    ),
+    Knob(
+        "http_tls",
+        "web",
+        values=("http/1.1", "http/1.0"),
+        scope="process",
+        note="of the status line, where TLS offers http/1.1 alone; the head's server, place and cookies are details",
+        source="RFC 9112 section 4; RFC 7301",
     ),
     Knob(
         "http_clear",
@@ -225,6 +237,20 @@ MEASURED: tuple[Knob, ...] = (
     ),
     Knob("h2_settings", "http2", note="all (id, value) pairs in the order announced", source="RFC 9113 section 6.5"),
     Knob("h2_window_update", "http2", unit="bytes", note="first increment on stream 0", source="RFC 9113 section 6.9"),
+    Knob(
+        "h2_reserved",
+        "http2",
+        scope="process",
+        note="identifiers in SETTINGS that IANA does not know; those of RFC 8701 change each time and are 'grease'",
+        source="RFC 9113 section 5.5; RFC 8701",
+    ),
+    Knob("h2_later_settings", "http2", note="SETTINGS after the first: all lists", source="RFC 9113 section 6.5"),
+    Knob(
+        "h2_goaway",
+        "http2",
+        note="the error's name, said before or with the answer to one GET; no-error is a polite one",
+        source="RFC 9113 sections 6.8, 7",
+    ),
     Knob(
         "tls_versions",
         "web",

@@ -43,6 +43,7 @@ Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 
 # By the knob that the verdict is on. A verdict drawn here takes the place of a merged one.
 ACROSS: dict[str, Across] = {
+    "h2_settings": h2_settings.across,
     "tls_versions": tls_versions.across,
 }
 

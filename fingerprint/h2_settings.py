@@ -1,28 +1,40 @@
-"""HTTP/2 SETTINGS: announced and effective.
+"""HTTP/2: what is announced, in which order, what holds where a server is silent, and how it takes leave.
 
-Question   What does the server announce about its HTTP/2 stack, in which order, and what holds where it is silent?
-Method     Preface and an empty SETTINGS; the server's first frame must be its SETTINGS; then a HEAD request, and keep
-           listening.
-Stop when  SETTINGS came and either a WINDOW_UPDATE or half a second; then the answer's first frame.
+Question   What does the server announce about its HTTP/2 stack, once and later, and what holds of the rest?
+Method     Preface and an empty SETTINGS; the server's first frame must be its SETTINGS; then a GET, and keep listening.
+Stop when  SETTINGS came, and either a WINDOW_UPDATE or its acknowledgement of ours; then the answer's head, or GOAWAY.
 Reads as   h2_settings: the ordered (identifier, value) list of the first SETTINGS; one observation per parameter of RFC
            9113 6.5.2: the announced value, or "absent" with the RFC's default as a detail ("effective");
-           h2_window_update: the increment on stream 0.
-Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, tls:*.
+           h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
+           h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
+           "absent" is said of a frame only when one came that it would have had to precede.
+Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
+           answer that would show an absence did not come), tls:*.
 Differs    from ConfigTron Table 2, whose "16384 (100 %)" and "4096 (100 %)" read like library defaults: a default is
            never printed as announced here.
-Source     RFC 9113 3.4, 6.5, 6.9; RFC 8701 (GREASE); frames by hyperframe.
+Source     RFC 9113 3.4, 5.4.1, 6.5, 6.8, 6.9, 7; RFC 8701 (GREASE); IANA "HTTP/2 Settings".
 """
 
 from __future__ import annotations
 
-from hyperframe.exceptions import HyperframeError
-from hyperframe.frame import Frame
+from collections.abc import Mapping, Sequence
 
-from configtron.fingerprint.verdict import no, yes
+from configtron.fingerprint.h2_frames import (
+    ACK,
+    GOAWAY,
+    HEADERS,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Frame,
+    fields_of,
+    read_frames,
+    settings_of,
+)
+from configtron.fingerprint.head import told_by
+from configtron.fingerprint.verdict import count_grade, no, settled, yes
 from configtron.nouns import Observation, Trace, Value
 
 PROBES = ("h2_settings",)
-SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
 # RFC 9113 6.5.2: identifier -> (knob, what holds when it is not announced). None: no limit.
 PARAMETERS: dict[int, tuple[str, Value]] = {
     1: ("h2_header_table_size", 4096),
@@ -32,13 +44,28 @@ PARAMETERS: dict[int, tuple[str, Value]] = {
     5: ("h2_max_frame_size", 16384),
     6: ("h2_max_header_list_size", "unlimited"),
 }
-# The value of a parameter that the server leaves out: a finding, not a failure, and not the default.
-ABSENT = "absent"
-KNOBS = ("h2_settings", "h2_window_update", *(knob for knob, _ in PARAMETERS.values()))
+# What RFC 9113 6.5.2 lets a server announce; anything else is an error of its own, and kept.
+ALLOWED = {2: range(1), 4: range(1 << 31), 5: range(16384, 1 << 24)}
+# IANA "HTTP/2 Settings" beside those: ENABLE_CONNECT_PROTOCOL, NO_RFC7540_PRIORITIES, TLS_RENEG_PERMITTED.
+REGISTERED = (*PARAMETERS, 8, 9, 16)
+# RFC 9113 7: error codes by name.
+ERRORS = (
+    "no-error", "protocol-error", "internal-error", "flow-control-error", "settings-timeout", "stream-closed",
+    "frame-size-error", "refused-stream", "cancel", "compression-error", "connect-error", "enhance-your-calm",
+    "inadequate-security", "http-1-1-required",
+)  # fmt: skip
+# The value of what the server leaves out: a finding, not a failure, and not the default.
+ABSENT, GREASE = "absent", "grease"
+# A GOAWAY's words: enough to recognise them.
+DEBUG_LIMIT_BYTES = 80
+ASKED = ("h2_later_settings", "h2_goaway")
+KNOBS = ("h2_settings", "h2_reserved", "h2_window_update", *(knob for knob, _ in PARAMETERS.values()), *ASKED)
+
+Pairs = Sequence[tuple[int, int]]
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """Read one TLS trace that offered h2: the eight observations of `KNOBS`."""
+    """Read one TLS trace that offered h2: an observation for each of `KNOBS`; `ASKED` only if a page was asked for."""
     session = trace.session
     if session is None or session.error:
         return _none(trace, session.error if session is not None and session.error else trace.ending)
@@ -47,78 +74,135 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     frames = read_frames(b"".join(m.data for m in trace.messages if m.way == "in"))
     if not frames:
         return _none(trace, "h2:no-settings")
-    kind, flags, _, body = frames[0]
-    if kind == GOAWAY:
-        return _none(trace, f"h2:goaway-{int.from_bytes(body[4:8], 'big')}")
-    if kind != SETTINGS or flags & 1:
+    first, goaway = frames[0], _goaway(trace, frames)
+    if first.kind == GOAWAY:
+        found = _none(trace, f"h2:goaway-{int.from_bytes(first.body[4:8], 'big')}")
+        return tuple(goaway if o.knob == goaway.knob else o for o in found)
+    if first.kind != SETTINGS or first.flags & ACK:
         return _none(trace, "h2:first-frame-not-settings")
-    announced = settings_of(body)
-    later = [settings_of(b) for k, f, _, b in frames[1:] if k == SETTINGS and not f & 1]
-    return (_list(trace, announced, later), _window_update(trace, frames), *_each(trace, announced))
+    announced = settings_of(first.body)
+    found = (_list(trace, announced, frames), _reserved(trace, announced), _window_update(trace, frames))
+    asked = (_later(trace, frames), goaway) if trace.param("ask", True) else ()
+    return (*found, *_each(trace, announced), *asked)
 
 
-def read_frames(data: bytes) -> list[tuple[int, int, int, bytes]]:
-    """(type, flags, stream, body) of every whole frame; stops at bytes that are no frame. Unknown types are kept."""
-    frames, at = [], 0
-    while at + 9 <= len(data):
-        try:
-            _, length = Frame.parse_frame_header(memoryview(data[at : at + 9]))
-        except (HyperframeError, ValueError):
-            break
-        if at + 9 + length > len(data):
-            break
-        stream = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF
-        frames.append((data[at + 3], data[at + 4], stream, data[at + 9 : at + 9 + length]))
-        at += 9 + length
-    return frames
-
-
-def settings_of(body: bytes) -> list[tuple[int, int]]:
-    """(identifier, value) in wire order, duplicates and unknown identifiers kept (hyperframe's dict would lose
-    both)."""
-    return [
-        (int.from_bytes(body[i : i + 2], "big"), int.from_bytes(body[i + 2 : i + 6], "big"))
-        for i in range(0, len(body) - len(body) % 6, 6)
-    ]
-
-
-def _list(trace: Trace, announced: list[tuple[int, int]], later: list[list[tuple[int, int]]]) -> Observation:
+def _list(trace: Trace, announced: Pairs, frames: Sequence[Frame]) -> Observation:
     details: dict[str, Value] = {"empty": not announced}
-    if later:
-        details["later"] = tuple(tuple(pair for pair in one) for one in later)
     names = [identifier for identifier, _ in announced]
     if len(set(names)) < len(names):
         details["duplicated"] = True
-    unknown = tuple(i for i in names if i not in PARAMETERS)
-    if unknown:
+    if unknown := tuple(i for i in names if i not in PARAMETERS):
         details["unknown"] = unknown
+    if frames[0].stream or len(frames[0].body) % 6:
+        details["malformed"] = True
+    if any(_is_grease(i) for i in names):
+        # Reserved identifiers are drawn anew for each connection: two servers are compared without them.
+        details["effective"] = tuple((i, v) for i, v in announced if not _is_grease(i))
+    details["akamai"] = _akamai(announced, frames)
+    if fields := fields_of(list(frames)):
+        status = dict(fields).get(":status", "")
+        details.update(told_by(int(status) if status.isdigit() else 0, fields))
     return yes("h2_settings", tuple(announced), trace, "", "first SETTINGS frame", "C", _frames(trace), details)
 
 
-def _window_update(trace: Trace, frames: list[tuple[int, int, int, bytes]]) -> Observation:
-    for kind, _, stream, body in frames:
-        if kind == WINDOW_UPDATE and stream == 0 and len(body) == 4:
-            increment = int.from_bytes(body, "big") & 0x7FFFFFFF
-            return yes("h2_window_update", increment, trace, "bytes", "WINDOW_UPDATE on stream 0", "C", _frames(trace))
-    return yes("h2_window_update", ABSENT, trace, "bytes", "none on stream 0", "C", _frames(trace))
+def _akamai(announced: Pairs, frames: Sequence[Frame]) -> str:
+    """SETTINGS and WINDOW_UPDATE in the form that Akamai gave them: S|WU|P|PS, the last two being a client's."""
+    pairs = ";".join(f"{i}:{v}" for i, v in announced if not _is_grease(i))
+    return f"{pairs}|{_increment(frames) or '00'}|0|"
 
 
-def _each(trace: Trace, announced: list[tuple[int, int]]) -> list[Observation]:
+def _is_grease(identifier: int) -> bool:
+    """RFC 8701: 0x0a0a, 0x1a1a, ... 0xfafa."""
+    return identifier & 0x0F0F == 0x0A0A and identifier >> 8 == identifier & 0xFF
+
+
+def _reserved(trace: Trace, announced: Pairs) -> Observation:
+    strange = [i for i, _ in announced if i not in REGISTERED]
+    names: tuple[Value, ...] = tuple(dict.fromkeys(GREASE if _is_grease(i) else i for i in strange))
+    method = "identifiers unknown to IANA in SETTINGS"
+    details: dict[str, Value] = {"identifiers": tuple(strange)} if strange else {}
+    return yes("h2_reserved", names or ABSENT, trace, "", method, "C", _frames(trace), details)
+
+
+def _increment(frames: Sequence[Frame]) -> int | None:
+    for frame in frames:
+        if frame.kind == WINDOW_UPDATE and frame.stream == 0 and len(frame.body) == 4:
+            return int.from_bytes(frame.body, "big") & 0x7FFFFFFF
+    return None
+
+
+def _window_update(trace: Trace, frames: Sequence[Frame]) -> Observation:
+    knob, unit = "h2_window_update", "bytes"
+    increment = _increment(frames)
+    if increment is not None:
+        return yes(knob, increment, trace, unit, "WINDOW_UPDATE on stream 0", "C", _frames(trace))
+    # It belongs to the preface: a server that has gone on to answer us has not sent one.
+    if any(frame.kind != SETTINGS or frame.flags & ACK for frame in frames[1:]):
+        return yes(knob, ABSENT, trace, unit, "none on stream 0", "C", _frames(trace))
+    return no(knob, _silence(trace), trace, unit)
+
+
+def _later(trace: Trace, frames: Sequence[Frame]) -> Observation:
+    later = tuple(tuple(settings_of(f.body)) for f in frames[1:] if f.kind == SETTINGS and not f.flags & ACK)
+    if later:
+        return yes("h2_later_settings", later, trace, "", "SETTINGS after the first", "C", _frames(trace))
+    if any(frame.kind in (HEADERS, GOAWAY) for frame in frames):
+        return yes("h2_later_settings", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
+    return no("h2_later_settings", _silence(trace), trace)
+
+
+def _goaway(trace: Trace, frames: Sequence[Frame]) -> Observation:
+    for at, frame in enumerate(frames):
+        if frame.kind != GOAWAY or len(frame.body) < 8:
+            continue
+        code = int.from_bytes(frame.body[4:8], "big")
+        details: dict[str, Value] = {"code": code, "last_stream": int.from_bytes(frame.body[:4], "big") & 0x7FFFFFFF}
+        details["when"] = "first" if at == 0 else "answered" if _has_head(frames[:at]) else "unanswered"
+        if words := frame.body[8 : 8 + DEBUG_LIMIT_BYTES]:
+            details["debug"] = words.decode("ascii", "replace")
+        name = ERRORS[code] if code < len(ERRORS) else str(code)
+        return yes("h2_goaway", name, trace, "", "GOAWAY", "C", _frames(trace), details)
+    if _has_head(frames):
+        return yes("h2_goaway", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
+    return no("h2_goaway", _silence(trace), trace)
+
+
+def _has_head(frames: Sequence[Frame]) -> bool:
+    return any(frame.kind == HEADERS for frame in frames)
+
+
+def _silence(trace: Trace) -> str:
+    """Why nothing more came."""
+    return trace.ending if trace.ending not in ("", "done") else "closed"
+
+
+def _each(trace: Trace, announced: Pairs) -> list[Observation]:
     """One observation per parameter; the last of duplicates counts (RFC 9113 6.5.3)."""
     values = dict(announced)
     found = []
     for identifier, (knob, default) in PARAMETERS.items():
         if identifier in values:
-            found.append(yes(knob, values[identifier], trace, "", "announced in SETTINGS", "C", _frames(trace)))
+            value = values[identifier]
+            details: dict[str, Value] = {"invalid": True} if value not in ALLOWED.get(identifier, (value,)) else {}
+            found.append(yes(knob, value, trace, "", "announced in SETTINGS", "C", _frames(trace), details))
         else:
             found.append(yes(knob, ABSENT, trace, "", "not in SETTINGS", "C", _frames(trace), {"effective": default}))
     return found
 
 
 def _none(trace: Trace, reason: str) -> tuple[Observation, ...]:
-    return tuple(no(knob, reason or "closed", trace) for knob in KNOBS)
+    knobs = KNOBS if trace.param("ask", True) else KNOBS[: -len(ASKED)]
+    return tuple(no(knob, reason or "closed", trace) for knob in knobs)
 
 
 def _frames(trace: Trace) -> tuple[int, ...]:
     """The frames that carried the server's stream."""
     return tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:4]
+
+
+def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """One list, where only its GREASE differs between connections; None wherever the ordinary rule holds."""
+    exact = [t for t in trials.get("h2_settings", ()) if t.value is not None]
+    if len({t.value for t in exact}) < 2 or len({t.detail("effective", t.value) for t in exact}) > 1:
+        return None
+    return settled(trials["h2_settings"], exact[0], count_grade(len(exact)), {"grease_varies": True})

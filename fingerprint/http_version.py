@@ -1,33 +1,38 @@
 """HTTP version: by ALPN over TLS, and in clear.
 
-Question   Which HTTP does the server choose when offered both, and what does it speak without TLS?
-Method     ALPN {h2, http/1.1}; GET over plain TCP; HTTP/2's preface over plain TCP (prior knowledge).
+Question   Which HTTP does the server choose when offered both, and what does it speak when there is no choice?
+Method     ALPN {h2, http/1.1}; ALPN {http/1.1} and a GET; GET over plain TCP; HTTP/2's preface over plain TCP (prior
+           knowledge).
 Stop when  the handshake is done, or the answer's head is there.
-Reads as   http_version: the ALPN answer; http_clear: the version of the status line; h2c: "accepted" or "not-accepted".
+Reads as   http_version: the ALPN answer; http_tls, http_clear: the version of the status line, with what the head says
+           of the server, of where the page is, and which cookies it wants back; h2c: "accepted" or "not-accepted".
 Fails as   no-synack, refused, tls:no-alpn (TLS without an ALPN answer), tls:*, not-http, closed, no-data.
 Differs    from ConfigTron Table 2, which has one number: the ALPN answer is the one that compares.
-Source     RFC 7301; RFC 9112 section 4; RFC 9113 3.3, 3.4.
+Source     RFC 7301; RFC 9110 15.4; RFC 9112 section 4; RFC 9113 3.3, 3.4; RFC 6265.
 """
 
 from __future__ import annotations
 
+from hashlib import sha256
+
+from configtron.fingerprint.head import head_fields, head_status, status_version, told_by
 from configtron.fingerprint.verdict import no, yes
 from configtron.nouns import Message, Observation, Trace, Value
 
 PROBES = ("http_version", "h2_settings", "icw", "rwin")
+KNOBS = ("http_version", "http_tls", "http_clear", "h2c")
 # A SETTINGS frame's type byte sits at offset 3 of the server's first frame (RFC 9113 4.1).
 SETTINGS = 4
-# Reading the head of a page we were sent: enough for status line and headers, bounded against endless ones.
-HEAD_LIMIT_BYTES = 32768
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
     """Read a TLS trace, a clear one, or the answer of any trace that asked for a page."""
-    if trace.probe in ("h2_settings", "http_version") and trace.param("way", "tls") == "tls":
+    if trace.probe not in ("h2_settings", "http_version"):
+        return _asides(trace)
+    way = trace.param("way", "tls")
+    if way == "tls":
         return (_alpn(trace),)
-    if trace.probe == "http_version":
-        return (_h2c(trace),) if trace.param("way") == "h2c" else (_clear(trace),)
-    return _asides(trace)
+    return (_h2c(trace) if way == "h2c" else _page(trace, "http_tls" if way == "https" else "http_clear"),)
 
 
 def _alpn(trace: Trace) -> Observation:
@@ -36,21 +41,32 @@ def _alpn(trace: Trace) -> Observation:
         return no("http_version", session.error if session and session.error else _ending(trace), trace)
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
     if not session.alpn:
-        return no("http_version", "tls:no-alpn", trace, details={"tls": session.version})
-    return yes("http_version", session.alpn, trace, "", "ALPN", "C", frames, {"tls": session.version})
+        return no("http_version", "tls:no-alpn", trace, details=_agreed(trace))
+    return yes("http_version", session.alpn, trace, "", "ALPN", "C", frames, _agreed(trace))
 
 
-def _clear(trace: Trace) -> Observation:
+def _agreed(trace: Trace) -> dict[str, Value]:
+    """What TLS agreed on; the certificate by its SHA-256, as registers of certificates name it."""
+    session = trace.session
+    if session is None or not session.version:
+        return {}
+    details: dict[str, Value] = {"tls": session.version}
+    if session.certificate:
+        details["certificate"] = sha256(session.certificate).hexdigest()
+    return details
+
+
+def _page(trace: Trace, knob: str) -> Observation:
+    """The answer to a GET, in clear or over TLS."""
     head = _heard(trace.messages)
     version = status_version(head)
     if version is None:
-        return no("http_clear", "not-http" if head else _ending(trace), trace)
-    details: dict[str, Value] = {"status": head_status(head)}
-    details.update(
-        {name: text for name in ("location", "server", "content-length") if (text := head_field(head, name))}
-    )
+        return no(knob, "not-http" if head else _ending(trace), trace, details=_agreed(trace))
+    details = told_by(head_status(head), head_fields(head)) | _agreed(trace)
+    if trace.session is not None and trace.session.alpn:
+        details["alpn"] = trace.session.alpn
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
-    return yes("http_clear", version, trace, "", "status line", "C", frames, details)
+    return yes(knob, version, trace, "", "status line", "C", frames, details)
 
 
 def _h2c(trace: Trace) -> Observation:
@@ -64,35 +80,14 @@ def _h2c(trace: Trace) -> Observation:
 
 
 def _asides(trace: Trace) -> tuple[Observation, ...]:
-    """A trace made for another purpose also heard a status line."""
+    """A trace made for another purpose also heard a status line, and the fields that its first segment holds."""
     first = next((p for p in trace.packets if p.way == "in" and p.segment.seq == 1 and p.segment.length > 0), None)
     version = status_version(first.segment.payload) if first is not None else None
     if first is None or version is None:
         return ()
-    return (yes("http_clear", version, trace, "", "status line", "C", (first.frame,)),)
-
-
-def status_version(head: bytes) -> str | None:
-    """ "http/1.1" of b"HTTP/1.1 200 OK"; None if these bytes open no HTTP/1 answer."""
-    word = head[:16].split(b" ", 1)[0]
-    if len(word) != 8 or not word.startswith(b"HTTP/1.") or not word[7:8].isdigit():
-        return None
-    return word.decode("ascii").lower()
-
-
-def head_status(head: bytes) -> int:
-    """Status code, 0 if unreadable."""
-    code = head[9:12]
-    return int(code) if len(code) == 3 and code.isdigit() else 0
-
-
-def head_field(head: bytes, name: str) -> str:
-    """A header field's value, "" if absent."""
-    for line in head[:HEAD_LIMIT_BYTES].split(b"\r\n\r\n", 1)[0].split(b"\r\n")[1:]:
-        key, _, value = line.partition(b":")
-        if key.strip().lower() == name.encode():
-            return value.strip().decode("latin-1")
-    return ""
+    head = first.segment.payload
+    details = told_by(head_status(head), head_fields(head))
+    return (yes("http_clear", version, trace, "", "status line", "C", (first.frame,), details),)
 
 
 def _heard(messages: tuple[Message, ...]) -> bytes:

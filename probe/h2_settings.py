@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 
 from hpack import Encoder  # type: ignore[import-untyped,unused-ignore]
 
+from configtron.fingerprint.h2_frames import ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Frame, read_frames
 from configtron.nouns import Message, Session, Target
-from configtron.probe.script import Open, Read, StreamScript, Write
+from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
 
 # RFC 9113 3.4: the client's opening words.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-# Frame types (RFC 9113 section 6).
-HEADERS, SETTINGS, GOAWAY, WINDOW_UPDATE = 0x1, 0x4, 0x7, 0x8
 SETTINGS_EMPTY = bytes([0, 0, 0, SETTINGS, 0]) + bytes(4)
-SETTINGS_ACK = bytes([0, 0, 0, SETTINGS, 1]) + bytes(4)
+SETTINGS_ACK = bytes([0, 0, 0, SETTINGS, ACK]) + bytes(4)
 # The server's preface must be its first frame; it needs one round trip, or the server is not speaking HTTP/2.
 PATIENCE_S = 5.0
-# A WINDOW_UPDATE belongs to the preface when it follows at once; this is how long we give it (slow paths: one more
-# flight).
-COMPANY_S = 0.5
-# SETTINGS that come later (after the request) are rare; the answer's HEADERS end the wait.
-ANSWER_S = 2.0
+# A WINDOW_UPDATE belongs to the preface; a server that sends none acknowledges our SETTINGS in one round trip. Either
+# may be lost once (a second's timer at worst, and the longest path).
+COMPANY_S = 2.0
+# SETTINGS that come later (after the request) are rare; the answer's HEADERS end the wait. Servers think up to 3 s, and
+# what they say may be lost once.
+ANSWER_S = 6.0
 
 
 def h2_settings(target: Target, agent: str, *, ask: bool = True) -> StreamScript:
@@ -33,38 +33,46 @@ def h2_settings(target: Target, agent: str, *, ask: bool = True) -> StreamScript
     if session.alpn != "h2":
         return "done"
     yield Write(PREFACE + SETTINGS_EMPTY)
-    got, at, ended = yield from _frames(b"", SETTINGS, after=0.0, patience_s=PATIENCE_S)
-    if not ended and SETTINGS in _types(got):
-        got, at, ended = yield from _frames(got, WINDOW_UPDATE, after=at, patience_s=COMPANY_S)
-    if ended or not ask:
-        return "done" if got else "closed"
+    got, at, ended = yield from _frames(b"", _announced, OPEN_UNTIL_S, PATIENCE_S)
+    if ended or not _announced(read_frames(got)):
+        return "done" if got else "closed" if ended else "no-data"
+    got, at, ended = yield from _frames(got, _whole_preface, at, COMPANY_S)
+    if ended:
+        return "done"
+    if not ask:
+        return "done" if _whole_preface(read_frames(got)) else "no-data"
     yield Write(SETTINGS_ACK + _head(target, agent))
-    yield from _frames(got, HEADERS, after=at, patience_s=ANSWER_S)
-    return "done"
+    got, _, ended = yield from _frames(got, _answered, at, ANSWER_S)
+    return "done" if ended or _answered(read_frames(got)) else "no-data"
+
+
+def _announced(frames: Sequence[Frame]) -> bool:
+    return any(frame.kind == SETTINGS for frame in frames)
+
+
+def _whole_preface(frames: Sequence[Frame]) -> bool:
+    """Whether all that belongs to the server's opening words has come."""
+    return any(f.kind == WINDOW_UPDATE or f.kind == SETTINGS and f.flags & ACK for f in frames)
+
+
+def _answered(frames: Sequence[Frame]) -> bool:
+    return any(frame.kind == HEADERS for frame in frames)
 
 
 def _frames(
-    got: bytes, until_type: int, after: float, patience_s: float
+    got: bytes, enough: Callable[[Sequence[Frame]], bool], at: float, patience_s: float
 ) -> Generator[Open | Write | Read, Session | Message | None, tuple[bytes, float, bool]]:
-    """Read until a frame of that type is there. Returns (bytes so far, time, whether the stream ended)."""
-    while until_type not in _types(got):
-        message = yield Read(after + patience_s if after else patience_s * 2)
+    """Read until the whole frames are enough. Returns (bytes so far, time, whether the conversation is over)."""
+    while not enough(frames := read_frames(got)) and not any(f.kind == GOAWAY for f in frames):
+        message = yield Read(at + patience_s)
         if message is None:
-            return got, after + patience_s, False
+            return got, at + patience_s, False
         assert isinstance(message, Message)
+        at = message.at
         if not message.data:
-            return got, message.at, True
-        got, after = got + message.data, message.at
-    return got, after, GOAWAY in _types(got)
-
-
-def _types(data: bytes) -> list[int]:
-    """Types of the frames whose header is there."""
-    types, at = [], 0
-    while at + 9 <= len(data):
-        types.append(data[at + 3])
-        at += 9 + int.from_bytes(data[at : at + 3], "big")
-    return types
+            return got, at, True
+        got += message.data
+    return got, at, any(f.kind == GOAWAY for f in frames)
 
 
 def _head(target: Target, agent: str) -> bytes:

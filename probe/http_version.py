@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from configtron.fingerprint.head import HEAD_LIMIT_BYTES
 from configtron.nouns import Message, Session, Target
 from configtron.probe.h2_settings import PREFACE, SETTINGS_EMPTY
-from configtron.probe.script import Open, Read, StreamScript, Write, get
+from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write, get
 
 # An answer's head arrives within a few round trips; servers that think longer than this are too slow to be asked.
 PATIENCE_S = 6.0
-# A head longer than this is not a head (RFC 9110 5.4 recommends at least 8000 bytes per line).
-HEAD_LIMIT_BYTES = 32768
+# How to ask -> the ALPN names on offer; none without TLS.
+WAYS: dict[str, tuple[str, ...]] = {"tls": ("h2", "http/1.1"), "https": ("http/1.1",), "clear": (), "h2c": ()}
 
 
-def http_version(target: Target, agent: str, *, way: str = "tls") -> StreamScript:
+def http_version(target: Target, agent: str, *, way: str = "tls", cookie: str = "") -> StreamScript:
     """Ask which HTTP is spoken.
 
-    way   "tls": offer h2 and http/1.1 by ALPN; "clear": GET over plain TCP; "h2c": HTTP/2 with prior knowledge (RFC
-          9113 3.3)
+    way     "tls": offer h2 and http/1.1 by ALPN; "https": offer http/1.1 alone, and GET; "clear": GET over plain TCP;
+            "h2c": HTTP/2 with prior knowledge (RFC 9113 3.3)
+    cookie  to be given back: the `cookies` of an earlier answer
     """
-    session = yield Open(tls=way == "tls", alpn=("h2", "http/1.1") if way == "tls" else ())
+    session = yield Open(tls=way in ("tls", "https"), alpn=WAYS[way])
     assert isinstance(session, Session)
     if session.error:
         return session.error
     if way == "tls":
         return "done"
-    yield Write(PREFACE + SETTINGS_EMPTY if way == "h2c" else get(target.host, target.path, agent))
-    return (yield from _head(until=PATIENCE_S * 2, needs=b"\r\n\r\n" if way == "clear" else b""))
+    h2c = way == "h2c"
+    yield Write(PREFACE + SETTINGS_EMPTY if h2c else get(target.host, target.path, agent, cookie=cookie))
+    return (yield from _head(OPEN_UNTIL_S + PATIENCE_S, b"" if h2c else b"\r\n\r\n"))
 
 
 def _head(until: float, needs: bytes) -> StreamScript:

@@ -57,6 +57,8 @@ SECURE: dict[str, tuple[Row, ...]] = {
         _row("h2_settings"),
         _row("h2_settings"),
         _row("h2_settings", ask=False),
+        _row("http_version", way="https"),
+        _row("http_version", way="https"),
         *(_row("tls_versions", most=most) for most in ("1.3", "1.2", "1.1", "1.0") for _ in range(2)),
     ),
 }

@@ -52,12 +52,16 @@ class Wait(NamedTuple):
     until: float
 
 
+# When a connection must stand: three SYNs (3 s), and two losses in the TLS handshake at timers of a second.
+OPEN_UNTIL_S = 10.0
+
+
 class Open(NamedTuple):
     """Connect: TCP, and TLS with these ALPN names when `tls`."""
 
     tls: bool = True
     alpn: tuple[str, ...] = ()
-    until: float = 10.0
+    until: float = OPEN_UNTIL_S
 
 
 class Write(NamedTuple):
@@ -136,9 +140,11 @@ def echo(synack: Segment | None) -> tuple[tuple[int, bytes], ...]:
     return ((OPT_NOP, b""), (OPT_NOP, b""), (OPT_TIMESTAMPS, body))
 
 
-def get(host: str, path: str, agent: str, *, close: bool = True) -> bytes:
-    """An HTTP/1.1 request (RFC 9112) that says who asks."""
+def get(host: str, path: str, agent: str, *, close: bool = True, cookie: str = "") -> bytes:
+    """An HTTP/1.1 request (RFC 9112) that says who asks; `cookie` is what an earlier answer of the host has set."""
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"User-Agent: {agent}", "Accept: */*"]
+    if cookie:
+        lines.append(f"Cookie: {cookie}")
     if close:
         lines.append("Connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

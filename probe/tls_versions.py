@@ -9,10 +9,8 @@ from __future__ import annotations
 from configtron.fingerprint.tls_versions import answer_of
 from configtron.nouns import Message, Session, Target
 from configtron.probe.client_hello import client_hello
-from configtron.probe.script import Open, Read, StreamScript, Write
+from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
 
-# Until when the connection must stand: three SYNs, and the longest path.
-OPEN_UNTIL_S = 10.0
 # A ServerHello needs one round trip and a signature; a lost copy comes again within 3 s, the longest timer in use.
 PATIENCE_S = 6.0
 # No ServerHello is longer than one record (RFC 8446 5.1); some alerts may go before it.
@@ -24,7 +22,7 @@ def tls_versions(target: Target, agent: str, *, most: str = "1.3") -> StreamScri
 
     most    the highest version on offer: "1.3", "1.2", "1.1" or "1.0"; all below it are offered too
     """
-    session = yield Open(tls=False, until=OPEN_UNTIL_S)
+    session = yield Open(tls=False)
     assert isinstance(session, Session)
     if session.error:
         return session.error

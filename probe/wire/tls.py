@@ -1,7 +1,8 @@
 """TLS for `stream.py`: OpenSSL between two memory buffers.
 
-We measure, we do not trust: any certificate is taken, and old servers may answer with the ciphers that they have
-(TLS 1.2 at least). Session secrets are collected, so that the saved capture can be decrypted by whoever has it.
+We measure, we do not trust: any certificate is taken, and old servers may answer with the versions and ciphers
+that they have (TLS 1.0 at least). Session secrets are collected, so that the saved capture can be decrypted by whoever
+has it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Trust:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
         context.set_ciphers(CIPHERS)
         context.options |= LEGACY_SERVER_CONNECT
         context.keylog_filename = f"/proc/self/fd/{self._secrets}"

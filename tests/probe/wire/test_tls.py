@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from configtron.fingerprint import read
 from configtron.lab.certificates import issue
-from configtron.nouns import Target
+from configtron.nouns import Target, Trace
+from configtron.probe.http_version import http_version
 from configtron.probe.play import play
+from configtron.probe.script import get
 from configtron.probe.wire.stream import EngineFailed, carry
 from configtron.probe.wire.tls import Trust
 from tests.probe.wire.peer import Peer, texts
@@ -39,7 +43,8 @@ def context(tmp_path: Path) -> ssl.SSLContext:
 class Server:
     """An application (peer.py) that speaks TLS."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, ask: bytes = ASK, page: bytes = PAGE) -> None:
+        self.ask, self.page = ask, page
         self.names: list[str | None] = []
         context.sni_callback = lambda tls, name, ctx: self.names.append(name)
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -55,8 +60,8 @@ class Server:
             if not self._shaken:
                 self._tls.do_handshake()
                 self._shaken = True
-            if self._tls.read(65536) == ASK:
-                self._tls.write(PAGE)
+            if self._tls.read(65536) == self.ask:
+                self._tls.write(self.page)
                 close = True
         except ssl.SSLWantReadError:
             pass
@@ -84,6 +89,35 @@ def test_a_page_comes_through_with_its_session(trust: Trust, context: ssl.SSLCon
         assert labels == ["CLIENT_RANDOM"]
     else:
         assert "SERVER_TRAFFIC_SECRET_0" in labels and len(labels) == 5
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+def test_an_old_server_is_understood(trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version, context.maximum_version = version, version
+    carried, log = carry(asks(tls=True), TARGET, trust)
+    _, ending = play(carried, Peer(Server(context)))
+    assert ending == "ended" and log.session is not None
+    assert log.session.version == version.name.replace("_", ".")
+
+
+def test_a_page_over_tls_is_read(trust: Trust, context: ssl.SSLContext) -> None:
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    head = b"HTTP/1.1 302 Found\r\nServer: edge\r\nLocation: /in\r\nSet-Cookie: seen=1\r\n\r\n"
+    server = Server(context, get("site.test", "/", "test", cookie="a=b"), head)
+    carried, log = carry(http_version(TARGET, "test", way="https", cookie="a=b"), TARGET, trust)
+    packets, ending = play(carried, Peer(server))
+    way = (("way", "https"),)
+    trace = Trace("t", TARGET, "v", "http_version", way, 0, packets, tuple(log.messages), log.session, ending)
+    (found,) = read(trace)
+    assert (found.knob, found.value) == ("http_tls", "http/1.1")
+    told = {name: found.detail(name) for name in ("status", "server", "location", "cookies", "alpn", "tls")}
+    assert told == {
+        "status": 302, "server": "edge", "location": "/in", "cookies": "seen=1", "alpn": "http/1.1", "tls": "TLSv1.3",
+    }  # fmt: skip
+    assert log.session is not None
+    assert found.detail("certificate") == sha256(log.session.certificate).hexdigest()
 
 
 def test_secrets_belong_to_their_connection(trust: Trust, context: ssl.SSLContext) -> None:

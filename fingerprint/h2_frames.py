@@ -1,0 +1,77 @@
+"""HTTP/2 frames as they lie in a stream: nothing interpreted away.
+
+Rules for this file: pure; total; order, duplicates and unknown types, identifiers and values are kept, which the
+libraries for HTTP/2 drop or reject. Source: RFC 9113 4.1, 6; hpack for field blocks (RFC 7541).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hpack import Decoder, HPACKError  # type: ignore[import-untyped,unused-ignore]
+
+from configtron.fingerprint.head import HEAD_LIMIT_BYTES, Fields
+
+# Frame types (RFC 9113 section 6).
+DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0x0, 0x1, 0x4, 0x6, 0x7, 0x8, 0x9
+# Flags (the same sections).
+ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x4, 0x8, 0x20
+# We announce no other size, so none may be longer (RFC 9113 4.2); more is not HTTP/2.
+FRAME_SIZE_MAX = 16384
+
+
+class Frame(NamedTuple):
+    """One frame. Unknown types are kept."""
+
+    kind: int
+    flags: int
+    stream: int
+    body: bytes
+
+
+def read_frames(data: bytes) -> list[Frame]:
+    """Every whole frame; stops at bytes that are no frame."""
+    frames, at = [], 0
+    while at + 9 <= len(data):
+        length = int.from_bytes(data[at : at + 3], "big")
+        if length > FRAME_SIZE_MAX or at + 9 + length > len(data):
+            break
+        stream = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF
+        frames.append(Frame(data[at + 3], data[at + 4], stream, data[at + 9 : at + 9 + length]))
+        at += 9 + length
+    return frames
+
+
+def settings_of(body: bytes) -> list[tuple[int, int]]:
+    """(identifier, value) in wire order."""
+    return [
+        (int.from_bytes(body[i : i + 2], "big"), int.from_bytes(body[i + 2 : i + 6], "big"))
+        for i in range(0, len(body) - len(body) % 6, 6)
+    ]
+
+
+def fields_of(frames: list[Frame]) -> Fields:
+    """The fields of the first answer's head; none if there is none, or its block cannot be read."""
+    at = next((i for i, frame in enumerate(frames) if frame.kind == HEADERS), None)
+    if at is None:
+        return ()
+    block = _fragment(frames[at])
+    for frame in frames[at + 1 :]:
+        if frames[at].flags & END_HEADERS or frame.kind != CONTINUATION:
+            break
+        block += frame.body
+    try:
+        pairs = Decoder(max_header_list_size=HEAD_LIMIT_BYTES).decode(block, raw=True)
+    except (HPACKError, ValueError, IndexError):
+        return ()
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+
+
+def _fragment(frame: Frame) -> bytes:
+    """A HEADERS frame's field block, without padding and priority (RFC 9113 6.2)."""
+    body, padding = frame.body, 0
+    if frame.flags & PADDED and body:
+        body, padding = body[1:], body[0]
+    if frame.flags & PRIORITY:
+        body = body[5:]
+    return body[: len(body) - padding] if padding <= len(body) else b""

@@ -1,0 +1,86 @@
+"""The head of an answer: its status line, its fields, and what they say about who answered.
+
+Rules for this file: pure; total (any bytes are read); a head may be cut off anywhere, so a field is taken only if its
+line is whole. Field names are small letters, as HTTP/2 has them on the wire. Source: RFC 9110 5, 15.4; RFC 9112 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from configtron.nouns import Value
+
+Fields = Sequence[tuple[str, str]]
+
+# Reading the head of a page we were sent: enough for status line and fields, bounded against endless ones.
+HEAD_LIMIT_BYTES = 32768
+# What of a field is kept: an address with its query may be long, a joke of a server longer.
+FIELD_LIMIT = 2000
+# Kept as they are: where the page is, who made it, on which way it came, whether HTTP/3 is on offer.
+KEPT = ("location", "server", "via", "alt-svc", "content-length")
+# Field -> where in it the place stands (group 1) at which the answer was given. The names of places are the networks'
+# own; those fields hold the request's number too, so the whole field would tell two requests apart, not two places.
+PLACES: tuple[tuple[str, str], ...] = (
+    ("cf-ray", r"-([A-Z]{3})$"),
+    ("x-amz-cf-pop", r"^([A-Z]{3})"),
+    ("x-served-by", r"cache-([a-z]{3})"),
+    ("x-vercel-id", r"^([a-z]{3}\d)"),
+    ("x-msedge-ref", r"Ref [BC]: ([A-Z]{3})"),
+    ("x-edge-location", r"^([A-Za-z]{3,8})"),
+)
+
+
+def status_version(head: bytes) -> str | None:
+    """ "http/1.1" of b"HTTP/1.1 200 OK"; None if these bytes open no HTTP/1 answer."""
+    word = head[:16].split(b" ", 1)[0]
+    if len(word) != 8 or not word.startswith(b"HTTP/1.") or not word[7:8].isdigit():
+        return None
+    return word.decode("ascii").lower()
+
+
+def head_status(head: bytes) -> int:
+    """Status code, 0 if unreadable."""
+    code = head[9:12]
+    return int(code) if len(code) == 3 and code.isdigit() else 0
+
+
+def head_fields(head: bytes) -> Fields:
+    """(name, value) of every whole field line, in their order."""
+    head = head[:HEAD_LIMIT_BYTES]
+    whole = head.split(b"\r\n\r\n", 1)[0] if b"\r\n\r\n" in head else head.rpartition(b"\r\n")[0]
+    found = []
+    for line in whole.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            found.append((name.strip().lower().decode("latin-1"), value.strip().decode("latin-1")))
+    return found
+
+
+def told_by(status: int, fields: Fields) -> dict[str, Value]:
+    """Details of an answer: status, the fields kept, the place, the cookies as a request gives them back."""
+    details: dict[str, Value] = {"status": status}
+    first: dict[str, str] = {}
+    for name, value in fields:
+        first.setdefault(name, value)
+    details.update({name: first[name][:FIELD_LIMIT] for name in KEPT if first.get(name)})
+    for name, pattern in PLACES:
+        if found := re.search(pattern, first.get(name, "")):
+            details["place"] = found[1].lower()
+            break
+    if cookies := _cookies(fields):
+        details["cookies"] = cookies
+    return details
+
+
+def _cookies(fields: Fields) -> str:
+    """All cookies set, as a Cookie field (RFC 6265 4.2); the last of one name counts, a deleted one does not."""
+    jar: dict[str, str] = {}
+    for name, value in fields:
+        pair, _, attributes = value.partition(";")
+        if name == "set-cookie" and "=" in pair and value.isascii() and value.isprintable():
+            key = pair.partition("=")[0].strip()
+            jar.pop(key, None)
+            if not re.search(r"max-age\s*=\s*(0|-\d+)\s*(;|$)", attributes, re.I):
+                jar[key] = pair.strip()
+    return "; ".join(jar.values())[:FIELD_LIMIT]

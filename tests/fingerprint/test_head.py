@@ -1,0 +1,68 @@
+"""Heads of answers, whole and cut off anywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.fingerprint.head import FIELD_LIMIT, head_fields, head_status, status_version, told_by
+
+HEAD = (
+    b"HTTP/1.1 302 Found\r\nServer: edge/2\r\nVia: 1.1 cache\r\nLocation: https://a.example/?q\r\n"
+    b"Set-Cookie: seen=1; Path=/; Secure\r\nset-cookie: id=a=b\r\nSet-Cookie: seen=2; Max-Age=60\r\n"
+    b'Alt-Svc: h3=":443"; ma=86400\r\nX-Served-By: cache-fra-eddf8230047-FRA\r\nServer: second\r\n\r\nServer: body'
+)
+
+
+def told(head: bytes) -> dict[str, object]:
+    return dict(told_by(head_status(head), head_fields(head)))
+
+
+def test_what_a_head_tells() -> None:
+    assert told(HEAD) == {
+        "status": 302, "server": "edge/2", "via": "1.1 cache", "location": "https://a.example/?q",
+        "alt-svc": 'h3=":443"; ma=86400', "place": "fra", "cookies": "id=a=b; seen=2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "place"),
+    [
+        ("CF-RAY: 8f0c1a2b3c4d5e6f-AMS", "ams"),
+        ("X-Amz-Cf-Pop: FRA56-P4", "fra"),
+        ("X-Vercel-Id: iad1::sfo1::abc", "iad1"),
+        ("CF-RAY: none", None),
+    ],
+)
+def test_places_are_read_without_the_requests_number(field: str, place: str | None) -> None:
+    assert told(b"HTTP/1.1 200 OK\r\n" + field.encode() + b"\r\n\r\n").get("place") == place
+
+
+@pytest.mark.parametrize("attributes", ["; Max-Age=0", "; path=/; max-age=-1 ; secure"])
+def test_a_deleted_cookie_is_not_given_back(attributes: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nSet-Cookie: a=x{attributes}\r\n\r\n"
+    assert told(head.encode())["cookies"] == "b=2"
+
+
+def test_a_cookie_cannot_bring_a_line_of_its_own() -> None:
+    assert "cookies" not in told(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\nX: y\r\n\r\n")
+
+
+def test_endless_fields_are_cut() -> None:
+    found = told(b"HTTP/1.1 200 OK\r\nServer: " + b"x" * 9000 + b"\r\n\r\n")
+    assert found["server"] == "x" * FIELD_LIMIT
+
+
+@pytest.mark.parametrize("cut", range(len(HEAD)))
+def test_a_head_cut_off_tells_only_what_is_whole(cut: int) -> None:
+    whole, part = told(HEAD), told(HEAD[:cut])
+    assert all(whole[name] == value for name, value in part.items() if name not in ("cookies", "status"))
+    assert cut < 9 or status_version(HEAD[:cut]) == "http/1.1"
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read(data: bytes) -> None:
+    told(data)
+    told(b"HTTP/1.1 " + data)
+    status_version(data)
