@@ -27,12 +27,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.errors import BadInput, ConfigtronError, Missing
-from configtron.lab import farms, links, sockops
+from configtron.lab import box, farms, links, sockops
 from configtron.lab.shares import CONGESTION_CONTROLS
 from configtron.lab.world import Farm, Link, World, read
 
 GROUP_ROOT, PINS_ROOT = Path("/run/cgroup"), Path("/run/bpf")
-GROUP, PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab"
+GROUP, PINS, BOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "box"
 # Where the command finds its vantages once the world's folder is hidden.
 VANTAGES = Path("/run/vantages.toml")
 # A program that has not opened its ports by then has failed; Node needs a second of real time on a slow machine.
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not path.exists():
             raise BadInput(f"{path}: no such world; a guest sees the host's files except those under /tmp and /run")
-        raise_world(read(path), path.with_name(sockops.OBJECT), running)
+        raise_world(read(path), path.parent, running)
         return _run(arguments[2:], hidden=(path.parent, farms.FOLDER))
     except ConfigtronError as error:
         print(f"configtron.lab.guest: {error}", file=sys.stderr, flush=True)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
             process.wait()
 
 
-def raise_world(world: World, program: Path, running: list[subprocess.Popen[bytes]]) -> None:
+def raise_world(world: World, programs: Path, running: list[subprocess.Popen[bytes]]) -> None:
     """Everything up and checked, or an error; started processes are added to `running`."""
     _mount("none", GROUP_ROOT, "cgroup2")
     _mount("none", PINS_ROOT, "bpf")
@@ -75,10 +75,11 @@ def raise_world(world: World, program: Path, running: list[subprocess.Popen[byte
     for farm in world.farms:
         _raise_farm(farm)
     _raise_name_server(world)
-    sockops.load(program, PINS, GROUP)
+    sockops.load(programs / sockops.OBJECT, PINS, GROUP)
     sockops.fill(PINS, world.settings)
     if not sockops.attached(GROUP):
         raise Missing(f"no sock_ops program is attached to {GROUP}")
+    _raise_boxes(world, programs / box.OBJECT)
     _start_servers(world, running)
 
 
@@ -187,6 +188,22 @@ def _raise_farm(farm: Farm) -> None:
     links.ip(farm.netns, rules)
     _check_routes(farm)
     links.sysctl(farm.netns, farm.sysctls)
+
+
+def _raise_boxes(world: World, program: Path) -> None:
+    """Middleboxes, where there is work for one: packets elsewhere pay nothing for them."""
+    if not (world.rules or world.twins):
+        return
+    box.load(program, BOX_PINS)
+    box.fill(BOX_PINS, world.rules, world.twins)
+    for farm in world.farms:
+        rules = [rule for address, rule in world.rules if farm.holds(address)]
+        if rules:
+            box.attach(BOX_PINS, farm.netns, "eth0", ingress="to_server", egress="from_server")
+        if any(rule.delays for rule in rules):
+            box.keep_departure_times(farm.netns, "eth0")
+    for link in world.links if world.twins else ():
+        box.attach(BOX_PINS, "", link.router_interface, ingress="balance", egress="unbalance")
 
 
 def _check_routes(farm: Farm) -> None:

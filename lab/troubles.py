@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from configtron.lab import oddities
+from configtron.lab.box import Rule
 from configtron.lab.deal import deal, stream
 from configtron.lab.shares import SHORT_PAGE_BYTES
 from configtron.lab.sites import SYNACK_RETRIES, Plant, Site
@@ -54,6 +55,7 @@ class Trouble:
     fields    what it sets in each of the site's servers
     program   the server program that the site moves to; "" leaves it where it is
     only      the programs whose sites can have it; () is all
+    box       what a middlebox before its addresses does
     honest    what may be said
     """
 
@@ -63,9 +65,13 @@ class Trouble:
     fields: tuple[tuple[str, int | str | bool], ...] = ()
     program: str = ""
     only: tuple[str, ...] = ()
+    box: Rule | None = None
     honest: tuple[Honest, ...] = ()
 
 
+# Knobs that need any data from the server, and what can be said of data that never came.
+DATA_KNOBS = "icw data_rto http_version http_clear h2c h2_*"
+SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
 # Knobs that need a page in clear, TLS, or HTTP/2.
 CLEAR_KNOBS = "icw data_rto http_clear h2c"
 TLS_KNOBS = "http_version h2_*"
@@ -96,6 +102,98 @@ def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
 
 
 TROUBLES: tuple[Trouble, ...] = (
+    # The network's.
+    Trouble(
+        "lossy",
+        2.0,
+        "one packet in twenty is lost before this server, each way",
+        box=Rule(loss_per_mille=50),
+    ),
+    Trouble(
+        "late",
+        2.0,
+        "one packet in twenty of the server is overtaken by those behind it",
+        box=Rule(late_per_mille=50, late_ms=6),
+    ),
+    Trouble(
+        "syn-dropped",
+        1.0,
+        "a filter drops every SYN",
+        box=Rule(drop="syn"),
+        honest=(Honest("*", values=(), reasons=("no-synack", "tls:*")),),
+    ),
+    Trouble(
+        "ack-dropped",
+        1.0,
+        "half open: a filter passes SYNs and nothing after them, so the SYN-ACK comes again and again",
+        box=Rule(drop="ack"),
+        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE),),
+    ),
+    Trouble(
+        "request-dropped",
+        1.0,
+        "half open: the connection stands, and whatever we say in it is dropped",
+        box=Rule(drop="request"),
+        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE),),
+    ),
+    Trouble(
+        "mss-raised",
+        1.0,
+        "the client's MSS arrives as 536 if it is smaller, as a SYN proxy and some stacks have it",
+        box=Rule(mss_least=536),
+    ),
+    Trouble(
+        "mss-lowered",
+        1.0,
+        "a tunnel's end lowers the client's MSS to 1360",
+        box=Rule(mss_most=1360),
+    ),
+    # Proxies before the server's kernel.
+    Trouble(
+        "synack-twice",
+        1.0,
+        "each SYN-ACK comes a second time 10 ms later",
+        box=Rule(copy_ms=10),
+    ),
+    Trouble(
+        "synack-twice-later",
+        1.0,
+        "each SYN-ACK comes a second time 65 ms later",
+        box=Rule(copy_ms=65),
+    ),
+    Trouble(
+        "synack-linear",
+        1.0,
+        "the SYN-ACK comes again every second; the server's kernel, which doubles, is quick enough to be held back",
+        # the kernel's own repeats, 0.41, 0.82 and 1.64 s apart, are ready before the first, second and third second
+        fields=(("synack_rto_ms", 410),),
+        # at three repeats the sum of its gaps stays below the steps'; the first gap is above the longest round trip
+        only=("apache",),
+        box=Rule(step_ms=1000),
+        honest=(Honest("synack_rto", values=(1.0,)), Honest("synack_backoff", values=("linear",))),
+    ),
+    Trouble(
+        "stack-split",
+        1.0,
+        "another machine than the server answers SYNs: other TTL, window and order of options",
+        box=Rule(rewrite=True, window=8192, ttl=128, rotate=True),
+        honest=(Honest("rwin rwin_ts", values=(8192,)),),
+    ),
+    Trouble(
+        "stack-split-near",
+        1.0,
+        "a machine like the server answers SYNs, some hops nearer",
+        box=Rule(rewrite=True, window=5840, ttl=70),
+        honest=(Honest("rwin rwin_ts", values=(5840,)),),
+    ),
+    Trouble(
+        "zero-window",
+        1.0,
+        "the SYN-ACK offers no window; it opens with the first acknowledgement",
+        box=Rule(rewrite=True, window=0),
+        honest=(Honest("rwin rwin_ts", values=(0,)),),
+    ),
+    # The server's own kernel.
     Trouble(
         "tiny-window",
         1.0,

@@ -9,10 +9,12 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from configtron.lab import farms
+from configtron.lab import box, farms, sockops
+from configtron.lab.bpf import compiled
 from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
 from configtron.lab.sites import (
     ADVMSSES,
@@ -25,7 +27,8 @@ from configtron.lab.sites import (
     Site,
     prefix,
 )
-from configtron.lab.sockops import OBJECT, Setting, compiled
+from configtron.lab.sockops import Setting
+from configtron.lab.troubles import BY_NAME
 from configtron.nouns import Vantage
 
 # Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.
@@ -89,16 +92,25 @@ class Farm:
     routes: tuple[Route, ...]
     sysctls: tuple[tuple[str, str], ...]
 
+    def holds(self, address: str) -> bool:
+        """Whether that server address is one of its."""
+        return ip_address(address) in ip_network(self.prefix)
+
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `farms.FOLDER`."""
+    """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `farms.FOLDER`.
+
+    `rules` are middleboxes' by server address, `twins` say which addresses are two servers (box.py).
+    """
 
     seed: int
     hosts: tuple[str, ...]
     links: tuple[Link, ...]
     farms: tuple[Farm, ...]
     settings: tuple[Setting, ...]
+    rules: tuple[tuple[str, box.Rule], ...]
+    twins: tuple[box.Twin, ...]
     files: tuple[tuple[str, str], ...]
     pages: tuple[int, ...]
 
@@ -108,8 +120,10 @@ class World:
         return tuple(Vantage(k.name, k.title, k.netns, "eth0", k.prober_address, "", k.resolver) for k in self.links)
 
     def write(self, path: Path) -> None:
-        """One JSON file, the same bytes for the same world, and beside it the compiled program for the sockets."""
-        shutil.copyfile(compiled(), path.with_name(OBJECT))
+        """One JSON file, the same bytes for the same world, and beside it the compiled programs."""
+        shutil.copyfile(compiled(sockops.SOURCE), path.with_name(sockops.OBJECT))
+        if self.rules or self.twins:
+            shutil.copyfile(compiled(box.SOURCE), path.with_name(box.OBJECT))
         path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
 
@@ -122,6 +136,8 @@ def read(path: Path) -> World:
         tuple(Link(**link) for link in row["links"]),
         tuple(_farm_of(farm) for farm in row["farms"]),
         tuple(Setting(**setting) for setting in row["settings"]),
+        tuple((address, box.Rule(**rule)) for address, rule in row["rules"]),
+        tuple(box.Twin(**twin) for twin in row["twins"]),
         tuple((name, text) for name, text in row["files"]),
         tuple(row["pages"]),
     )
@@ -157,8 +173,10 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     files.append(("vantages.toml", vantages_toml(links)))
     servers = [server for site in sites for server in site.servers]
     settings = tuple(Setting(s.address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control) for s in servers)
+    rules = tuple((s.address, rule) for s in servers if s.trouble and (rule := BY_NAME[s.trouble].box))
     pages = tuple(sorted({server.page_bytes for server in servers}))
-    return World(internet.seed, tuple(s.host for s in sites), links, tuple(raised), settings, tuple(files), pages)
+    hosts = tuple(site.host for site in sites)
+    return World(internet.seed, hosts, links, tuple(raised), settings, rules, (), tuple(files), pages)
 
 
 def _certificates(internet: Internet, sites: list[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:

@@ -1,0 +1,120 @@
+"""Middleboxes: what happens on the way to and from a server's address, as rules for box.bpf.c.
+
+Question   What does a prober meet that is neither the server's program nor its kernel?
+Method     A BPF program where packets enter and leave a farm's link looks up the server's address and drops, doubles,
+           delays or writes over what its rule says. Another, at the vantages' links, leads a share of the connections
+           to one address to a second server, as a load balancer does: by a hash of addresses and ports, so that a
+           connection stays where it began.
+Differs    from a middlebox of the trade: it keeps no connections and makes no packets of its own but copies.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.errors import Missing
+from configtron.lab import bpf, links
+
+SOURCE = Path(__file__).with_name("box.bpf.c")
+# Beside a world's file, as the sock_ops program is.
+OBJECT = "box.o"
+# struct rule and struct twin of box.bpf.c.
+RULE = struct.Struct("=IIIIIIHHHHHH")
+TWIN = struct.Struct("=16sI")
+# enum drop of box.bpf.c.
+DROPS = {"": 0, "syn": 1, "ack": 2, "request": 4}
+# Room for all that waits at once, of one connection or of all: nothing is dropped for want of it (tc-fq(8)).
+FQ = "fq limit 100000 flow_limit 20000 nopacing"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a middlebox does before one server.
+
+    drop              "syn"; "ack", everything after it; or "request", what has a payload
+    loss_per_mille    packets lost by chance, each way
+    late_per_mille    packets of the server held back for `late_ms`, by chance
+    copy_ms           a second SYN-ACK follows the first after so long
+    step_ms           the n-th SYN-ACK leaves n times so long after the first
+    mss_least, _most  the client's MSS is raised to the one and lowered to the other
+    rewrite           the SYN-ACK's `window` is written over, its `ttl` (0: not), its options' order (`rotate`)
+    """
+
+    drop: str = ""
+    loss_per_mille: int = 0
+    late_per_mille: int = 0
+    late_ms: int = 0
+    copy_ms: int = 0
+    step_ms: int = 0
+    mss_least: int = 0
+    mss_most: int = 0
+    rewrite: bool = False
+    window: int = 0
+    ttl: int = 0
+    rotate: bool = False
+
+    @property
+    def delays(self) -> bool:
+        """Whether it needs a queue that keeps packets until their time."""
+        return bool(self.late_per_mille or self.copy_ms or self.step_ms)
+
+    def packed(self) -> bytes:
+        """struct rule."""
+        words = (self.loss_per_mille, self.late_per_mille, self.late_ms, self.copy_ms, self.step_ms)
+        halves = (self.mss_least, self.mss_most, self.rewrite, self.window, self.ttl, self.rotate)
+        return RULE.pack(DROPS[self.drop], *words, *halves)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """Of the connections to `address`, `percent` go to `other`, which answers in its name."""
+
+    address: str
+    other: str
+    percent: int
+
+
+def load(built: Path, pins: Path) -> None:
+    """Load and pin the programs with their maps."""
+    pins.mkdir(parents=True, exist_ok=True)
+    programs, maps = str(pins / "programs"), str(pins / "maps")
+    bpf.bpftool("prog", "loadall", str(built), programs, "type", "classifier", "pinmaps", maps)
+
+
+def fill(pins: Path, rules: Iterable[tuple[str, Rule]], twins: Sequence[Twin]) -> None:
+    """Rules by address, and twins both ways, into the maps."""
+    bpf.fill(pins / "maps" / "rules", {bpf.key(address): rule.packed() for address, rule in rules})
+    there = {bpf.key(twin.address): TWIN.pack(bpf.key(twin.other), twin.percent) for twin in twins}
+    bpf.fill(pins / "maps" / "twins", there)
+    bpf.fill(pins / "maps" / "asked", {bpf.key(twin.other): bpf.key(twin.address) for twin in twins})
+
+
+def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str) -> None:
+    """One program for what comes in by the interface, one for what goes out; read back."""
+    with links.inside(netns):
+        _tc("qdisc", "add", "dev", interface, "clsact")
+        for way, program in (("ingress", ingress), ("egress", egress)):
+            pinned = str(pins / "programs" / program)
+            _tc("filter", "add", "dev", interface, way, "bpf", "direct-action", "object-pinned", pinned)
+            if program not in _tc("filter", "show", "dev", interface, way):
+                raise Missing(f"{netns or 'root'}: {interface} has no {program} on {way}")
+
+
+def keep_departure_times(netns: str, interface: str) -> None:
+    """A queue that sends each packet at its own time, and otherwise at once."""
+    with links.inside(netns):
+        _tc("qdisc", "add", "dev", interface, "root", *FQ.split())
+        if "nopacing" not in _tc("qdisc", "show", "dev", interface):
+            raise Missing(f"{netns or 'root'}: {interface} has no fq")
+
+
+def _tc(*arguments: str) -> str:
+    """The command's output; its failure is an error."""
+    done = subprocess.run(["tc", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"tc {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
