@@ -1,129 +1,25 @@
-"""Targets x probes x trials x vantages: what is asked of whom, in which order, and how often.
+"""The loop that drives journeys over a lane: what starts when, and in which order.
 
-A *journey* is one target seen from one vantage: a generator that yields calls, one connection at a time, and is resumed
-with what was read from each. What an answer teaches (a redirect, no TLS, a refused port) decides what is asked next. A
-stored answer is fed back exactly like a fresh one, so resuming is starting again with a memory.
+Question   Of all the calls that targets want made now, which is begun next?
+Method     Held handshakes first, since they last longest; then whoever has waited longest, so that all targets under
+           way advance together. Each start is admitted by the spacer. An address has at most one half-open handshake
+           and one other connection from a vantage at any time, however many names lead to it.
 
-`run` drives many journeys over a pump; it is handed the pump, the spacing, the resolver and the sink, and knows none.
+`run` is handed the pump, the spacing, the resolver and the sink, and knows none. A stored answer is fed back exactly
+like a fresh one, so resuming is starting again with a memory.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple, Protocol
-from urllib.parse import urljoin, urlsplit
 
-from configtron.errors import BadInput
-from configtron.nouns import Observation, Target
-from configtron.probe.profiles import CLEAR, SECURE, STAMPED, STAMPED_AFTER, TESTS, Params
-from configtron.probe.targets import hostname
-
-Readings = tuple[Observation, ...]
-
-
-class Call(NamedTuple):
-    """One connection to make: which probe, with which parameters, to whom."""
-
-    probe: str
-    params: Params
-    target: Target
-
-
-class Lookup(NamedTuple):
-    """A name met on the way (a redirect) that has to be resolved, and checked, before anybody is asked."""
-
-    host: str
-
-
-class Answer(NamedTuple):
-    """Addresses of a name, or the reason why there are none ("dns:nxdomain", "blocked", ...)."""
-
-    addresses: tuple[str, ...]
-    reason: str = ""
-
-
-Journey = Generator[Call | Lookup, Readings | Answer, None]
-
-# More redirects than this are a loop or a maze (RFC 9110 15.4 leaves the limit to the client).
-REDIRECTS_MAX = 2
-# Reasons after which a port is not asked again: nobody answers, or somebody says no.
-SHUT = ("no-synack", "refused")
-
-
-def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
-    """The story of one target from one vantage. `target` has an address; `tests` are keys of `TESTS`."""
-    probes = {probe for test in tests for probe in TESTS[test]}
-    clear = [row for row in CLEAR[profile] if row[0] in probes]
-    secure = [row for row in SECURE[profile] if row[0] in probes]
-    if target.port != 443 and (clear or "http_version" in probes):
-        target, shut = yield from _find_page(target)
-        repeated = 0
-        for probe, params in () if shut else clear:
-            found = yield Call(probe, params, target)
-            repeated += _reason(found, "data_rto") == "synack-repeated"
-        for probe, params in STAMPED if repeated >= STAMPED_AFTER else ():
-            yield Call(probe, params, target)
-    for n, (probe, params) in enumerate(secure):
-        found = yield Call(probe, params, replace(target, port=443 if target.port == 80 else target.port))
-        if n == 0 and isinstance(found, tuple) and _reason(found, "http_version") in SHUT:
-            return
-
-
-def name_of(target: Target) -> str:
-    """What a target is called within a run: its host, with port and path where they are not the usual ones."""
-    port = "" if target.port == 80 else f":{target.port}"
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    return host + port + (target.path if target.path != "/" else "")
-
-
-def _find_page(target: Target) -> Generator[Call | Lookup, Readings | Answer, tuple[Target, bool]]:
-    """GET the path in clear; follow up to two redirects that stay in clear.
-
-    Returns (where the page is, whether the port is shut).
-    """
-    for _ in range(REDIRECTS_MAX + 1):
-        found = yield Call("http_version", (("way", "clear"),), target)
-        assert not isinstance(found, Answer)
-        if _reason(found, "http_clear") in SHUT:
-            return target, True
-        host, path = _redirected(target, found)
-        if not path:
-            return target, False
-        if host != target.host:
-            answer = yield Lookup(host)
-            assert isinstance(answer, Answer)
-            if not answer.addresses:
-                return target, False
-            target = replace(target, host=host, address=answer.addresses[0])
-        target = replace(target, path=path)
-    return target, False
-
-
-def _redirected(target: Target, found: Readings) -> tuple[str, str]:
-    """(host, path) that an answer points to, if it is a redirect that stays on this port in clear; else ("", "")."""
-    seen = next((o for o in found if o.knob == "http_clear"), None)
-    status, location = (seen.detail("status", 0), seen.detail("location", "")) if seen else (0, "")
-    if status not in (301, 302, 303, 307, 308) or not isinstance(location, str) or not location:
-        return "", ""
-    try:
-        parts = urlsplit(urljoin(f"http://{target.host}{target.path}", location))
-        port, host = parts.port or 80, parts.hostname or ""
-    except ValueError:
-        return "", ""
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if parts.scheme != "http" or port != target.port or (host, path) == (target.host, target.path):
-        return "", ""
-    try:
-        return hostname(host), path if path.isascii() and path.isprintable() and " " not in path else ""
-    except BadInput:
-        return "", ""
-
-
-def _reason(found: Readings | Answer | None, knob: str) -> str:
-    return next((o.reason or "" for o in found or () if isinstance(o, Observation) and o.knob == knob), "")
+from configtron.nouns import Target
+from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, name_of
 
 
 class Finished(NamedTuple):
@@ -133,6 +29,7 @@ class Finished(NamedTuple):
     readings: Readings
 
 
+# Told of (vantage, target) once all strands of a journey are over.
 OnEnd = Callable[[str, Target], None]
 # The longest that the loop sleeps: a signal is noticed, and new work begun, at least this often.
 LOOK_UP_S = 1.0
@@ -141,8 +38,11 @@ LOOK_UP_S = 1.0
 class Lane(Protocol):
     """Where calls are made: many at once, one thread (`probe/wire/pump.py` behind it)."""
 
-    def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> None:
-        """Start a call; `origin` is the target whose journey it belongs to (a redirect asks elsewhere)."""
+    def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:
+        """Start a call; `origin` is the target whose journey it belongs to (a redirect asks elsewhere).
+
+        False if it may not be asked any more: then the journey ends here.
+        """
 
     def finished(self, timeout_s: float) -> list[Finished]:
         """Wait at most so long; the calls that came back meanwhile, stored already."""
@@ -154,8 +54,14 @@ class Lane(Protocol):
 class Spacer(Protocol):
     """How fast: when a connection to an address may start."""
 
+    def open_at(self) -> float:
+        """The earliest time (s) at which any connection may start."""
+
     def admit(self, address: str, now: float) -> float:
         """0.0 and the start is counted, or the time (s) at which to ask again."""
+
+    def left(self, at: float) -> None:
+        """The start that was admitted had gone by then."""
 
 
 LookUp = Callable[[str, str], Answer | None]  # (vantage, host) -> the answer, or None while it is still being asked
@@ -165,89 +71,160 @@ ASK_AGAIN_S = 0.02
 
 
 @dataclass(slots=True)
-class _Walk:
-    """A journey under way: what it wants next is a call, a name, or nothing (it is over)."""
+class _Subject:
+    """A target seen from a vantage: its strands under way, and how often each probe was called."""
 
     vantage: str
     target: Target
-    story: Journey
+    strands: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A strand under way: what it wants next is a call, a name, or nothing (it is over)."""
+
+    subject: _Subject
+    story: Journey
     call: tuple[str, Call] | None = None
     host: str = ""
 
-    def resume(self, event: Readings | Answer | None, done: Mapping[str, Readings]) -> None:
-        """Go on until something is wanted that is not stored."""
+    def resume(self, event: Readings | Answer | None, done: Mapping[str, Readings]) -> list[Journey]:
+        """Go on until something is wanted that is not stored. Returns the strands that were begun beside it."""
         self.call, self.host = None, ""
+        beside: list[Journey] = []
+        subject = self.subject
         try:
             while True:
                 wish = next(self.story) if event is None else self.story.send(event)
                 if isinstance(wish, Lookup):
                     self.host = wish.host
-                    return
-                self.counts[wish.probe] = self.counts.get(wish.probe, 0) + 1
-                trace_id = f"{self.vantage}/{name_of(self.target)}/{wish.probe}.{self.counts[wish.probe]}"
+                    return beside
+                if isinstance(wish, Beside):
+                    beside.append(wish.strand)
+                    event = None
+                    continue
+                n = subject.counts[wish.probe] = subject.counts.get(wish.probe, 0) + 1
+                trace_id = f"{subject.vantage}/{name_of(subject.target)}/{wish.probe}.{n}"
                 if trace_id not in done:
                     self.call = trace_id, wish
-                    return
+                    return beside
                 event = done[trace_id]
         except StopIteration:
-            return
+            return beside
+
+    @property
+    def place(self) -> tuple[str, str, bool]:
+        """What can be done once at a time: a handshake held, or another connection, to an address from a vantage."""
+        assert self.call is not None
+        return self.subject.vantage, self.call[1].target.address, self.call[1].held
 
 
 class _Loop:
-    """Journeys in three places: waiting for their turn, in flight, asking for a name."""
+    """Strands in five places: ready to start, waiting for a time, for an address, in flight, asking for a name."""
 
     def __init__(
         self, lane: Lane, spacer: Spacer, done: Mapping[str, Readings], look_up: LookUp, on_end: OnEnd
     ) -> None:
         self._lane, self._spacer, self._done, self._look_up, self._on_end = lane, spacer, done, look_up, on_end
+        self._ready: list[tuple[bool, int, _Walk]] = []
         self._waiting: list[tuple[float, int, _Walk]] = []
+        self._queued: dict[tuple[str, str, bool], deque[_Walk]] = {}
         self._flying: dict[str, _Walk] = {}
         self._asking: list[_Walk] = []
         self._order = count()
+        self.under_way = 0
 
-    def __len__(self) -> int:
-        return len(self._waiting) + len(self._flying) + len(self._asking)
-
-    def go_on(self, walk: _Walk, event: Readings | Answer | None) -> None:
-        """Resume a journey and put it where it belongs."""
-        walk.resume(event, self._done)
-        if walk.call is not None:
-            heapq.heappush(self._waiting, (0.0, next(self._order), walk))
-        elif walk.host:
-            self._asking.append(walk)
-        else:
-            self._on_end(walk.vantage, walk.target)
+    def begin(self, vantage: str, target: Target, story: Journey) -> None:
+        """A journey more."""
+        self.under_way += 1
+        self._go_on(_Walk(_Subject(vantage, target, 1), story), None)
 
     def turn(self) -> None:
         """Start what may start, take in what came back."""
-        self._start(self._lane.now())
+        self._start()
         asking, self._asking = self._asking, []
         for walk in asking:
-            answer = self._look_up(walk.vantage, walk.host)
+            answer = self._look_up(walk.subject.vantage, walk.host)
             if answer is None:
                 self._asking.append(walk)
             else:
-                self.go_on(walk, answer)
-        pause = max(self._waiting[0][0] - self._lane.now(), 0.0) if self._waiting else LOOK_UP_S
-        for finished in self._lane.finished(min(pause, ASK_AGAIN_S if self._asking else LOOK_UP_S)):
-            self.go_on(self._flying.pop(finished.trace_id), finished.readings)
+                self._go_on(walk, answer)
+        for finished in self._lane.finished(self._pause()):
+            walk = self._flying.pop(finished.trace_id)
+            self._leave(walk)
+            self._go_on(walk, finished.readings)
 
-    def _start(self, now: float) -> None:
+    def _go_on(self, walk: _Walk, event: Readings | Answer | None) -> None:
+        """Resume a strand and put it where it belongs."""
+        subject = walk.subject
+        for story in walk.resume(event, self._done):
+            subject.strands += 1
+            self._go_on(_Walk(subject, story), None)
+        if walk.call is not None:
+            self._enter(walk)
+        elif walk.host:
+            self._asking.append(walk)
+        else:
+            self._end(subject)
+
+    def _end(self, subject: _Subject) -> None:
+        subject.strands -= 1
+        if not subject.strands:
+            self.under_way -= 1
+            self._on_end(subject.vantage, subject.target)
+
+    def _enter(self, walk: _Walk) -> None:
+        """Ready, if nobody else is at that address or waits for it."""
+        others = self._queued.get(walk.place)
+        if others is None:
+            self._queued[walk.place] = deque()
+            self._make_ready(walk)
+        else:
+            others.append(walk)
+
+    def _leave(self, walk: _Walk) -> None:
+        """The address is free for the next."""
+        others = self._queued[walk.place]
+        if others:
+            self._make_ready(others.popleft())
+        else:
+            del self._queued[walk.place]
+
+    def _make_ready(self, walk: _Walk) -> None:
+        heapq.heappush(self._ready, (not walk.place[2], next(self._order), walk))
+
+    def _start(self) -> None:
+        now = self._lane.now()
         while self._waiting and self._waiting[0][0] <= now:
-            _, _, walk = heapq.heappop(self._waiting)
+            self._make_ready(heapq.heappop(self._waiting)[2])
+        while self._ready and self._spacer.open_at() <= now:
+            walk = heapq.heappop(self._ready)[2]
             assert walk.call is not None
             trace_id, call = walk.call
             again = self._spacer.admit(call.target.address, now)
             if again > 0.0:
                 heapq.heappush(self._waiting, (again, next(self._order), walk))
                 continue
-            self._flying[trace_id] = walk
-            self._lane.begin(trace_id, walk.vantage, call, walk.target)
+            if self._lane.begin(trace_id, walk.subject.vantage, call, walk.subject.target):
+                self._flying[trace_id] = walk
+            else:
+                self._leave(walk)
+                self._end(walk.subject)
+            now = self._lane.now()
+            self._spacer.left(now)
+
+    def _pause(self) -> float:
+        """Until the next start, at most."""
+        times = [self._waiting[0][0]] if self._waiting else []
+        if self._ready:
+            times.append(self._spacer.open_at())
+        pause = max(min(times) - self._lane.now(), 0.0) if times else LOOK_UP_S
+        return min(pause, ASK_AGAIN_S if self._asking else LOOK_UP_S)
 
 
 def run(
-    journeys: Iterable[tuple[str, Target, Journey]],
+    journeys: Iterable[tuple[str, Target, Journey] | None],
     lane: Lane,
     spacer: Spacer,
     done: Mapping[str, Readings],
@@ -258,12 +235,16 @@ def run(
 ) -> None:
     """Drive journeys to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 
-    `done` are the readings of calls that an interrupted run finished, by trace id.
+    `done` are the readings of calls that an interrupted run finished, by trace id. A None among the journeys stands for
+    one that is not ready yet.
     """
     loop = _Loop(lane, spacer, done, look_up, on_end)
-    for vantage, target, story in journeys:
-        loop.go_on(_Walk(vantage, target, story), None)
-        while len(loop) >= concurrency:
+    for begun in journeys:
+        if begun is None:
             loop.turn()
-    while len(loop):
+        else:
+            loop.begin(*begun)
+        while loop.under_way >= concurrency:
+            loop.turn()
+    while loop.under_way:
         loop.turn()

@@ -36,10 +36,11 @@ LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
 class Source(NamedTuple):
-    """A text and where it came from, as messages name it."""
+    """A text and where it came from, as messages name it. A part of a long one says which line it begins with."""
 
     name: str
     text: str
+    first_line: int = 1
 
 
 class Place(NamedTuple):
@@ -54,19 +55,23 @@ class Place(NamedTuple):
         return BadInput(f"{where}{what}")
 
 
-def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> tuple[Target, ...]:
+def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> Iterator[Target]:
     """Targets of all sources in their order, each once; the first `most` of them if a number is given.
 
     `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused.
     """
-    found: dict[Target, None] = {}
+    seen: set[int] = set()
     for place, target in _all(sources, path):
-        if len(found) == most:
+        if len(seen) == most:
             break
-        found[target] = None
-        if most is None and len(found) > MOST_UNASKED:
+        # A lot of 64 bits stands for the target itself, which would be ten times as large.
+        lot = _lot(target, 0)
+        if lot in seen:
+            continue
+        seen.add(lot)
+        if most is None and len(seen) > MOST_UNASKED:
             raise place.error(f"more than {MOST_UNASKED} targets; say how many you mean by --max-targets")
-    return tuple(found)
+        yield target
 
 
 def arguments(words: Iterable[str]) -> Iterator[Source]:
@@ -76,14 +81,19 @@ def arguments(words: Iterable[str]) -> Iterator[Source]:
 
 def order(targets: Iterable[Target], seed: int) -> list[Target]:
     """Targets in an order that depends on the seed and on each target alone, so that a shard keeps its order."""
-    return sorted(targets, key=lambda target: (_lot(target, seed), target.host, target.address, target.port))
+    return sorted(targets, key=lambda target: rank(target, seed))
 
 
-def shard(targets: Iterable[Target], index: int, count: int, seed: int) -> list[Target]:
+def rank(target: Target, seed: int) -> tuple[int, str, str, int, str, str]:
+    """What `order` sorts by: equal for equal targets only."""
+    return _lot(target, seed), target.host, target.address, target.port, target.path, target.tag
+
+
+def shard(targets: Iterable[Target], index: int, count: int, seed: int) -> Iterator[Target]:
     """The `index`-th (from 0) of `count` disjoint shards, which together are all targets."""
     if not 0 <= index < count:
         raise BadInput(f"shard {index} of {count}: shards are numbered from 0 to {count - 1}")
-    return [target for target in targets if _lot(target, ~seed) % count == index]
+    return (target for target in targets if _lot(target, ~seed) % count == index)
 
 
 def _lot(target: Target, seed: int) -> int:
@@ -93,7 +103,7 @@ def _lot(target: Target, seed: int) -> int:
 
 def _all(sources: Iterable[Source], path: str) -> Iterator[tuple[Place, Target]]:
     for source in sources:
-        for number, line in enumerate(source.text.split("\n"), start=1):
+        for number, line in enumerate(source.text.split("\n"), start=source.first_line):
             place = Place(source.name, number if source.name else 0)
             text = line.lstrip("\ufeff").partition("#")[0].strip()
             if text:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from io import FileIO
 from pathlib import Path
 from types import FrameType
 
@@ -21,23 +20,18 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python3 -m configtron.cli.worker FOLDER", file=sys.stderr)
         return USAGE
-    from configtron.probe.wire.shard import ENDED, perform, shard_from_json
+    from configtron.probe.wire.shard import perform, shard_from_json
 
     signal.signal(signal.SIGTERM, _interrupt)
     folder = Path(arguments[0])
     try:
-        with (folder / ENDED).open("wb", buffering=0) as ended:
-            perform(shard_from_json((folder / "shard.json").read_text()), folder, on_end=lambda: _count(ended))
+        perform(shard_from_json((folder / "shard.json").read_text()), folder)
         return DONE
     except KeyboardInterrupt:
         return INTERRUPTED
     except ConfigtronError as error:
         print(f"configtron: {error}", file=sys.stderr)
         return error.code
-
-
-def _count(ended: FileIO) -> None:
-    ended.write(b".")
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

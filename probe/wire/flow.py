@@ -58,11 +58,20 @@ class Flow:
         self._lapsed_ns = 0
         # When the pump's heap will look at this flow; None while it is not in there.
         self.queued_ns: int | None = None
+        # When a repeated SYN has its turn; 0 while none waits for one.
+        self.turn_ns = 0
+        # Packets put on the wire.
+        self.sent = 0
 
     @property
     def due_ns(self) -> int:
-        """When the player's deadline is over."""
-        return self.about.started_at + int(self.player.deadline * 1e9)
+        """When the player's deadline is over, and it is its turn."""
+        return max(self.about.started_at + int(self.player.deadline * 1e9), self.turn_ns)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the other side has not said anything yet."""
+        return self.numbers.theirs is None
 
     def start(self) -> None:
         """Run the script to its first wait."""
@@ -129,6 +138,7 @@ class Flow:
         envelope = self.envelope._replace(ident=self._ident)
         data = build(envelope, segment, seq, ack)
         at_ns = self._say(data, self.about.target.address)
+        self.sent += 1
         self.frames.append(Frame(at_ns, "out", data, len(data)))
         at = (at_ns - self.about.started_at) / 1e9
         six = len(envelope.source) == 16

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 from types import TracebackType
-from typing import Self, cast
+from typing import Protocol, Self, cast
 
 from configtron.errors import BadInput
 from configtron.nouns import Target, Trace, Value, Vantage
@@ -42,11 +42,34 @@ DROPS_EVERY_NS = 100_000_000
 Key = tuple[bytes, int, int]  # remote address, remote port, our port
 
 
+class Turns(Protocol):
+    """Whose turn it is to start: a SYN that is repeated waits for its own (`probe/spacing.py`)."""
+
+    def book(self, address: str, now: float) -> float:
+        """Take the next turn towards an address, now or later; when it is."""
+
+    def settled(self, at: float | None) -> None:
+        """The start that was booked had gone by then; None: it was not needed."""
+
+
+class AtOnce:
+    """No limits."""
+
+    def book(self, address: str, now: float) -> float:
+        return now
+
+    def settled(self, at: float | None) -> None:
+        return
+
+
 class Pump:
     """Players of many probes over the sockets of several vantages. See the contract of each method."""
 
-    def __init__(self, vantages: Sequence[Vantage], *, ports: range, seed: int, agent: str) -> None:
+    def __init__(
+        self, vantages: Sequence[Vantage], *, ports: range, seed: int, agent: str, turns: Turns | None = None
+    ) -> None:
         self._agent = agent
+        self._turns: Turns = turns or AtOnce()
         self._random = Random(seed)
         self._trust = Trust()
         self._posts: list[_Post] = []
@@ -150,12 +173,29 @@ class Pump:
             if flow is None:
                 continue
             flow.queued_ns = None
-            if flow.due_ns <= over_ns:
+            if flow.due_ns <= over_ns and not self._put_off(flow):
+                sent = flow.sent
                 flow.lapse()
+                if flow.turn_ns:
+                    flow.turn_ns = 0
+                    self._turns.settled(self.now() if flow.sent > sent else None)
             self._settle(post, key, flow)
+
+    def _put_off(self, flow: Flow) -> bool:
+        """Whether the flow, unanswered until now, has to wait for its turn: what it may send next is a SYN."""
+        if flow.turn_ns or not flow.unanswered:
+            return False
+        now = self.now()
+        at = self._turns.book(flow.about.target.address, now)
+        flow.turn_ns = int(at * 1e9)
+        return at > now
 
     def _settle(self, post: _Post, key: Key, flow: Flow) -> None:
         """After a step: finish, or make sure that the next deadline is in the heap (a later entry renews itself)."""
+        if flow.turn_ns and not flow.unanswered:
+            # The answer came while the repeat was waiting for its turn; if it has been sent, then just now.
+            flow.turn_ns = 0
+            self._turns.settled(self.now())
         if flow.player.ending is not None:
             del post.flows[key]
             post.ports.give_back(flow.about.target.address, key[1], key[2], time.time_ns())

@@ -18,7 +18,7 @@ import dns.resolver
 
 from configtron.errors import BadInput
 from configtron.nouns import Vantage
-from configtron.probe.campaign import Answer
+from configtron.probe.journey import Answer
 from configtron.probe.wire.live import inside
 
 # Two tries over the longest path we admit; resolv.conf(5) has 5 s and 2 attempts.

@@ -7,13 +7,15 @@ in turn, beginning at a drawn one, and a port comes back only after the longest 
 
 from __future__ import annotations
 
-from collections import deque
 from random import Random
 
 from configtron.errors import Refused
 
 # Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
 REMEMBERED_NS = 120 * 1_000_000_000
+# Remote ends that nobody has to remember any more are looked for when at least so many are known, and twice as many as
+# were left the last time: memory stays in step with what is under way.
+SWEEP_ABOVE = 4096
 
 
 class SourcePorts:
@@ -23,17 +25,19 @@ class SourcePorts:
         self._ports = ports
         self._random = random
         self._ends: dict[tuple[str, int], _End] = {}
+        self._sweep_above = SWEEP_ABOVE
 
     def take(self, address: str, port: int, now_ns: int) -> int:
         """A source port towards (address, port)."""
         end = self._ends.get((address, port))
         if end is None:
+            self._sweep(now_ns)
             end = self._ends[address, port] = _End(self._random.randrange(len(self._ports)))
         if end.used < len(self._ports):
             end.used += 1
             return self._ports[(end.first + end.used) % len(self._ports)]
         if end.returned and now_ns - end.returned[0][0] >= REMEMBERED_NS:
-            return end.returned.popleft()[1]
+            return end.returned.pop(0)[1]
         raise Refused(
             f"all {len(self._ports)} source ports towards {address}:{port} were used just now; wait, or widen the range"
         )
@@ -41,6 +45,17 @@ class SourcePorts:
     def give_back(self, address: str, port: int, source_port: int, now_ns: int) -> None:
         """The flow is over."""
         self._ends[address, port].returned.append((now_ns, source_port))
+
+    def _sweep(self, now_ns: int) -> None:
+        """Forget the ends whose ports are all back, and that no server remembers."""
+        if len(self._ends) < self._sweep_above:
+            return
+        self._ends = {
+            key: end
+            for key, end in self._ends.items()
+            if len(end.returned) < end.used or now_ns - end.returned[-1][0] < REMEMBERED_NS
+        }
+        self._sweep_above = max(2 * len(self._ends), SWEEP_ABOVE)
 
 
 class _End:
@@ -51,4 +66,4 @@ class _End:
     def __init__(self, first: int) -> None:
         self.first = first
         self.used = 0
-        self.returned: deque[tuple[int, int]] = deque()
+        self.returned: list[tuple[int, int]] = []

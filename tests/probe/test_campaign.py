@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from configtron.nouns import Observation, Target
-from configtron.probe.campaign import Answer, Call, Finished, Lookup, journey, run
+from configtron.probe.campaign import Finished, run
+from configtron.probe.journey import Answer, Call, Lookup, journey
 from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS
 
 ALL = frozenset(TESTS)

@@ -29,8 +29,34 @@ def test_no_second_holds_more_than_the_rate(rate: float, pauses: list[float], ci
         # As soon as allowed, or after a pause of the caller's.
         now = max(now + pause, limits.free_at(address))
         assert limits.admit(address, now) == 0.0
+        limits.left(now)
         starts.append(now)
     assert most_in_one_second(starts) <= max(1, rate * 1.01)
+
+
+@given(
+    st.sampled_from([1.0, 2.0, 7.5, 50.0, 500.0]),
+    st.lists(st.tuples(st.floats(0, 0.05), st.booleans(), st.booleans()), min_size=1, max_size=200),
+)
+def test_at_the_target_no_second_holds_more_than_the_rate(rate: float, acts: list[tuple[float, bool, bool]]) -> None:
+    """Starts that are held up between admission and wire, repeats that book their turn and may not be needed."""
+    limits, now, arrived = Spacing(rate), EPOCH_S, []
+    booked: list[float] = []
+    for hold_up, repeat, needed in acts:
+        if repeat:
+            booked.append(limits.book("192.0.2.1", now))
+        else:
+            now = max(now, min([limits.open_at(), *booked]))
+            if limits.admit("192.0.2.1", now) == 0.0:
+                now += hold_up
+                arrived.append(now)
+                limits.left(now)
+        for at in [at for at in booked if at <= now]:
+            booked.remove(at)
+            if needed:
+                arrived.append(now)
+            limits.settled(now if needed else None)
+    assert most_in_one_second(sorted(arrived)) <= max(1, rate * 1.01)
 
 
 @pytest.mark.parametrize("rate", [1, 10, 100, 1000])
@@ -38,10 +64,22 @@ def test_a_greedy_caller_gets_the_rate(rate: int) -> None:
     limits, now, starts = Spacing(rate), EPOCH_S, []
     while now < EPOCH_S + 3:
         assert limits.admit("192.0.2.1", now) == 0.0
+        limits.left(now)
         starts.append(now)
-        now = limits.free_at("192.0.2.1")
+        now = max(limits.free_at("192.0.2.1"), now)
     assert most_in_one_second(starts) <= rate
     assert len(starts) >= 3 * rate * 0.99
+
+
+def test_a_loop_that_looks_up_late_still_reaches_its_rate() -> None:
+    """Each start comes up to 1 ms after it was allowed, as from a loop with a millisecond's clock."""
+    limits, now, starts = Spacing(500), EPOCH_S, 0
+    while now < EPOCH_S + 3:
+        assert limits.admit("192.0.2.1", now) == 0.0
+        limits.left(now)
+        starts += 1
+        now = max(limits.open_at(), now) + 0.0009
+    assert starts >= 3 * 500 * 0.98
 
 
 def test_too_early_is_refused_and_takes_no_turn() -> None:

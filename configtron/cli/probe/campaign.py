@@ -7,7 +7,6 @@ folder whatever the database may have missed.
 
 from __future__ import annotations
 
-import json
 import logging
 import platform
 import shutil
@@ -22,24 +21,21 @@ from types import FrameType
 from typing import TextIO
 
 from configtron.cli.probe import fail_on, plan
+from configtron.cli.probe.dryrun import dry_run
+from configtron.cli.probe.kept import keep, kept, laid_out
 from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.optout import OptOut
 from configtron.cli.probe.outcome import show
 from configtron.cli.probe.runs import find, held, run_folder
-from configtron.cli.probe.shards import shard_of
 from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, settings
 from configtron.db.store import Store
-from configtron.errors import DONE, INTERRUPTED, BadInput
-from configtron.nouns import Target, Vantage
-from configtron.probe.profiles import CLEAR, SECURE, TESTS
-from configtron.probe.wire.shard import Shard, shard_from_json
-from configtron.probe.wire.standing import standing
-from configtron.records import Json, canonical
+from configtron.errors import INTERRUPTED, BadInput
+from configtron.probe.wire.shard import Shard
+from configtron.records import canonical
 from configtron.report.progress import Progress
 
 LOG = logging.getLogger("configtron.probe")
-# The shards of a run, within its folder: what a resumed run is made from.
-SHARDS = "targets.json"
 
 
 def run(options: ProbeOptions, store: Store) -> int:
@@ -50,27 +46,23 @@ def run(options: ProbeOptions, store: Store) -> int:
 
 def _begin(options: ProbeOptions, store: Store) -> int:
     rules = fail_on.parsed(options.fail_on)
-    targets = plan.targets_of(options)
     if options.lab:
         from configtron.cli.probe import lab
 
         options = lab.settled(options, _say)
-        vantages = lab.vantages_of(options)
-    else:
-        vantages = tuple(standing(vantage, targets) for vantage in plan.vantages_of(options))
-        if not options.contact:
-            _say("no --contact: requests will not say who asks; name a URL before you probe servers of other people")
-    shards = _shards(options, targets, vantages)
-    if options.dry_run:
-        return _dry_run(options, targets, vantages)
-    _check_outputs(options)
-    number = store.begin_run(plan.run_config(options, vantages, **_here()))
-    folder = run_folder(store, number)
-    if folder.exists() and any(folder.iterdir()):
-        store.finish_run(number, "failed")
-        raise BadInput(f"{folder}: holds packets of a run that this database does not know; move it away")
-    _keep_shards(folder, shards)
-    return _perform(options, store, number, shards, rules)
+    elif not options.contact:
+        _say("no --contact: requests will not say who asks; name a URL before you probe servers of other people")
+    with laid_out(options, store.path.resolve().parent) as laid:
+        if options.dry_run:
+            return dry_run(laid)
+        _check_outputs(options)
+        number = store.begin_run(plan.run_config(options, laid.vantages, **_here()))
+        folder = run_folder(store, number)
+        if folder.exists() and any(folder.iterdir()):
+            store.finish_run(number, "failed")
+            raise BadInput(f"{folder}: holds packets of a run that this database does not know; move it away")
+        keep(laid, folder)
+    return _perform(options, store, number, laid.shards, laid.size, rules)
 
 
 def _say(text: str) -> None:
@@ -95,26 +87,14 @@ def _resume(options: ProbeOptions, store: Store) -> int:
         save_pcap=options.save_pcap,
         max_runtime_s=options.max_runtime_s,
     )
-    shards = _kept_shards(run_folder(store, options.resume), options.resume)
+    folder = run_folder(store, options.resume)
     _check_outputs(shown)
-    return _perform(shown, store, options.resume, shards, fail_on.parsed(options.fail_on))
-
-
-def _keep_shards(folder: Path, shards: list[Shard]) -> None:
-    """What a resumed run will need, all of it or nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f"{SHARDS}.new"
-    fresh.write_text(json.dumps([shard.to_json() for shard in shards]))
-    fresh.rename(folder / SHARDS)
-
-
-def _kept_shards(folder: Path, number: int) -> list[Shard]:
-    try:
-        return [shard_from_json(text) for text in json.loads((folder / SHARDS).read_text())]
-    except FileNotFoundError as error:
-        raise BadInput(f"run {number}: {folder / SHARDS} is gone; begin a new run") from error
-    except (ValueError, TypeError) as error:
-        raise BadInput(f"run {number}: {folder / SHARDS} cannot be read ({error}); begin a new run") from error
+    shards, size = kept(folder, options.resume)
+    if not shards:
+        with laid_out(begun, folder.parent) as laid:
+            keep(laid, folder)
+        shards, size = laid.shards, laid.size
+    return _perform(shown, store, options.resume, shards, size, fail_on.parsed(options.fail_on))
 
 
 def _check_outputs(options: ProbeOptions) -> None:
@@ -137,11 +117,12 @@ def _perform(
     store: Store,
     number: int,
     shards: list[Shard],
+    size: int,
     rules: tuple[fail_on.Rule, ...],
 ) -> int:
     given = settings()
     folder = run_folder(store, number)
-    total = sum(len(shard.targets) * len(shard.vantages) for shard in shards)
+    total = size * len(shards[0].vantages)
     status = "failed"
     with ExitStack() as stack:
         stack.enter_context(held(folder, number))
@@ -173,50 +154,22 @@ def _perform(
 
 
 def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally) -> None:
-    from configtron.probe.wire.shard import journal, perform
+    from configtron.probe.wire.journal import batches, journal
+    from configtron.probe.wire.shard import perform
 
     until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    ended = 0
-
-    def end() -> None:
-        nonlocal ended
-        ended += 1
-        tally.ended(ended)
-
+    opted_out = OptOut(options.opt_out_files)
     for shard in shards:
-        tally.keep(journal(folder / shard.name))
-        go_on = lambda: time.monotonic() < until  # noqa: E731  # a name for what the loop asks
-        perform(shard, folder / shard.name, lambda results: tally.keep(list(results)), end, go_on)
-
-
-def _shards(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantage, ...]) -> list[Shard]:
-    if options.lab:
-        from configtron.cli.probe import lab
-
-        return lab.shards_of(options, targets)
-    return [shard_of(options, "here", tuple(targets), vantages)]
-
-
-def _dry_run(options: ProbeOptions, targets: list[Target], vantages: tuple[Vantage, ...]) -> int:
-    """What would be asked, of whom, from where; nothing is sent and nothing kept."""
-    tests = options.tests or tuple(TESTS)
-    probes = {probe for test in tests for probe in TESTS[test]}
-    rows = [(probe, params) for probe, params in (*CLEAR[options.profile], *SECURE[options.profile]) if probe in probes]
-    blocklist = plan.blocklist_of(options)
-    blocked = 0
-    for target in targets:
-        why = blocklist.host(target.host) or (blocklist.address(target.address) if target.address else "")
-        blocked += bool(why)
-        form: dict[str, Json] = {"host": target.host, "port": target.port, "path": target.path}
-        sys.stdout.write(canonical({**form, "blocked": why} if why else form) + "\n")
-    names = ", ".join(vantage.name for vantage in vantages)
-    pace = f"at most {options.rate_per_s:g} starts per second" if options.rate_per_s else "no rate limit"
-    print(
-        f"{len(targets) - blocked} of {len(targets)} targets would be probed ({blocked} blocked), from {names};"
-        f" at most {1 + len(rows)} connections each, {pace}; nothing was sent",
-        file=sys.stderr,
-    )
-    return DONE
+        for batch in batches(journal(folder / shard.name)):
+            tally.keep(batch)
+        perform(
+            shard,
+            folder / shard.name,
+            lambda results: tally.keep(list(results)),
+            tally.ended,
+            lambda: time.monotonic() < until,
+            opted_out.why,
+        )
 
 
 def _here() -> dict[str, str]:

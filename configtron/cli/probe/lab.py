@@ -26,7 +26,8 @@ from configtron.lab import world as worlds
 from configtron.lab.kernel import ensure_kernel
 from configtron.nouns import Target, Vantage
 from configtron.probe.vantages import choose
-from configtron.probe.wire.shard import ENDED, JOURNAL, Shard, journal
+from configtron.probe.wire.journal import JOURNAL, cut, ended
+from configtron.probe.wire.shard import Shard
 from configtron.records import Result, result_from_json
 
 # Two guests, one core each: what the smallest machines that we know of have.
@@ -176,9 +177,8 @@ class _Tail:
     """A guest's journal, read while it grows; what was there before comes first."""
 
     def __init__(self, folder: Path) -> None:
-        self._path, self._count = folder / JOURNAL, folder / ENDED
-        self._count.unlink(missing_ok=True)
-        journal(folder)
+        self._folder, self._path = folder, folder / JOURNAL
+        cut(self._path)
         self._at, self._rest = 0, b""
 
     def fresh(self) -> Iterator[list[Result]]:
@@ -195,4 +195,4 @@ class _Tail:
 
     def ended(self) -> int:
         """Journeys that have ended."""
-        return self._count.stat().st_size if self._count.exists() else 0
+        return ended(self._folder)

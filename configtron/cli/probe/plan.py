@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from importlib.resources import files
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +39,24 @@ def list_source(name: str) -> Source:
     return Source(f"@{name}", entry.read_text())
 
 
+# Characters of a file of targets that are read at once.
+PART = 1 << 20
+
+
 def source_of(path: Path) -> Source:
     """The text of a file; "-" is stdin."""
-    try:
+    with _clear(path):
         return Source("stdin", sys.stdin.read()) if str(path) == "-" else Source(str(path), path.read_text("utf-8"))
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not UTF-8 text, at byte {error.start}") from error
 
 
-def targets_of(options: ProbeOptions) -> list[Target]:
-    """The targets of this shard, in the seed's order. `--max-targets`, and `--sites` in the lab, cut the list first."""
+def targets_of(options: ProbeOptions) -> Iterator[Target]:
+    """The targets of this shard, in their own order. `--max-targets`, and `--sites` in the lab, cut the list first."""
     most = min((n for n in (options.max_targets, options.sites) if n), default=None)
     found = targets.read(_sources(options), most=most, path=options.path)
-    if not found:
+    first = next(found, None)
+    if first is None:
         raise BadInput("no targets: the lists are empty")
-    return targets.order(targets.shard(found, options.shard, options.shards, options.seed), options.seed)
+    return targets.shard(chain([first], found), options.shard, options.shards, options.seed)
 
 
 def _sources(options: ProbeOptions) -> Iterator[Source]:
@@ -61,7 +64,26 @@ def _sources(options: ProbeOptions) -> Iterator[Source]:
     for word in options.words:
         yield list_source(word.removeprefix("@")) if word.startswith("@") or word in known else Source("", word)
     for path in options.input_files:
-        yield source_of(path)
+        yield from _parts(path)
+
+
+def _parts(path: Path) -> Iterator[Source]:
+    """A file part by part, whole lines each; "-" is stdin."""
+    name, line = "stdin" if str(path) == "-" else str(path), 1
+    with _clear(path), sys.stdin if str(path) == "-" else path.open(encoding="utf-8") as file:
+        while lines := file.readlines(PART):
+            yield Source(name, "".join(lines), line)
+            line += len(lines)
+
+
+@contextmanager
+def _clear(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 text, at byte {error.start}") from error
 
 
 def blocklist_of(options: ProbeOptions) -> Blocklist:

@@ -1,0 +1,119 @@
+"""What is left behind of a shard's work, and read again when it is resumed: results, and which journeys have ended.
+
+    results.jsonl   one `Result` a line, written after the packets that it was read from
+    ended           nine bytes a journey that has ended: its place in the shard's order, in hex, and a line's end; written
+                    after its last result
+
+A kill leaves both whole up to some line; a line that was cut short is cut off. Nothing here grows with the number of
+targets: of what an interrupted run measured, only the readings of journeys that had not ended are kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from configtron.probe.journey import Readings
+from configtron.records import Result, result_from_json
+
+JOURNAL = "results.jsonl"
+ENDED = "ended"
+MARK_BYTES = 9
+# Results handed on at once when a journal is read: one transaction of the database.
+BATCH = 1000
+
+
+def journal(folder: Path) -> Iterator[Result]:
+    """The results in a folder; a line that a kill cut short is cut off the file first."""
+    path = folder / JOURNAL
+    cut(path)
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            yield result_from_json(line.decode())
+
+
+def batches(results: Iterable[Result]) -> Iterator[list[Result]]:
+    """Results in lists of at most `BATCH`."""
+    batch: list[Result] = []
+    for result in results:
+        batch.append(result)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def cut(path: Path) -> None:
+    """Cut off the line that a kill cut short."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = file.seek(0, 2)
+        while end:
+            start = max(end - (1 << 16), 0)
+            file.seek(start)
+            at = file.read(end - start).rfind(b"\n")
+            if at >= 0:
+                file.truncate(start + at + 1)
+                return
+            end = start
+        file.truncate(0)
+
+
+class Ended:
+    """Places of the journeys that have ended: all below `low`, and some above it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.low = 0
+        self._above: set[int] = set()
+        path = folder / ENDED
+        self._file = path.open("a+b", buffering=0)
+        self._file.truncate(path.stat().st_size // MARK_BYTES * MARK_BYTES)
+        self._file.seek(0)
+        while mark := self._file.read(MARK_BYTES):
+            self._note(int(mark, 16))
+
+    def __contains__(self, place: int) -> bool:
+        return place < self.low or place in self._above
+
+    def __len__(self) -> int:
+        return self.low + len(self._above)
+
+    def add(self, place: int) -> None:
+        """That journey has ended, and all its results are in the journal."""
+        if place not in self:
+            self._note(place)
+            self._file.write(b"%08x\n" % place)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _note(self, place: int) -> None:
+        self._above.add(place)
+        while self.low in self._above:
+            self._above.remove(self.low)
+            self.low += 1
+
+
+def ended(folder: Path) -> int:
+    """How many journeys have ended: the cheapest thing to watch from outside."""
+    path = folder / ENDED
+    return path.stat().st_size // MARK_BYTES if path.exists() else 0
+
+
+class Memory:
+    """What an interrupted run left: readings of journeys that had not ended, and where its evidence files end."""
+
+    def __init__(self, folder: Path, unfinished: Callable[[str], bool]) -> None:
+        self.readings: dict[str, Readings] = {}
+        self.evidence_ends: dict[str, int] = {}
+        for result in journal(folder):
+            self.evidence_ends[result.evidence_file] = max(
+                result.evidence_end, self.evidence_ends.get(result.evidence_file, 0)
+            )
+            if unfinished(result.trace_id.rpartition("/")[0]):
+                self.readings[result.trace_id] = result.observations
