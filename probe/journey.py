@@ -86,7 +86,8 @@ def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
     if target.port != 443 and rows.clear_wanted:
         page, shut = yield from _find_page(target)
         if not shut:
-            yield Beside(_held(rows, page))
+            if rows.held:
+                yield Beside(_held(rows, page))
             seen += yield from _clear(rows.clear, page)
             places |= {probe: page for probe, _ in rows.clear}
     secure = replace(target, port=443 if target.port == 80 else target.port)

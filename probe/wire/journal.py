@@ -1,8 +1,8 @@
 """What is left behind of a shard's work, and read again when it is resumed: results, and which journeys have ended.
 
     results.jsonl   one `Result` a line, written after the packets that it was read from
-    ended           nine bytes a journey that has ended: its place in the shard's order, in hex, and a line's end; written
-                    after its last result
+    ended           nine bytes a journey that has ended: its place in the shard's order, in hex, and a line's end;
+                    written after its last result
 
 A kill leaves both whole up to some line; a line that was cut short is cut off. Nothing here grows with the number of
 targets: of what an interrupted run measured, only the readings of journeys that had not ended are kept in memory.

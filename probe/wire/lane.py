@@ -27,7 +27,13 @@ class Recorder:
     """A pump, and the shard's folder: its journal and a pcapng a vantage."""
 
     def __init__(
-        self, pump: Pump, folder: Path, files: Mapping[str, str], ends: Mapping[str, int], sink: Sink, forbidden: Forbidden
+        self,
+        pump: Pump,
+        folder: Path,
+        files: Mapping[str, str],
+        ends: Mapping[str, int],
+        sink: Sink,
+        forbidden: Forbidden,
     ) -> None:
         """`files`: evidence file of each vantage, as results name it; `ends`: what they hold of an earlier start."""
         self._pump, self._sink, self._forbidden = pump, sink, forbidden

@@ -122,7 +122,7 @@ def targets_of(shard: Shard, folder: Path) -> Iterator[Target]:
 
 
 def _unfinished(shard: Shard, folder: Path, ended: Ended) -> set[str]:
-    """Names, with their vantages, of the journeys that an interrupted run may have begun, or looked up, and not ended."""
+    """Names, with their vantages, of journeys that an interrupted run may have begun or looked up, and not ended."""
     reach = (len(ended) + shard.concurrency) // len(shard.vantages) + 1 + 2 * WINDOW
     first = ended.low // len(shard.vantages)
     found = set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.probe.campaign import SHARDS, _kept_shards
+from configtron.cli.probe.kept import SHARDS, kept
 from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
 from configtron.errors import NOTHING, REFUSED, USAGE, BadInput
@@ -66,7 +66,7 @@ def test_a_full_disk_is_one_line(home: Path, capsys: Spoken) -> None:
 def test_damaged_shards_are_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / SHARDS).write_text(text)
     with pytest.raises(BadInput):
-        _kept_shards(tmp_path, 1)
+        kept(tmp_path, 1)
 
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "foo.1", "0x7f.1"])

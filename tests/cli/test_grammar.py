@@ -202,7 +202,7 @@ def test_options_make_targets_vantages_and_a_blocklist(tmp_path: Path) -> None:
     options = ProbeOptions(
         words=("@alexa-top1k", "a.example"), input_files=(tmp_path / "t",), blocklist_files=(tmp_path / "b",), path="/x"
     )
-    found = targets_of(options)
+    found = list(targets_of(options))
     assert len(found) == 1003 and {t.path for t in found} == {"/x"}
     assert blocklist_of(options).host("www.b.example") and blocklist_of(options).address("10.0.0.1")
     assert blocklist_of(ProbeOptions(lab=True)).address("10.0.0.1") == ""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from configtron.nouns import Observation, Target
 from configtron.probe.campaign import Finished, run
-from configtron.probe.journey import Answer, Call, Lookup, journey
+from configtron.probe.journey import Answer, Call, journey
 from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS
 
 ALL = frozenset(TESTS)
@@ -24,6 +22,7 @@ class Table:
 
     def __init__(self, answers: dict[str, tuple[Observation, ...]]) -> None:
         self.answers, self.clock, self.next_start = answers, 0.0, 0.0
+        self.forbidden: set[str] = set()
         self.begun: list[tuple[float, str]] = []
         self.most = 0
         self.flying: list[tuple[float, str, str]] = []
@@ -34,10 +33,19 @@ class Table:
         self.next_start = now + 0.1
         return 0.0
 
-    def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> None:
+    def open_at(self) -> float:
+        return self.next_start
+
+    def left(self, at: float) -> None:
+        return
+
+    def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:
+        if call.target.host in self.forbidden:
+            return False
         self.begun.append((self.clock, trace_id))
         self.flying.append((self.clock + 1.0, trace_id, call.target.host))
         self.most = max(self.most, len(self.flying))
+        return True
 
     def finished(self, timeout_s: float) -> list[Finished]:
         until = self.clock + timeout_s
@@ -77,63 +85,19 @@ def test_every_profile_has_both_halves_and_every_test_a_probe() -> None:
     assert {probe for names in TESTS.values() for probe in names} <= probes | {"http_version"}
 
 
-def test_a_journey_asks_everything_once_and_one_at_a_time() -> None:
+def test_a_journey_asks_everything_once_and_two_at_a_time() -> None:
     table = Table({"http_version.1": clear()})
     assert drive(table, ["a.example"]) == ["a.example"]
     names = [trace_id for _, trace_id in table.begun]
     assert names[0] == "na/a.example/http_version.1"
     assert len(set(names)) == len(names) == 1 + len(CLEAR["standard"]) + len(SECURE["standard"])
-    assert table.most == 1
+    assert table.most == 2, "a held handshake, and one other connection"
 
 
 def test_a_shut_port_is_asked_once() -> None:
     table = Table({"http_version.1": clear(reason="refused")})
     drive(table, ["a.example"])
     assert [t.split("/")[-1] for _, t in table.begun] == ["http_version.1", "h2_settings.1", "h2_settings.2"]
-
-
-def test_redirects_are_followed_twice_and_checked() -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    first = next(story)
-    assert isinstance(first, Call) and first.probe == "http_version"
-    second = story.send(clear(301, "http://b.example/x?y=1"))
-    assert second == Lookup("b.example")
-    third = story.send(Answer(("192.0.2.2",)))
-    assert isinstance(third, Call) and (third.target.host, third.target.address, third.target.path) == (
-        "b.example",
-        "192.0.2.2",
-        "/x?y=1",
-    )
-    fourth = story.send(clear(302, "/z"))
-    assert isinstance(fourth, Call) and fourth.target.path == "/z"
-    fifth = story.send(clear(302, "/again"))
-    assert isinstance(fifth, Call) and fifth.probe == "icw"
-
-
-def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    next(story)
-    story.send(clear(301, "http://blocked.example/"))
-    call = story.send(Answer((), "blocked"))
-    assert isinstance(call, Call) and call.target.host == "a.example" and call.probe == "icw"
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        "http://2130706433/",
-        "http://127.1/",
-        "http://a..b/",
-        "http://a.example/x y",
-        "http://[::1/",
-        "https://b.example/",
-    ],
-)
-def test_redirects_to_nonsense_are_not_followed(location: str) -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    next(story)
-    call = story.send(clear(301, location))
-    assert isinstance(call, Call) and call.target == Target("a.example", "192.0.2.1") and call.probe == "icw"
 
 
 def test_names_are_asked_for_beside_the_calls() -> None:
@@ -162,7 +126,42 @@ def test_starts_are_spaced_and_concurrency_holds() -> None:
     drive(table, [f"{n}.example" for n in range(20)], concurrency=3)
     starts = [at for at, _ in table.begun]
     assert all(b - a >= 0.1 - 1e-9 for a, b in zip(starts, starts[1:], strict=False))
-    assert table.most <= 3
+    assert table.most <= 3 * 2
+
+
+def test_an_address_has_one_held_handshake_and_one_other_connection() -> None:
+    """Many names that lead to one address wait for each other."""
+    table = Table({"http_version.1": clear()})
+    targets = [Target(f"{n}.example", "192.0.2.1") for n in range(5)]
+    stories = [("na", t, journey(t, ALL, "standard")) for t in targets]
+    run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
+    assert table.most == 2
+    assert len(table.begun) == 5 * (1 + len(CLEAR["standard"]) + len(SECURE["standard"]))
+
+
+def test_held_handshakes_start_first() -> None:
+    """They last longest."""
+    table = Table({"http_version.1": clear()})
+    drive(table, [f"{n}.example" for n in range(10)])
+    names = [trace_id.rpartition("/")[2] for _, trace_id in table.begun]
+    assert max(n for n, name in enumerate(names) if name == "rto.1") < min(
+        n for n, name in enumerate(names) if name == "icw.1"
+    ) + 10
+
+
+def test_who_asks_not_to_be_asked_any_more_is_not() -> None:
+    table = Table({"http_version.1": clear()})
+    table.forbidden = {"a.example"}
+    assert drive(table, ["a.example", "b.example"]) == ["a.example", "b.example"]
+    assert not any("a.example" in trace_id for _, trace_id in table.begun)
+
+
+def test_journeys_that_are_not_ready_hold_nobody_up() -> None:
+    table = Table({"http_version.1": clear()})
+    target = Target("a.example", "192.0.2.1")
+    stories = [("na", target, journey(target, ALL, "quick")), None, None]
+    run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
+    assert table.begun
 
 
 def test_resuming_asks_only_what_is_missing_and_names_it_alike() -> None:

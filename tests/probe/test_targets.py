@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -5,7 +7,15 @@ from hypothesis import strategies as st
 from configtron.errors import BadInput
 from configtron.nouns import Target
 from configtron.probe import targets
-from configtron.probe.targets import Source, arguments, order, read, shard
+from configtron.probe.targets import Source, arguments, order
+
+
+def read(*sources: Any, **more: Any) -> tuple[Target, ...]:
+    return tuple(targets.read(*sources, **more))
+
+
+def shard(*arguments: Any, **more: Any) -> list[Target]:
+    return list(targets.shard(*arguments, **more))
 
 
 def one(text: str) -> Target:

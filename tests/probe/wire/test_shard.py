@@ -14,8 +14,9 @@ from benchmarks.servers import raised
 from configtron.fingerprint.merge import merge_all
 from configtron.nouns import Target, Vantage
 from configtron.probe.targets import Source
+from configtron.probe.wire.journal import JOURNAL, journal
 from configtron.probe.wire.pcap import read_evidence
-from configtron.probe.wire.shard import JOURNAL, Shard, journal, perform, shard_from_json
+from configtron.probe.wire.shard import Shard, perform, shard_from_json
 from configtron.records import Result
 
 SHARD = Shard(
@@ -37,7 +38,7 @@ def test_a_shard_survives_its_json() -> None:
 
 def test_a_line_that_was_cut_short_is_cut_off(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"half')
-    assert journal(tmp_path) == []
+    assert list(journal(tmp_path)) == []
     assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
@@ -57,7 +58,7 @@ def test_interrupted_anywhere_each_call_is_made_once(tmp_path: Path) -> None:
         again: list[Result] = []
         perform(shard, tmp_path / "here", again.extend)
     assert fresh and not again
-    results = journal(tmp_path / "here")
+    results = list(journal(tmp_path / "here"))
     assert len({result.trace_id for result in results}) == len(results)
     kept = Counter(trace.id for trace in read_evidence(tmp_path / "here" / "host.pcapng"))
     assert kept == Counter(result.trace_id for result in results if result.frames)
@@ -95,5 +96,5 @@ def _interrupt_after(batches: int):  # type: ignore[no-untyped-def]  # a closure
 def test_a_journal_line_is_a_json_object(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="not JSON"):
         (tmp_path / JOURNAL).write_text("nonsense\n")
-        journal(tmp_path)
+        list(journal(tmp_path))
     assert json.loads(SHARD.to_json())["name"] == "here"

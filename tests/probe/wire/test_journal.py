@@ -1,0 +1,56 @@
+"""What a kill leaves is whole up to some line, and small to remember."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from configtron.nouns import Observation, Target
+from configtron.probe.wire.journal import JOURNAL, Ended, Memory, batches, ended, journal
+from configtron.records import Result, result_to_json
+
+
+def result(name: str, probe: str = "icw.1", end: int = 0) -> Result:
+    reading = Observation("icw", 10, None, "segments", "", "C", f"na/{name}/{probe}")
+    return Result(
+        f"na/{name}/{probe}", "na", Target(name), "icw", evidence_file="x/na.pcapng", evidence_end=end,
+        observations=(reading,),
+    )  # fmt: skip
+
+
+def test_places_are_remembered_across_starts(tmp_path: Path) -> None:
+    first = Ended(tmp_path)
+    for place in (0, 2, 1, 2, 5):
+        first.add(place)
+    first.close()
+    assert ended(tmp_path) == 4
+    with (tmp_path / "ended").open("ab") as file:
+        file.write(b"0000")
+    again = Ended(tmp_path)
+    assert (again.low, len(again)) == (3, 4)
+    assert [place for place in range(7) if place in again] == [0, 1, 2, 5]
+    again.add(3)
+    again.close()
+    assert Ended(tmp_path).low == 4
+
+
+def test_places_in_order_take_no_memory(tmp_path: Path) -> None:
+    kept = Ended(tmp_path)
+    for place in range(5000):
+        kept.add(place)
+    assert (kept.low, len(kept._above)) == (5000, 0)
+    kept.close()
+
+
+def test_only_unfinished_journeys_are_remembered(tmp_path: Path) -> None:
+    lines = [result("a.example", end=10), result("b.example", end=30), result("b.example", "rto.1", end=20)]
+    text = "".join(result_to_json(line) + "\n" for line in lines)
+    (tmp_path / JOURNAL).write_text(text + '{"cut sho')
+    memory = Memory(tmp_path, {"na/b.example"}.__contains__)
+    assert set(memory.readings) == {"na/b.example/icw.1", "na/b.example/rto.1"}
+    assert memory.evidence_ends == {"x/na.pcapng": 30}
+    assert (tmp_path / JOURNAL).read_text() == text
+
+
+def test_batches() -> None:
+    assert [len(batch) for batch in batches(result(str(n)) for n in range(2500))] == [1000, 1000, 500]
+    assert list(journal(Path("/nonexistent"))) == []
