@@ -24,6 +24,7 @@ from configtron.probe.profiles import (
     HELD,
     STAMPED,
     STAMPED_AFTER,
+    WORTH_MORE,
     Params,
     Plan,
     Row,
@@ -139,7 +140,8 @@ def _more(rows: Plan, places: dict[str, Target], seen: list[Observation]) -> Jou
     """
     made: dict[str, int] = {}
     for _ in range(rows.more):
-        probe = next((p for p in wants(seen) if p in places and p in FURTHER), "")
+        asked = wants(o for o in seen if o.knob in WORTH_MORE)
+        probe = next((p for p in asked if p in places and p in FURTHER), "")
         if not probe:
             return
         turn = made[probe] = made.get(probe, 0) + 1

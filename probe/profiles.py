@@ -95,6 +95,12 @@ AGAIN_MOST = 1
 # each of its strands; and which rows they are, in turn. Windows are asked for at their edge first, which no lost tail
 # shortens.
 MORE = {"quick": 0, "standard": 2, "full": 6}
+# The knobs whose grade such trials are made for; of others (a signature differs with what our SYN offered) no trial
+# more would make anything known.
+WORTH_MORE = (
+    "icw", "icw_tls", "cwnd_at_request", "data_rto", "synack_rto", "synack_backoff", "h2c", "http_version",
+    "h2_settings",
+)  # fmt: skip
 FURTHER: dict[str, tuple[Row, ...]] = {
     "icw": (
         _row("icw", mss=536, sack=True),
