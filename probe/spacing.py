@@ -95,9 +95,11 @@ class Pace:
             late = self._free_at if at - self._free_at < CATCH_UP_S else at
             self._free_at = late + self._interval_s
 
-    def promise(self) -> None:
-        """The turn just taken lies ahead."""
+    def promise(self, at: float) -> None:
+        """A start takes a turn that lies ahead."""
         self._promised += 1
+        if self._interval_s:
+            self._free_at = at + self._interval_s
 
     def left(self, at: float) -> None:
         """A start had gone by then."""
@@ -137,7 +139,8 @@ class Spacing:
         free_at = self.free_at(address)
         if now < free_at:
             return free_at
-        self._take(address, now)
+        self._all.take(now)
+        self._take_local(address, now)
         return 0.0
 
     def left(self, at: float) -> None:
@@ -147,16 +150,15 @@ class Spacing:
     def book(self, address: str, now: float) -> float:
         """Take the next turn, now or later: the time of it (say `settled` once it has gone, or is not needed)."""
         at = max(self._all.next_turn(), self._local(address), now)
-        self._take(address, at)
-        self._all.promise()
+        self._all.promise(at)
+        self._take_local(address, at)
         return at
 
     def settled(self, at: float | None) -> None:
         """The start that was booked had gone by then; None: it was not needed."""
         self._all.settled(at)
 
-    def _take(self, address: str, at: float) -> None:
-        self._all.take(at)
+    def _take_local(self, address: str, at: float) -> None:
         self._hosts.take(address, at)
         self._networks.take(self._network(address), at)
 
