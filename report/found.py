@@ -61,15 +61,23 @@ def _target(site: str, evidence: tuple[Result, ...], provider: str) -> Target:
 
 
 def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:
-    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on.
+    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on."""
+    verdicts, mixed = by_knob(found, knobs)
+    return [diversity(knob, baseline, targets, mixed) for knob, targets in verdicts.items()]
 
-    A site whose address unlike servers share (`load_balancing`), in whatever region, stands apart in all of them.
+
+def by_knob(
+    found: Iterable[Found], knobs: Iterable[str]
+) -> tuple[dict[str, dict[str, dict[str, Observation]]], set[str]]:
+    """(verdicts by knob, site and vantage; the sites that stand apart in all comparisons).
+
+    Apart stands a site whose address unlike servers share (`load_balancing`), in whatever region.
     """
     mixed = set()
-    by_knob: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
+    verdicts: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
     for item in found:
         if "load_balancing" in item.verdicts and item.verdicts["load_balancing"].value == "mixed":
             mixed.add(item.site)
-        for knob in by_knob.keys() & item.verdicts.keys():
-            by_knob[knob].setdefault(item.site, {})[item.vantage] = item.verdicts[knob]
-    return [diversity(knob, baseline, verdicts, mixed) for knob, verdicts in by_knob.items() if verdicts]
+        for knob in verdicts.keys() & item.verdicts.keys():
+            verdicts[knob].setdefault(item.site, {})[item.vantage] = item.verdicts[knob]
+    return {knob: targets for knob, targets in verdicts.items() if targets}, mixed

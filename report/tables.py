@@ -12,6 +12,7 @@ from rich.table import Table
 from configtron.fingerprint.diversity import Diversity, Share
 from configtron.nouns import Observation, Value
 from configtron.report.found import Found
+from configtron.report.planted import PlantScore, share
 from configtron.report.score import YIELD_KNOB, Score, percent, total
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
@@ -59,9 +60,9 @@ def details(item: Found) -> Table:
 def summary(rows: Sequence[Diversity]) -> Table:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
-    columns = ("known", "compared", "differ", "95 % interval", "undetermined", "mixed", "example")
+    columns = ("known", "compared", "differ", "95 % interval", "undet.", "mixed", "example")
     table = _table("knob", f"top values in {baseline}", *columns)
-    table.caption = "undetermined: not known in two regions; mixed: unlike servers at one address, compared with none"
+    table.caption = "undet.: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
         differ = percent(row.differing, row.compared)
         interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
@@ -90,6 +91,16 @@ def troubles(score: Score) -> Table:
         said = (row.value, row.bound, row.reason, row.unexcused, row.overclaims)
         cases = (str(len(row.cases)), str(len(row.reachable)))
         table.add_row(row.trouble or "none", *cases, *map(str, said), percent(len(row.usable), len(row.reachable)))
+    return table
+
+
+def regions(rows: Sequence[PlantScore]) -> Table:
+    """Regional differences: planted and found, and found though there are none."""
+    table = _table("knob", "planted pairs found", "planted targets found", "false pairs", "false targets")
+    table.caption = "share (Wilson's 95 % interval); a pair is a target and a region beside the baseline"
+    for row in rows:
+        targets = share(len(row.hosts_found), len(row.hosts_planted)), share(len(row.hosts_false), len(row.hosts_same))
+        table.add_row(row.knob, share(row.found, row.planted), targets[0], share(len(row.false), row.same), targets[1])
     return table
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from configtron.cli.probe.runs import run_folder
+from configtron.cli.probe.runs import SUMMARY, run_folder, vantages_of_run
 from configtron.db.store import Run, Store
 from configtron.errors import BadInput
+from configtron.lab.sites import BASELINE, Internet
 from configtron.lab.truth import from_json, oracle
 from configtron.nouns import Observation
 from configtron.report.found import found_in
+from configtron.report.planted import PlantScore, planted
 from configtron.report.score import Judged
 
 # What stands for a verdict where there is none at all.
@@ -30,15 +32,27 @@ def newest_of_the_lab(store: Store) -> Run:
     return found[-1]
 
 
-def judged(store: Store, run: Run) -> Iterator[Judged]:
-    """Every parameter of every site of the run, from every vantage, with its truth."""
+def _internet(store: Store, run: Run) -> Internet:
     path = run_folder(store, run.id) / "truth.json"
     if not is_of_the_lab(run):
         raise BadInput(f"run {run.id}: no lab run, so nobody knows the truth; `configtron probe LIST --lab` makes one")
     try:
-        internet = from_json(path.read_text())
+        return from_json(path.read_text())
     except OSError as error:
         raise BadInput(f"run {run.id}: its truth is gone: {path}: {error.strerror}") from error
+
+
+def regional(store: Store, run: Run) -> list[PlantScore]:
+    """The differences between regions that were found, beside those that were planted; none without a baseline."""
+    internet = _internet(store, run)
+    if BASELINE not in vantages_of_run(run):
+        return []
+    return planted(found_in(store.results(run.id)), internet.plants, SUMMARY, BASELINE)
+
+
+def judged(store: Store, run: Run) -> Iterator[Judged]:
+    """Every parameter of every site of the run, from every vantage, with its truth."""
+    internet = _internet(store, run)
     known = {site.host for site in internet.sites}
     for item in found_in(store.results(run.id)):
         if item.site not in known:

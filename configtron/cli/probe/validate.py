@@ -9,6 +9,7 @@ from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
 from configtron.errors import CONDITION, DONE, NOTHING
 from configtron.report.lines import opened
+from configtron.report.planted import planted_lines
 from configtron.report.score import score, score_lines
 
 # Mismatches in a table; all of them are in the JSON lines.
@@ -26,19 +27,23 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
 
     For each parameter and grade, how many verdicts are right of how many. Usable: says all that could be said, at A or
     B, as a bound where no more can be seen, or nothing where there is nothing. Overclaims: wrong values, at any grade.
-    Where the lab's sites have troubles, a row for each of them follows. Then each mismatch with its true value.
+    Then the differences between regions, those planted and those found; a row for each trouble, where the lab's sites
+    have any; and each mismatch with its true value.
     """
-    from configtron.cli.probe.truth import judged, newest_of_the_lab
+    from configtron.cli.probe.truth import judged, newest_of_the_lab, regional
 
     with reading() as store, opened(output_file) as out:
-        result = score(judged(store, newest_of_the_lab(store) if run is None else find(store, run)))
+        kept = newest_of_the_lab(store) if run is None else find(store, run)
+        result, differences = score(judged(store, kept)), regional(store, kept)
         if form == "jsonl":
-            out.writelines(line + "\n" for line in score_lines(result))
+            out.writelines(line + "\n" for line in (*score_lines(result), *planted_lines(differences)))
         else:
             from configtron.report import tables
 
             console = tables.console(out, color=settings().color)
             console.print(tables.scores(result))
+            if any(row.planted for row in differences):
+                console.print(tables.regions(differences))
             if len(result.troubles) > 1:
                 console.print(tables.troubles(result))
                 console.print(
