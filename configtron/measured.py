@@ -258,6 +258,14 @@ MEASURED: tuple[Knob, ...] = (
         note="oldest first; a version is refused if a hello that offered it was answered with an older one or an alert",
         source="RFC 8446 section 4.2.1",
     ),
+    Knob(
+        "load_balancing",
+        "web",
+        values=("one", "mixed"),
+        scope="process",
+        note="drawn from all connections; a site found mixed anywhere is compared between no regions",
+        source="RFC 7094; RFC 2992",
+    ),
 )
 
 # Rows of CT Table 2, in its order, by the names above. CT's "RTO" is the SYN-ACK's.

@@ -12,7 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.fingerprint import data_rto, h2_settings, http_version, icw, rwin, signature, synack_rto, tls_versions
+from configtron.fingerprint import (
+    data_rto,
+    h2_settings,
+    http_version,
+    icw,
+    load_balancing,
+    rwin,
+    signature,
+    synack_rto,
+    tls_versions,
+)
 from configtron.nouns import Observation, Trace
 
 
@@ -45,6 +55,7 @@ Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 ACROSS: dict[str, Across] = {
     "h2_settings": h2_settings.across,
     "tls_versions": tls_versions.across,
+    "load_balancing": load_balancing.across,
 }
 
 

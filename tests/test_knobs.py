@@ -14,7 +14,7 @@ REPORTED = (
     "http_version http_tls http_clear h2c h2_header_table_size h2_enable_push h2_max_concurrent_streams "
     "h2_initial_window_size "
     "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update h2_reserved "
-    "h2_later_settings h2_goaway tls_versions"
+    "h2_later_settings h2_goaway tls_versions load_balancing"
 ).split()
 ALL = (*TUNABLE, *NAMED_BY_HC, *MEASURED)
 
