@@ -106,6 +106,8 @@ def _ping_first(pairs: Pairs, amount: int) -> tuple[tuple[Frame, ...], tuple[Fra
 # Reasons for which nothing is found where a connection stood and nothing of use was said on it.
 MUTE = ("no-data",)
 GONE = ("reset", "closed", "no-data")
+# After a reset nothing is repeated; a lone byte that comes late may be a repeat itself.
+CUT, LONE = (*GONE, "no-repeat"), (*MUTE, "unclear:slow-answer")
 TLS_GONE = ("reset", "closed")
 NO_HTTP = ("not-http",)
 OUT_OF_ORDER = ("h2:first-frame-not-settings",)
@@ -131,7 +133,7 @@ ODDITIES: dict[str, Oddity] = {
     "tar-pit": Oddity("accepts and never answers, nor shakes hands", accept="silent", at_tls="silent",
                       clear=MUTE, secure=MUTE),
     "no-answer": Oddity("takes the request and says nothing", answer="silent", clear=MUTE),
-    "tar-drop": Oddity("a byte every five seconds", answer="trickle", bound=True, clear=MUTE),
+    "tar-drop": Oddity("a byte every five seconds", answer="trickle", bound=True, clear=LONE),
     # Answers that point elsewhere.
     "to-path": Oddity("the page is on another path", answer="to-path"),
     "to-www": Oddity("the page is on another host", answer="to-www"),
@@ -142,7 +144,7 @@ ODDITIES: dict[str, Oddity] = {
     # No answer.
     "reset-accept": Oddity("resets what it accepts", accept="reset", clear=GONE),
     "reset-request": Oddity("resets instead of answering", answer="reset", clear=GONE),
-    "reset-body": Oddity("resets within the answer", (100, 1000, 4000), answer="reset-body", bound=True, clear=GONE),
+    "reset-body": Oddity("resets within the answer", (100, 1000, 4000), answer="reset-body", bound=True, clear=CUT),
     "close-request": Oddity("closes instead of answering", answer="close", clear=GONE),
     # Answers in another language.
     "mail": Oddity("a mail server on the web's port", accept="banner", bound=True, clear=NO_HTTP),
