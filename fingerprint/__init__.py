@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from configtron.fingerprint import (
+    cwnd_at_request,
     data_rto,
     h2_settings,
     http_version,
     icw,
+    icw_formula,
+    icw_tls,
     load_balancing,
     rwin,
     signature,
@@ -39,6 +42,8 @@ INFERENCES = {
     row.name: row
     for row in (
         Inference("icw", icw.PROBES, icw.infer),
+        Inference("icw_tls", icw_tls.PROBES, icw_tls.infer),
+        Inference("cwnd_at_request", cwnd_at_request.PROBES, cwnd_at_request.infer),
         Inference("synack_rto", synack_rto.PROBES, synack_rto.infer),
         Inference("data_rto", data_rto.PROBES, data_rto.infer),
         Inference("rwin", rwin.PROBES, rwin.infer),

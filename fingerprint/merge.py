@@ -84,6 +84,8 @@ def agree_seconds(
 
 RULES: dict[str, Callable[[Sequence[Observation], Sequence[Observation], Sequence[Observation]], Observation]] = {
     "icw": agree_icw,
+    "icw_tls": agree_icw,
+    "cwnd_at_request": agree_icw,
     "synack_retries": agree_largest,
     "synack_rto": agree_seconds,
     "data_rto": agree_seconds,

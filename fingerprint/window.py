@@ -70,13 +70,18 @@ def hold(packets: Sequence[Packet], opening: Handshake, start: int = 0, base: in
     return Held(flight, "edge" if flight.lone is not None else "silence", len(packets))
 
 
-def read_window(knob: str, trace: Trace, opening: Handshake, start: int = 0, base: int = 1) -> Observation:
-    """The window of the flight that answers what we said from packet `start` on."""
+def read_window(
+    knob: str, trace: Trace, opening: Handshake, start: int = 0, base: int = 1, *, initial: bool = True
+) -> Observation:
+    """The window of the flight that answers what we said from packet `start` on.
+
+    initial   nothing was acknowledged before, so what a repeated SYN-ACK does to a window matters
+    """
     packets = trace.packets
     if not opening.synacks:
         return no(knob, "refused" if opening.reset else "no-synack", trace, UNIT)
     repeats = len(opening.repeats(packets))
-    if repeats > SYNACK_REPEATS_MAX:
+    if initial and repeats > SYNACK_REPEATS_MAX:
         return no(knob, "synack-repeated", trace, UNIT)
     if trace.tainted:
         return no(knob, trace.tainted[0], trace, UNIT)
@@ -89,7 +94,7 @@ def read_window(knob: str, trace: Trace, opening: Handshake, start: int = 0, bas
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
     count = len(flight.pieces) + sum(math.ceil(hole / mss) for hole in holes)
-    retried = repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening)
+    retried = initial and (repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening))
     if retried and count == 1:
         return no(knob, "synack-repeated", trace, UNIT)
     proof = _proof(packets, held)

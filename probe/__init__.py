@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from configtron.probe.cwnd_at_request import cwnd_at_request
 from configtron.probe.h2_settings import h2_settings
 from configtron.probe.http_version import http_version
 from configtron.probe.icw import icw
+from configtron.probe.icw_tls import icw_tls
 from configtron.probe.rto import rto
 from configtron.probe.rwin import rwin
 from configtron.probe.script import Script, StreamScript
@@ -41,6 +43,8 @@ PROBES = {
         ),
         Probe("rto", rto, False, "SYN-ACK retransmissions: the final ACK is withheld"),
         Probe("icw", icw, False, "initial congestion window and data RTO: every ACK is withheld"),
+        Probe("icw_tls", icw_tls, False, "initial congestion window by the certificate flight"),
+        Probe("cwnd_at_request", cwnd_at_request, True, "congestion window when a request is asked inside TLS"),
         Probe("rwin", rwin, False, "receive window, scaled, after a request"),
         Probe("signature", signature, False, "options, window and quirks of the SYN-ACK"),
     )

@@ -7,7 +7,7 @@ The reading, and the essay, are in `fingerprint/icw.py`. The same conversation s
 from __future__ import annotations
 
 from configtron.nouns import ACK, Segment, Target
-from configtron.probe.script import Script, Send, echo, get, handshake, syn_options
+from configtron.probe.script import Offer, Script, Send, echo, get, handshake, syn_options
 from configtron.probe.withhold import WINDOW, asking, settle, withhold
 
 # A path of this many bytes: what names it again in an error page or a redirect makes the answer longer, and the request
@@ -35,11 +35,8 @@ def icw(
     longer      ask for a path that is not there and very long: its error page or redirect may outgrow a short page
     """
     path = lengthened(target.path) if longer else target.path
-    return (
-        yield from ask_and_withhold(
-            get(target.host, path, agent), mss=mss, sack=sack, timestamps=timestamps, wscale=wscale, early=early
-        )
-    )
+    offer = Offer(mss, sack, timestamps, wscale)
+    return (yield from ask_and_withhold(get(target.host, path, agent), offer, early=early))
 
 
 def lengthened(path: str) -> str:
@@ -48,15 +45,13 @@ def lengthened(path: str) -> str:
     return f"{folder}/".ljust(LONG_PATH_BYTES, "x")
 
 
-def ask_and_withhold(
-    data: bytes, *, mss: int, sack: bool, timestamps: bool, wscale: int | None, early: bool
-) -> Script:
-    """Connect with those options, say `data` in a segment of its own after the handshake's ACK, and withhold."""
-    opening = yield from handshake(syn_options(mss, sack=sack, timestamps=timestamps, wscale=wscale), WINDOW)
+def ask_and_withhold(data: bytes, offer: Offer, *, early: bool) -> Script:
+    """Connect, say `data` in a segment of its own after the handshake's ACK, and withhold."""
+    opening = yield from handshake(syn_options(**offer._asdict()), WINDOW)
     if opening.synack is None:
         return opening.reason
     yield from settle(opening)
     options = echo(opening.synack.segment)
     yield Send(Segment(ACK, seq=1, ack=1, window=WINDOW, options=options))
-    ask = asking(data, opening.synack.segment, options, wscale)
-    return (yield from withhold(ask, opening.rtt_s, mss=mss, wscale=wscale, sack=sack, early=early))
+    ask = asking(data, opening.synack.segment, options, offer.wscale)
+    return (yield from withhold(ask, opening.rtt_s, offer, early=early))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from configtron.errors import Diverged
 from configtron.nouns import Message, Packet, Segment, Session, Trace
 from configtron.ports import Wire
-from configtron.probe.script import Open, Script, Send, StreamScript, Write
+from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Write
 
 Transmit = Callable[[Segment], Packet]
 
@@ -112,7 +112,7 @@ def play_messages(script: StreamScript, trace: Trace) -> str:
         following = messages[0] if messages else None
         if isinstance(command, Open):
             answer = trace.session
-        elif isinstance(command, Write):
+        elif isinstance(command, Write | Hold):
             if following is None or (following.way, following.data) != ("out", command.data):
                 raise Diverged(f"{trace.id}: the script says {command.data!r}; the recording has {following}")
             messages.pop(0)

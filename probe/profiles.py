@@ -63,6 +63,11 @@ SECURE: dict[str, tuple[Row, ...]] = {
         _row("h2_settings", ask=False),
         _row("http_version", way="https"),
         _row("http_version", way="https"),
+        _row("icw_tls", mss=64, early=True),
+        _row("icw_tls", mss=64, sack=True),
+        _row("icw_tls", mss=128, early=True),
+        _row("cwnd_at_request", mss=536, early=True),
+        _row("cwnd_at_request", mss=536, sack=True),
         *(_row("tls_versions", most=most) for most in ("1.3", "1.2", "1.1", "1.0") for _ in range(2)),
     ),
 }
@@ -78,6 +83,7 @@ PROFILES = tuple(CLEAR)
 # What `--tests` may name -> the probes that answer it.
 TESTS: dict[str, tuple[str, ...]] = {
     "icw": ("icw",),
+    "icw_tls": ("icw_tls", "cwnd_at_request"),
     "rto": ("rto", "icw"),
     "rwin": ("rto", "icw", "rwin"),
     "signature": ("signature", "rto", "rwin"),

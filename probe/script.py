@@ -12,6 +12,7 @@ Stream scripts (`StreamScript`) speak over a connection that somebody else keeps
 
     Open(...)       resumed with the Session (its `error` says why there is none)
     Write(data)     resumed with None
+    Hold(data)      resumed with None, after which the stream is over
     Read(until)     resumed with a Message, or None once `until` has passed; an empty message is the stream's end
 
 Times are seconds since the trace began. Both kinds return how they ended: "done" or a named reason.
@@ -56,18 +57,35 @@ class Wait(NamedTuple):
 OPEN_UNTIL_S = 10.0
 
 
+class Offer(NamedTuple):
+    """What our SYN offers for a stream: the segment size in bytes, and which options."""
+
+    mss: int = 1460
+    sack: bool = False
+    timestamps: bool = False
+    wscale: int | None = 7
+
+
 class Open(NamedTuple):
     """Connect: TCP, and TLS with these ALPN names when `tls`."""
 
     tls: bool = True
     alpn: tuple[str, ...] = ()
     until: float = OPEN_UNTIL_S
+    offer: Offer = Offer()
 
 
 class Write(NamedTuple):
     """Hand bytes to the stream."""
 
     data: bytes
+
+
+class Hold(NamedTuple):
+    """Hand bytes to the stream once it is quiet, and withhold every ACK of the answer (`probe/withhold.py`)."""
+
+    data: bytes
+    early: bool = False
 
 
 class Read(NamedTuple):
@@ -77,7 +95,7 @@ class Read(NamedTuple):
 
 
 Script = Generator[Send | Wait, Packet | None, str]
-StreamScript = Generator[Open | Write | Read, Session | Message | None, str]
+StreamScript = Generator[Open | Write | Hold | Read, Session | Message | None, str]
 
 # A SYN that was not answered goes again at these times (s): a little after a server with the usual timer of 1 s (RFC
 # 6298 2.1) has repeated its SYN-ACK at 1 and at 3 s. Where only that was lost, the server's own repeat arrives first; a

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from configtron.fingerprint.stream import Flight
 from configtron.nouns import ACK, PSH, RST, Packet, Segment
-from configtron.probe.script import Opening, Send, Wait, reset
+from configtron.probe.script import Offer, Opening, Send, Wait, reset
 
 Steps = Generator[Send | Wait, Packet | None, str]
 
@@ -40,6 +40,8 @@ PROBE_ALONE_RTTS = 3.5
 ASK_AGAIN_AFTER_S = (1.0, 2.0)
 # A window update opens a closed window; without one, RFC 9293 3.8.6.1 probes it with a byte.
 PROBE_BYTES = 1
+# The timestamps option with its padding (RFC 7323 appendix A) takes this much of every segment.
+STAMP_BYTES = 12
 # What a peer without an MSS option can take (RFC 9293 3.7.1), and the most we put into one segment: Ethernet's 1500
 # less headers, less room for a tunnel on the way.
 MSS_UNSAID, SEGMENT_MOST = 536, 1400
@@ -103,7 +105,7 @@ class Asking:
 
 def asking(data: bytes, synack: Segment, options: tuple[tuple[int, bytes], ...], wscale: int | None) -> Asking:
     """A request right after a handshake; `wscale` is what we offered."""
-    stamps = 12 if options else 0
+    stamps = STAMP_BYTES if options else 0
     mss = max(min(synack.mss or MSS_UNSAID, SEGMENT_MOST) - stamps, 1)
     shift = synack.wscale if wscale is not None and synack.wscale is not None else 0
     return Asking(data, 1, 1, mss, synack.window, min(shift, 14), options)
@@ -118,17 +120,16 @@ def settle(opening: Opening) -> Generator[Send | Wait, Packet | None, None]:
         pass
 
 
-def withhold(asking: Asking, rtt_s: float | None, *, mss: int, wscale: int | None, sack: bool, early: bool) -> Steps:
+def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool) -> Steps:
     """Ask; hold every ACK until a timer, a tail loss probe or the end shows; ACK once. Returns the trace's ending.
 
-    mss, wscale   what we offered
-    sack          a tail loss probe may come
-    early         do not wait for any timer
+    offer   of our SYN: with SACK a tail loss probe may come
+    early   do not wait for any timer
     """
     flight = Flight(rtt_s, asking.ack)
-    ending = yield from _hold(flight, asking, sack, early)
+    ending = yield from _hold(flight, asking, offer.sack, early)
     if ending in ("rto", "last", "quiet", "edge") and flight.fin_at_seq is None:
-        room = 2 * max(mss, *flight.sizes()) >> (wscale or 0)
+        room = 2 * max(offer.mss, *flight.sizes()) >> (offer.wscale or 0)
         ack = Segment(ACK, asking.end, flight.end, max(room, 1), asking.options)
         ending = yield from _verify(flight, ack)
     if ending != "rst":

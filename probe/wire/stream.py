@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from configtron.nouns import Message, Packet, Session, Target
-from configtron.probe.script import Open, Read, Script, Send, StreamScript, Wait, reset
+from configtron.probe.script import Hold, Offer, Open, Read, Script, Send, StreamScript, Wait, reset
 from configtron.probe.wire.tcp import Connection, Steps
+from configtron.probe.withhold import PATIENCE_S, withhold
 
 
 class EngineFailed(Exception):
@@ -93,6 +94,7 @@ class _Carrier:
         self._trust = trust
         self._log = log
         self._connection = Connection()
+        self._offer = Offer()
         self._engine: Engine = Plain()
 
     def run(self, script: StreamScript) -> Script:
@@ -104,6 +106,9 @@ class _Carrier:
                     answer = yield from self._open(command)
                 elif isinstance(command, Read):
                     answer = yield from self._read(command.until)
+                elif isinstance(command, Hold):
+                    yield from self._hold(command)
+                    answer = None
                 else:
                     self._note("out", command.data)
                     yield from self._write(command.data)
@@ -115,9 +120,10 @@ class _Carrier:
         return ending
 
     def _open(self, wish: Open) -> Generator[Send | Wait, Packet | None, Session]:
-        connection = self._connection
-        if connection.next_ours or connection.over:
+        if self._connection.next_ours or self._connection.over:
             raise ValueError("a stream script opens once")
+        self._offer = wish.offer
+        connection = self._connection = Connection(wish.offer)
         yield from connection.connect(wish.until)
         error = connection.failed
         if not error and wish.tls:
@@ -169,6 +175,21 @@ class _Carrier:
         with suppress(EngineFailed):  # the next Read tells that the stream is over
             self._engine.write(data)
         yield from self._flush()
+
+    def _hold(self, wish: Hold) -> Steps:
+        """What follows a handshake of its own accord (tickets) is heard and acknowledged before we ask."""
+        connection = self._connection
+        yield from connection.quiet(connection.now + PATIENCE_S)
+        if came := connection.take():
+            self._engine.feed(came)
+        self._note("out", wish.data)
+        if connection.over:
+            return
+        with suppress(EngineFailed):
+            self._engine.read()
+            self._engine.write(wish.data)
+        asking = connection.hand_over(self._engine.drain())
+        yield from withhold(asking, connection.rtt_s, self._offer, early=wish.early)
 
     def _flush(self) -> Steps:
         if records := self._engine.drain():

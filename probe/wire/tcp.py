@@ -1,8 +1,8 @@
 """A small TCP for the stream probes: enough of RFC 9293 to carry a request and its answer, in a generator.
 
 Does      handshake, ACK of every data segment, reassembly in order, duplicate ACKs on holes, retransmission of our own
-          data with back-off, FIN and RST.
-Does not  congestion control (we send a few hundred bytes), SACK, timestamps, respect for the peer's window (nobody
+          data with back-off, timestamps where a script offers them, FIN and RST.
+Does not  congestion control (we send a few hundred bytes), SACK blocks, respect for the peer's window (nobody
           offers less than a ClientHello), a FIN of our own: the wire's farewell is a RST.
 
 Pure: `now` comes from the packets and from the deadlines that passed.
@@ -13,30 +13,31 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from configtron.nouns import ACK, FIN, PSH, RST, SYN, Packet, Segment
-from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Send, Wait, syn_options
+from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Offer, Opening, Send, Wait, echo, syn_options
+from configtron.probe.withhold import MSS_UNSAID, SEGMENT_MOST, STAMP_BYTES, WINDOW, Asking, settle
 
 Steps = Generator[Send | Wait, Packet | None, None]
 
-# Offered: 65535 << 7 is 8 MB, so that a page is never held back by our window.
-WINDOW, WSCALE = 65535, 7
-# What we put into one segment at most: Ethernet's 1500 less headers, less room for a tunnel on the way.
-SEGMENT_MOST = 1400
-# RFC 9293 3.7.1: who sends no MSS option can take this much.
-MSS_UNSAID = 536
 # RFC 6298 2.4 asks for 1 s; a hundred milliseconds of slack over three round trips is enough for a few segments.
 RETRANSMIT_MIN_S = 0.5
 RETRANSMIT_TRIES = 5
+# A stream is quiet after a pause of this many round trips, at least so long; without a round trip, so long.
+QUIET_RTTS, QUIET_MIN_S, QUIET_UNKNOWN_S = 1.5, 0.05, 0.6
 NEVER = float("inf")
 
 
 class Connection:
     """Our end of one connection. `take` what came in order; `ended` by FIN, `failed` by a named reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, offer: Offer = Offer()) -> None:  # noqa: B008 - immutable
         self.now = 0.0
         self.ended = False
         self.failed = ""
         self.next_ours = 0
+        self.rtt_s: float | None = None
+        self._offer = offer
+        self._options: tuple[tuple[int, bytes], ...] = ()
+        self._heard = 0
         self._next_theirs = 0
         self._inbox: list[bytes] = []
         self._ahead: dict[int, bytes] = {}
@@ -58,13 +59,15 @@ class Connection:
         for at, following in zip(SYN_TRIES_AT_S, (*SYN_TRIES_AT_S[1:], last + SYN_PATIENCE_S), strict=True):
             if at and self.now >= until:
                 break
-            sent = yield from self._put(Segment(SYN, window=WINDOW, options=syn_options(wscale=WSCALE)))
+            sent = yield from self._put(Segment(SYN, window=WINDOW, options=syn_options(**self._offer._asdict())))
             while (packet := (yield Wait(min(following, until)))) is not None:
                 self.now = max(self.now, packet.at)
                 if packet.segment.flags & RST:
                     self.failed = "refused"
                     return
                 if packet.segment.flags & (SYN | ACK) == SYN | ACK:
+                    self.rtt_s = packet.at - sent.at if not at else None
+                    yield from settle(Opening(packet, self.rtt_s))
                     yield from self._established(packet, sent)
                     return
             self.now = max(self.now, min(following, until))
@@ -72,7 +75,9 @@ class Connection:
 
     def _established(self, synack: Packet, syn: Packet) -> Steps:
         self.next_ours, self._next_theirs = 1, 1
-        self._mss = min(synack.segment.mss or MSS_UNSAID, SEGMENT_MOST)
+        self._options = echo(synack.segment) if self._offer.timestamps else ()
+        stamps = STAMP_BYTES if self._options else 0
+        self._mss = max(min(synack.segment.mss or MSS_UNSAID, SEGMENT_MOST) - stamps, 1)
         self._wait_s = max(RETRANSMIT_MIN_S, 3 * (synack.at - syn.at))
         yield from self._acknowledge()
 
@@ -80,7 +85,7 @@ class Connection:
         """Put bytes on the wire, and keep them until they are acknowledged."""
         for start in range(0, len(data), self._mss):
             part = data[start : start + self._mss]
-            segment = Segment(ACK | PSH, self.next_ours, self._next_theirs, WINDOW, (), part, len(part))
+            segment = Segment(ACK | PSH, self.next_ours, self._next_theirs, WINDOW, self._options, part, len(part))
             self.next_ours += len(part)
             self._unacked.append(segment)
             yield from self._put(segment)
@@ -93,11 +98,27 @@ class Connection:
         packet = yield Wait(deadline)
         if packet is not None:
             self.now = max(self.now, packet.at)
+            self._heard += 1
             yield from self._hear(packet.segment)
             return
         self.now = max(self.now, deadline)
         if self.now >= self._retransmit_at:
             yield from self._retransmit()
+
+    def quiet(self, until: float) -> Steps:
+        """Go on until all that we said is acknowledged and the peer has paused."""
+        pause_s = QUIET_UNKNOWN_S if self.rtt_s is None else max(QUIET_RTTS * self.rtt_s, QUIET_MIN_S)
+        while not self.over and self.now < until:
+            before = self._heard
+            yield from self.step(min(self.now + pause_s, until))
+            if self._heard == before and not self._unacked:
+                return
+
+    def hand_over(self, data: bytes) -> Asking:
+        """Bytes to be said from here on by somebody else, who also says farewell."""
+        asking = Asking(data, self.next_ours, self._next_theirs, self._mss, max(len(data), 1), 0, self._options)
+        self.next_ours = 0
+        return asking
 
     def take(self) -> bytes:
         """The bytes that have come in order since the last call."""
@@ -114,6 +135,8 @@ class Connection:
             self._acknowledged(segment)
             if segment.flags & FIN:
                 self._fin_at = segment.seq + segment.length
+            if self._options and segment.seq <= self._next_theirs:
+                self._options = echo(segment) or self._options
             if segment.length:
                 self._keep(segment)
             if segment.length or segment.flags & FIN:
@@ -146,7 +169,7 @@ class Connection:
             self._next_theirs += 1
 
     def _acknowledge(self) -> Steps:
-        yield from self._put(Segment(ACK, self.next_ours, self._next_theirs, WINDOW))
+        yield from self._put(Segment(ACK, self.next_ours, self._next_theirs, WINDOW, self._options))
 
     def _rearm(self) -> None:
         self._retransmit_at = self.now + self._wait_s * 2**self._tries if self._unacked else NEVER

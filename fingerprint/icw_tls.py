@@ -1,0 +1,51 @@
+"""Initial congestion window of a TLS server.
+
+Question   How many segments of its certificate flight does the server send before it hears one ACK?
+Method     Offer a small MSS, say ClientHello, acknowledge nothing; then as for `icw`. No byte was acknowledged before,
+           so this is the initial window and nothing has grown it.
+Stop when  as for `icw`.
+Reads as   as for `icw`. The server waits for our answer after its certificate, so a chain shorter than the window
+           gives a lower bound: one certificate of 1.3 kB is over after 20 segments of 64 bytes.
+Fails as   as for `icw`, and not-tls, tls-alert:* (the server refused the ClientHello).
+Differs    from scamper's tbit, which acknowledges the handshake and counts from the request on: that window may have
+           grown, and is called `cwnd_at_request` here; from COMSYS zmap: TLS 1.3 too, by its own bytes.
+Source     RFC 6928; RFC 8446; COMSYS zmap module_tcp_initcwnd_ssl.c.
+"""
+
+from __future__ import annotations
+
+from configtron.fingerprint.stream import handshake_of
+from configtron.fingerprint.verdict import no
+from configtron.fingerprint.window import UNIT, read_window
+from configtron.nouns import Observation, Trace
+
+PROBES = ("icw_tls",)
+KNOBS = ("icw_tls",)
+# Record types (RFC 8446 5.1) that a ServerHello and a refusal come in.
+ALERT, HANDSHAKE = 21, 22
+# Alerts that answer a ClientHello (RFC 8446 section 6); others by number.
+ALERTS = {
+    0: "close-notify",
+    10: "unexpected-message",
+    40: "handshake-failure",
+    47: "illegal-parameter",
+    50: "decode-error",
+    70: "protocol-version",
+    71: "insufficient-security",
+    80: "internal-error",
+    112: "unrecognized-name",
+    120: "no-application-protocol",
+}
+# Type, version (2), length (2), level, then the alert's own number.
+ALERT_AT = 6
+
+
+def infer(trace: Trace) -> tuple[Observation, ...]:
+    """Read one withheld-ACK trace that began with a ClientHello."""
+    first = next((p.segment.payload for _, p in trace.heard() if p.segment.length and p.segment.seq == 1), b"")
+    if first[:1] == bytes([ALERT]) and len(first) > ALERT_AT:
+        name = ALERTS.get(first[ALERT_AT], str(first[ALERT_AT]))
+        return (no("icw_tls", f"tls-alert:{name}", trace, UNIT),)
+    if first and first[0] != HANDSHAKE:
+        return (no("icw_tls", "not-tls", trace, UNIT),)
+    return (read_window("icw_tls", trace, handshake_of(trace.packets)),)

@@ -1,0 +1,28 @@
+"""Provoke the window that stands when a request is asked inside TLS: shake hands, be quiet, ask, acknowledge nothing.
+
+Read in `fingerprint/cwnd_at_request.py`.
+"""
+
+from __future__ import annotations
+
+from configtron.nouns import Session, Target
+from configtron.probe.script import Hold, Offer, Open, StreamScript, get
+
+
+def cwnd_at_request(
+    target: Target,
+    agent: str,
+    *,
+    mss: int = 536,
+    sack: bool = False,
+    timestamps: bool = False,
+    wscale: int | None = 7,
+    early: bool = False,
+) -> StreamScript:
+    """A GET over TLS and HTTP/1.1; options as in `icw.py`."""
+    session = yield Open(tls=True, alpn=("http/1.1",), offer=Offer(mss, sack, timestamps, wscale))
+    assert isinstance(session, Session)
+    if session.error:
+        return session.error
+    yield Hold(get(target.host, target.path, agent), early)
+    return "done"
