@@ -59,6 +59,7 @@ Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 # By the knob that the verdict is on. A verdict drawn here takes the place of a merged one.
 ACROSS: dict[str, Across] = {
     "h2_settings": h2_settings.across,
+    "icw_formula": icw_formula.across,
     "tls_versions": tls_versions.across,
     "load_balancing": load_balancing.across,
 }

@@ -6,7 +6,7 @@ Method     Offer a small MSS, say ClientHello, acknowledge nothing; then as for 
 Stop when  as for `icw`.
 Reads as   as for `icw`. The server waits for our answer after its certificate, so a chain shorter than the window
            gives a lower bound: one certificate of 1.3 kB is over after 20 segments of 64 bytes.
-Fails as   as for `icw`, and not-tls, tls-alert:* (the server refused the ClientHello).
+Fails as   as for `icw`, and tls:* (not TLS, or the server refused the ClientHello).
 Differs    from scamper's tbit, which acknowledges the handshake and counts from the request on: that window may have
            grown, and is called `cwnd_at_request` here; from COMSYS zmap: TLS 1.3 too, by its own bytes.
 Source     RFC 6928; RFC 8446; COMSYS zmap module_tcp_initcwnd_ssl.c.
@@ -45,7 +45,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     first = next((p.segment.payload for _, p in trace.heard() if p.segment.length and p.segment.seq == 1), b"")
     if first[:1] == bytes([ALERT]) and len(first) > ALERT_AT:
         name = ALERTS.get(first[ALERT_AT], str(first[ALERT_AT]))
-        return (no("icw_tls", f"tls-alert:{name}", trace, UNIT),)
+        return (no("icw_tls", f"tls:alert-{name}", trace, UNIT),)
     if first and first[0] != HANDSHAKE:
-        return (no("icw_tls", "not-tls", trace, UNIT),)
+        return (no("icw_tls", "tls:not-tls", trace, UNIT),)
     return (read_window("icw_tls", trace, handshake_of(trace.packets)),)

@@ -20,7 +20,7 @@ def cwnd_at_request(
     early: bool = False,
 ) -> StreamScript:
     """A GET over TLS and HTTP/1.1; options as in `icw.py`."""
-    session = yield Open(tls=True, alpn=("http/1.1",), offer=Offer(mss, sack, timestamps, wscale))
+    session = yield Open(tls=True, alpn=("http/1.1",), offer=Offer(mss, sack, timestamps, wscale), late=True)
     assert isinstance(session, Session)
     if session.error:
         return session.error

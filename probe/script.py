@@ -67,12 +67,13 @@ class Offer(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Connect: TCP, and TLS with these ALPN names when `tls`."""
+    """Connect: TCP, and TLS with these ALPN names when `tls`; `late` before a Hold: a short path shall look longer."""
 
     tls: bool = True
     alpn: tuple[str, ...] = ()
     until: float = OPEN_UNTIL_S
     offer: Offer = Offer()
+    late: bool = False
 
 
 class Write(NamedTuple):

@@ -30,6 +30,7 @@ class FakeServer:
     sack: bool = False
     header: int = 0
     closes: bool = True
+    greeting: bytes = b"HTTP/1.1 200 OK\r\n\r\n"
     refuse: bool = False
     silent: bool = False
     think_after: int = 0
@@ -117,7 +118,10 @@ class FakeServer:
             # Nothing fresh to probe with while the server thinks: the last segment again.
             self._plan(at + 2 * self.rtt_s, self._piece(self._paused_at - self._mss, self._mss), "timer")
         elif self._tlp and self._sent < self.page:
-            self._plan(at + pause_s + 2 * self.rtt_s, self._piece(self._sent, self._mss), "timer")
+            # The retransmission timer is set anew when the probe goes out (tcp_send_loss_probe).
+            probed = pause_s + 2 * self.rtt_s
+            self._plan(at + probed, self._piece(self._sent, self._mss), "timer")
+            at += probed
         first = self._piece(0, self._first_size())
         for n in range(4):
             self._plan(at + rto * (2 ** (n + 1) - 1), first, "timer")
@@ -149,7 +153,7 @@ class FakeServer:
         size = min(size, self.page - offset)
         end = offset + size
         flags = ACK | PSH | (FIN if self.closes and end >= self.page else 0)
-        head = b"HTTP/1.1 200 OK\r\n\r\n"
+        head = self.greeting
         return Segment(flags, seq=1 + offset, ack=2, payload=(head if offset == 0 else b"")[:size], length=size)
 
     def _ack(self, segment: Segment, at: float) -> None:

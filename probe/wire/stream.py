@@ -123,7 +123,7 @@ class _Carrier:
         if self._connection.next_ours or self._connection.over:
             raise ValueError("a stream script opens once")
         self._offer = wish.offer
-        connection = self._connection = Connection(wish.offer)
+        connection = self._connection = Connection(wish.offer, wish.late)
         yield from connection.connect(wish.until)
         error = connection.failed
         if not error and wish.tls:

@@ -14,7 +14,7 @@ from collections.abc import Generator
 
 from configtron.nouns import ACK, FIN, PSH, RST, SYN, Packet, Segment
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Offer, Opening, Send, Wait, echo, syn_options
-from configtron.probe.withhold import MSS_UNSAID, SEGMENT_MOST, STAMP_BYTES, WINDOW, Asking, settle
+from configtron.probe.withhold import MSS_UNSAID, SEGMENT_MOST, SETTLE_S, STAMP_BYTES, WINDOW, Asking, settle
 
 Steps = Generator[Send | Wait, Packet | None, None]
 
@@ -27,9 +27,13 @@ NEVER = float("inf")
 
 
 class Connection:
-    """Our end of one connection. `take` what came in order; `ended` by FIN, `failed` by a named reason."""
+    """Our end of one connection. `take` what came in order; `ended` by FIN, `failed` by a named reason.
 
-    def __init__(self, offer: Offer = Offer()) -> None:  # noqa: B008 - immutable
+    offer   options of the SYN
+    late    on a path shorter than `SETTLE_S` acknowledge as late as if it were so long (see there)
+    """
+
+    def __init__(self, offer: Offer = Offer(), late: bool = False) -> None:  # noqa: B008 - immutable
         self.now = 0.0
         self.ended = False
         self.failed = ""
@@ -38,6 +42,9 @@ class Connection:
         self._offer = offer
         self._options: tuple[tuple[int, bytes], ...] = ()
         self._heard = 0
+        self._late = late
+        self._late_s = 0.0
+        self._ack_at = NEVER
         self._next_theirs = 0
         self._inbox: list[bytes] = []
         self._ahead: dict[int, bytes] = {}
@@ -67,7 +74,9 @@ class Connection:
                     return
                 if packet.segment.flags & (SYN | ACK) == SYN | ACK:
                     self.rtt_s = packet.at - sent.at if not at else None
-                    yield from settle(Opening(packet, self.rtt_s))
+                    if self._late:
+                        yield from settle(Opening(packet, self.rtt_s))
+                        self._late_s = max(SETTLE_S - (self.rtt_s or SETTLE_S), 0.0)
                     yield from self._established(packet, sent)
                     return
             self.now = max(self.now, min(following, until))
@@ -88,13 +97,14 @@ class Connection:
             segment = Segment(ACK | PSH, self.next_ours, self._next_theirs, WINDOW, self._options, part, len(part))
             self.next_ours += len(part)
             self._unacked.append(segment)
+            self._ack_at = NEVER
             yield from self._put(segment)
         if self._unacked and self._retransmit_at == NEVER:
             self._rearm()
 
     def step(self, until: float) -> Steps:
         """Hear one packet, or let one deadline pass."""
-        deadline = min(until, self._retransmit_at)
+        deadline = min(until, self._retransmit_at, self._ack_at)
         packet = yield Wait(deadline)
         if packet is not None:
             self.now = max(self.now, packet.at)
@@ -102,6 +112,8 @@ class Connection:
             yield from self._hear(packet.segment)
             return
         self.now = max(self.now, deadline)
+        if self.now >= self._ack_at:
+            yield from self._acknowledge()
         if self.now >= self._retransmit_at:
             yield from self._retransmit()
 
@@ -111,7 +123,7 @@ class Connection:
         while not self.over and self.now < until:
             before = self._heard
             yield from self.step(min(self.now + pause_s, until))
-            if self._heard == before and not self._unacked:
+            if self._heard == before and not self._unacked and self._ack_at == NEVER:
                 return
 
     def hand_over(self, data: bytes) -> Asking:
@@ -141,7 +153,10 @@ class Connection:
                 self._keep(segment)
             if segment.length or segment.flags & FIN:
                 self._assemble()
-                yield from self._acknowledge()
+                if not self._late_s:
+                    yield from self._acknowledge()
+                elif self._ack_at == NEVER:
+                    self._ack_at = self.now + self._late_s
 
     def _acknowledged(self, segment: Segment) -> None:
         if not segment.flags & ACK or segment.ack > self.next_ours:
@@ -169,6 +184,7 @@ class Connection:
             self._next_theirs += 1
 
     def _acknowledge(self) -> Steps:
+        self._ack_at = NEVER
         yield from self._put(Segment(ACK, self.next_ours, self._next_theirs, WINDOW, self._options))
 
     def _rearm(self) -> None:

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.errors import Diverged
+from configtron.fingerprint import cwnd_at_request
 from configtron.nouns import ACK, RST, SYN, Message, Session, Target, Trace
 from configtron.probe.play import Recorded, play, play_messages
-from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Open, Read, StreamScript, Write
+from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
+from tests.fakeserver import FakeServer
 from tests.probe.wire.peer import Peer, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
@@ -208,3 +210,34 @@ def test_the_syn_is_a_plain_one() -> None:
     syn = packets[0].segment
     assert (syn.flags, syn.mss, syn.wscale, syn.timestamps) == (SYN, 1460, 7, None)
     assert packets[-1].segment.flags == RST
+
+
+def holds(offer: Offer, early: bool) -> StreamScript:
+    session = yield Open(tls=False, offer=offer, late=True)
+    assert isinstance(session, Session)
+    if session.error:
+        return session.error
+    yield Hold(ASK, early)
+    return "done"
+
+
+@pytest.mark.parametrize(("sack", "rtt_s"), [(False, 0.0001), (False, 0.4), (True, 0.05), (True, 0.4)])
+@pytest.mark.parametrize("icw", [1, 10, 45])
+def test_acks_are_withheld_inside_a_stream(icw: int, rtt_s: float, sack: bool) -> None:
+    offer, server = Offer(536, sack), FakeServer(icw=icw, rtt_s=rtt_s, sack=True)
+    carried, log = carry(holds(offer, not sack), TARGET, Mirror)
+    packets, ending = play(carried, server)
+    trace = Trace("i", TARGET, "v", "cwnd_at_request", (), 0, packets, tuple(log.messages), log.session, ending)
+    (seen,) = cwnd_at_request.infer(trace)
+    assert (ending, seen.value, seen.grade) == ("done", icw, "C"), seen
+    assert play_messages(holds(offer, not sack), trace) == ending
+    assert [p.segment.flags for p in packets if p.way == "out"][-1] == RST
+    syn = packets[0].segment
+    assert (syn.mss, syn.option(4) is not None, syn.wscale) == (536, sack, 7)
+
+
+def test_nobody_to_hold_back_from() -> None:
+    carried, log = carry(holds(Offer(), True), TARGET, Mirror)
+    packets, ending = play(carried, FakeServer(refuse=True))
+    trace = Trace("i", TARGET, "v", "cwnd_at_request", (), 0, packets, tuple(log.messages), log.session, ending)
+    assert [o.reason for o in cwnd_at_request.infer(trace)] == ["refused"]
