@@ -19,8 +19,8 @@ MEASURED: tuple[Knob, ...] = (
         note="a page shorter than the window gives a lower bound (grade L), never a value",
         source="CT Table 2; RFC 6928",
     ),
-    Knob("icw_tls", "tcp", unit="segments", note="of the certificate flight; a short chain bounds it", source="RFC 6928"),
-    Knob("cwnd_at_request", "tcp", unit="segments", note="inside TLS; a handshake may have grown it", source="RFC 5681"),
+    Knob("icw_tls", "tcp", unit="segments", note="of the certificate flight; a short one bounds it", source="RFC 6928"),
+    Knob("cwnd_at_request", "tcp", unit="segments", note="inside TLS; a handshake may grow it", source="RFC 5681"),
     Knob(
         "icw_formula",
         "tcp",
