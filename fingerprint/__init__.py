@@ -23,6 +23,7 @@ from configtron.fingerprint import (
     load_balancing,
     rwin,
     signature,
+    syn_cookies,
     synack_rto,
     tls_versions,
 )
@@ -45,6 +46,7 @@ INFERENCES = {
         Inference("icw_tls", icw_tls.PROBES, icw_tls.infer),
         Inference("cwnd_at_request", cwnd_at_request.PROBES, cwnd_at_request.infer),
         Inference("synack_rto", synack_rto.PROBES, synack_rto.infer),
+        Inference("syn_cookies", syn_cookies.PROBES, syn_cookies.infer),
         Inference("data_rto", data_rto.PROBES, data_rto.infer),
         Inference("rwin", rwin.PROBES, rwin.infer),
         Inference("signature", signature.PROBES, signature.infer),
@@ -60,6 +62,10 @@ Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 ACROSS: dict[str, Across] = {
     "h2_settings": h2_settings.across,
     "icw_formula": icw_formula.across,
+    "synack_rto": synack_rto.across,
+    "synack_retries": synack_rto.across_retries,
+    "synack_end": synack_rto.across_end,
+    "synack_duplicates": syn_cookies.across,
     "tls_versions": tls_versions.across,
     "load_balancing": load_balancing.across,
 }

@@ -1,94 +1,65 @@
-"""Initial retransmission timeout: of the SYN-ACK, with its back-off and the number of retries.
+"""Initial retransmission timeout: of the SYN-ACK, with its back-off, the number of retries, and how they end.
 
-Question   How long does the server wait for the handshake's ACK, how does the wait grow, when does it give up?
-Method     Send a SYN, withhold the ACK, log every SYN-ACK.
-Stop when  a RST comes, the silence is longer than 2.5 times the last gap plus 3 s, or patience ends.
+Question   How long does the server wait for the handshake's ACK, how does the wait grow, when and how does it give up?
+Method     Send a SYN, withhold the ACK, log every SYN-ACK; then send the SYN once more (the echo, `halfopen.py`).
+Stop when  a RST comes, the echo finds the connection forgotten, or patience ends.
 Reads as   RTO: the first gap, in s, with the nearest class of {0.2, 0.25, 0.3, 0.5, 1, 1.5, 2, 3} within the timer
-           wheel's eighth; where the doubling shows that copies were lost, the gap without the loss. Back-off: how the
-           gaps grow. Retries: how many repeats, exact only if the end was seen.
-Fails as   no-synack, refused, no-repeat (a SYN cookie or a proxy answers exactly once), drops.
-Differs    from JA4TScan: ms instead of s; duplicates within 0.1 s are merged; the end is told from impatience.
+           wheel's eighth; where the doubling shows that copies were lost, the gap without the loss. If the first
+           answer came later than a round trip, by as much as a timer, it was a copy itself, and the timer is shorter.
+           Back-off: how the gaps grow. Retries: how many repeats, exact only if the end was seen: a RST, or an echo
+           that finds the connection forgotten; one that finds it remembered tells of a lost copy. End: "reset" or
+           "silence".
+Fails as   no-synack, refused, no-repeat (a SYN cookie or a proxy answers exactly once), unclear:one-repeat,
+           unclear:no-end, drops.
+Differs    from JA4TScan: ms instead of s; duplicates within 0.1 s are merged; the end is told from impatience, a lost
+           copy from a longer timer.
 Source     RFC 6298 section 2 and 5.5; ConfigTron Table 2 (RTO); net/ipv4/inet_connection_sock.c (reqsk_timer_handler).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from configtron.fingerprint.stream import handshake_of
-from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import RST, Observation, Trace, Value
+from configtron.fingerprint.halfopen import HalfOpen, half_open
+from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
+from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
-KNOBS = ("synack_rto", "synack_backoff", "synack_retries")
+KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
-# Linux's timer wheel rounds up by at most an eighth (kernel/time/timer.c, LVL_GRAN).
-WHEEL = 0.125
-# Ratio of successive gaps of a timer that does not grow, within the wheel's eighth on both.
-CONSTANT = (0.85, 1.15)
-# As many copies lost before the first that was heard are still told from a longer timer.
-LOST_FIRST_MAX = 2
-# The next repeat would have come within twice the last gap plus the wheel's eighth: silence longer than this is the
-# end.
-END_FACTOR = 2.3
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """Read one withheld handshake: the three observations of `KNOBS`."""
-    opening = handshake_of(trace.packets)
+    """Read one withheld handshake: the observations of `KNOBS`."""
+    opening = half_open(trace.packets)
     reason = trace.tainted[0] if trace.tainted else ""
-    if not opening.synacks:
-        reason = "refused" if opening.reset else "no-synack"
-    repeats = opening.repeats(trace.packets)
-    if not reason and not repeats:
+    if not opening.answers:
+        reason = "refused" if opening.refused else "no-synack"
+    elif not reason and len(opening.answers) == 1:
         reason = "no-repeat"
     if reason:
         return tuple(no(knob, reason, trace, "s" if knob == "synack_rto" else "") for knob in KNOBS)
-    frames = (trace.packets[opening.synacks[0]].frame, *(trace.packets[i].frame for i, _ in repeats))
-    schedule = schedule_of([gap for _, gap in repeats])
+    frames = tuple(trace.packets[i].frame for i in opening.answers)
+    schedule = schedule_of(opening.gaps(trace.packets), opening.late)
+    if opening.echo_rtt_s is not None:
+        schedule, _ = whole(schedule, opening.arrival_s - opening.echo_rtt_s)
+    details: dict[str, Value] = {
+        "gaps": schedule.gaps,
+        "late": opening.late,
+        "arrival": round(opening.arrival_s, 6),
+        "missed": schedule.missed,
+    }
+    if opening.echo_rtt_s is not None:
+        details["rtt"] = round(opening.echo_rtt_s, 6)
     return (
-        _rto(trace, schedule, frames, opening.duplicates(trace.packets)),
+        _rto(trace, opening, schedule, frames, details),
         _backoff(trace, schedule, frames),
-        _retries(trace, schedule, frames),
+        _retries(trace, opening, schedule, frames, details),
+        _end(trace, opening, frames),
     )
-
-
-class Schedule(NamedTuple):
-    """What the gaps say: the first timeout (s), how it grows, how many copies were lost on the way, and the gaps."""
-
-    first_s: float
-    kind: str
-    missed: int
-    gaps: tuple[float, ...]
-
-
-def schedule_of(gaps: Sequence[float]) -> Schedule:
-    """The timer behind the gaps (s). A lost copy merges two gaps; with two gaps or more the doubling shows it."""
-    seen = tuple(round(gap, 6) for gap in gaps)
-    if len(gaps) == 1:
-        return Schedule(gaps[0], "", 0, seen)
-    if all(CONSTANT[0] <= b / a <= CONSTANT[1] for a, b in zip(gaps, gaps[1:], strict=False)):
-        return Schedule(gaps[0], "linear", 0, seen)
-    fits = [_fit(gaps[0] / (2**first - 1), first, list(accumulate(gaps))) for first in range(1, 2 + LOST_FIRST_MAX)]
-    best = min((fit for fit in fits if fit is not None), default=None)
-    if best is None:
-        return Schedule(gaps[0], "irregular", 0, seen)
-    _, last, base_s = best
-    return Schedule(base_s, "exponential", last - len(gaps), seen)
-
-
-def _fit(base_s: float, first: int, times_s: Sequence[float]) -> tuple[float, int, float] | None:
-    """If every time lies on base x (2^n - 1), within the wheel's eighth: (largest misfit, last n, base)."""
-    n, misfit = first, 0.0
-    for at in times_s[1:]:
-        n += 1
-        while base_s * (2**n - 1) * (1 + WHEEL) < at:
-            n += 1
-        misfit = max(misfit, abs(at / (base_s * (2**n - 1)) - 1))
-    return (misfit, n, base_s) if misfit <= WHEEL else None
 
 
 def rto_class(seconds: float) -> Value:
@@ -97,16 +68,16 @@ def rto_class(seconds: float) -> Value:
     return near if abs(seconds - near) <= WHEEL * near else "other"
 
 
-def _rto(trace: Trace, schedule: Schedule, frames: tuple[int, ...], duplicates: int) -> Observation:
-    details: dict[str, Value] = {
+def _rto(
+    trace: Trace, opening: HalfOpen, schedule: Schedule, frames: tuple[int, ...], details: Mapping[str, Value]
+) -> Observation:
+    more: dict[str, Value] = {
         "class": rto_class(schedule.first_s),
-        "gaps": schedule.gaps,
-        "duplicates": duplicates,
-        "missed": schedule.missed,
+        "duplicates": opening.duplicates or 0,
         "regular": schedule.kind in ("exponential", "linear"),
     }
     value = round(schedule.first_s, 6)
-    return yes("synack_rto", value, trace, "s", "first gap between SYN-ACKs", "C", frames[:2], details)
+    return yes("synack_rto", value, trace, "s", "first gap between SYN-ACKs", "C", frames[:2], {**details, **more})
 
 
 def _backoff(trace: Trace, schedule: Schedule, frames: tuple[int, ...]) -> Observation:
@@ -116,11 +87,142 @@ def _backoff(trace: Trace, schedule: Schedule, frames: tuple[int, ...]) -> Obser
     return yes("synack_backoff", schedule.kind, trace, "", "growth of the gaps", "C", frames, details)
 
 
-def _retries(trace: Trace, schedule: Schedule, frames: tuple[int, ...]) -> Observation:
-    """Exact only if the server said it ended (RST) or stayed silent longer than its next gap could be."""
-    last = max(p.at for p in trace.packets if p.way == "in")
-    ended = any(p.way == "in" and p.segment.flags & RST for p in trace.packets)
-    farewell = next((p.at for p in trace.packets if p.way == "out" and p.segment.flags & RST), last)
-    grade = "C" if ended or farewell - last > END_FACTOR * schedule.gaps[-1] else "L"
-    value = len(schedule.gaps) + schedule.missed
-    return yes("synack_retries", value, trace, "", "SYN-ACKs after the first", grade, frames, {"reset": ended})
+def _retries(
+    trace: Trace, opening: HalfOpen, schedule: Schedule, frames: tuple[int, ...], details: Mapping[str, Value]
+) -> Observation:
+    """Repeats heard, those lost between and before them, and those that the echoes show to have been lost."""
+    heard = len(schedule.gaps) + len(opening.late)
+    overdue = (opening.overdue, opening.overdue_last)
+    count = _count(schedule, details, overdue)
+    more: dict[str, Value] = {"reset": opening.reset is not None, "missed": count - heard, "overdue": overdue}
+    grade = "C" if _ended(opening) else "L"
+    return yes("synack_retries", count, trace, "", "SYN-ACKs after the first", grade, frames, {**details, **more})
+
+
+def _count(schedule: Schedule, details: Mapping[str, Value], overdue: Sequence[float]) -> int:
+    """Copies that were sent: by the timer's own arithmetic if it is regular, else those heard.
+
+    A doubling timer's last wait tells which it was, and so counts the copies lost before; `overdue` are all, and those
+    lost after it.
+    """
+    lost = int(overdue[0 if schedule.kind == "linear" else 1])
+    late = _numbers(details.get("late"))
+    if schedule.kind not in ("exponential", "linear"):
+        return len(schedule.gaps) + len(late) + lost
+    rtt = details.get("rtt", details.get("arrival"))
+    passed_s = sum(schedule.gaps) + _number(details.get("arrival")) - _number(rtt)
+    return copies(schedule.first_s, schedule.kind, passed_s, late) + lost
+
+
+def _ended(opening: HalfOpen) -> bool:
+    return opening.reset is not None or opening.echoes[-1:] == (False,)
+
+
+def _end(trace: Trace, opening: HalfOpen, frames: tuple[int, ...]) -> Observation:
+    if opening.reset is not None:
+        frame = trace.packets[opening.reset].frame
+        return yes("synack_end", "reset", trace, "", "RST after the last SYN-ACK", "C", (frame,))
+    if not _ended(opening):
+        return no("synack_end", "unclear:no-end", trace)
+    return yes("synack_end", "silence", trace, "", "the connection was forgotten without a word", "C", frames[-1:])
+
+
+class _Run(NamedTuple):
+    """A run read again with all that is known of the path; sure if its first answer was the original, or counted."""
+
+    trial: Observation
+    schedule: Schedule
+    sure: bool
+
+
+def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """The timer out of all runs, with the round trip that any run of this target saw.
+
+    The shortest counts, because a lost copy only lengthens. A run that heard a single gap of a doubling multiple has
+    lost copies and says nothing against it. A run is sure if its first answer was the original and two gaps or more
+    show how it grows: B asks for one such run, A for two.
+    """
+    every = trials.get("synack_rto", ())
+    exact = [t for t in every if t.grade == "C"]
+    if not exact or not all(_numbers(t.detail("gaps")) for t in exact):
+        return None
+    runs = [_resolved(t, shortest_trip(trials)) for t in exact]
+    first_s = min(run.schedule.first_s for run in runs)
+    near = [run for run in runs if run.schedule.first_s <= first_s * (1 + WHEEL)]
+    best = next(run for run in near if run.schedule.first_s == first_s)
+    sure = [run for run in near if run.sure and run.schedule.kind in ("exponential", "linear")]
+    against = [run for run in runs if run not in near and not _lost(run, first_s)]
+    grade = count_grade(len(near)) if sure and not against else "C"
+    if len(sure) >= AGREE_B and not against:
+        grade = "A"
+    details: dict[str, Value] = dict(best.trial.details)
+    details |= {"class": rto_class(first_s), "missed": best.schedule.missed, "agreeing": len(near)}
+    if len(near) < len(runs) or grade == "C":
+        details |= seen(exact)
+    return over("synack_rto", every, round(first_s, 6), grade, "s", best.trial.method, details=details)
+
+
+def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """The number of repeats out of all runs, counted by the timer that all runs together show. Loss only lowers it."""
+    every = trials.get("synack_retries", ())
+    timer = across(trials)
+    exact = [t for t in every if t.grade == "C"]
+    if timer is None or not exact:
+        return None
+    base_s, kinds = _number(timer.value), {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
+    counts = []
+    for trial in exact:
+        rtt_s = shortest_trip(trials)
+        details = {**dict(trial.details), **({} if rtt_s is None else {"rtt": rtt_s})}
+        read = _resolved(trial, rtt_s).schedule
+        kind = read.kind or (str(*kinds) if len(kinds) == 1 else "")
+        overdue = _numbers(trial.detail("overdue")) or (0, 0)
+        counts.append(_count(read._replace(first_s=base_s, kind=kind), details, overdue))
+    most = max(counts)
+    bound = max((t for t in every if t.grade == "L"), key=lambda t: _number(t.value), default=None)
+    if bound is not None and _number(bound.value) > most:
+        return None
+    details = {**dict(exact[counts.index(most)].details), "agreeing": counts.count(most)}
+    if counts.count(most) < len(counts):
+        details |= seen(exact)
+    grade = count_grade(counts.count(most)) if timer.grade != "C" else "C"
+    return over("synack_retries", every, most, grade, "", exact[0].method, details=details)
+
+
+def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """How the server gives up, out of all runs: a RST that was heard is one, one that was lost looks like silence."""
+    every = trials.get("synack_end", ())
+    exact = [t for t in every if t.grade == "C"]
+    if not exact:
+        return None
+    value = "reset" if any(t.value == "reset" for t in exact) else "silence"
+    same = [t for t in exact if t.value == value]
+    details: dict[str, Value] = {"agreeing": len(same), **(seen(exact) if len(same) < len(exact) else {})}
+    return over("synack_end", every, value, count_grade(len(same)), "", same[0].method, details=details)
+
+
+def shortest_trip(trials: Mapping[str, Sequence[Observation]]) -> float | None:
+    """The shortest round trip (s) that any reading of this target kept; a lost packet only lengthens one."""
+    kept = [t.detail("rtt") for readings in trials.values() for t in readings]
+    return min((float(rtt) for rtt in kept if isinstance(rtt, int | float)), default=None)
+
+
+def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
+    gaps = _numbers(trial.detail("gaps"))
+    arrival_s, schedule = _number(trial.detail("arrival")), schedule_of(gaps, _numbers(trial.detail("late")))
+    resolved, sure = whole(schedule, arrival_s - (rtt_s or 0.0))
+    # A path that nobody has measured may be as long as that.
+    return _Run(trial, schedule, sure and resolved == schedule) if rtt_s is None else _Run(trial, resolved, sure)
+
+
+def _lost(run: _Run, first_s: float) -> bool:
+    """Whether lost copies explain a longer reading: a single gap, or a first answer that may be a copy itself."""
+    return not (run.schedule.kind and run.sure) and spans(run.schedule.first_s, first_s)
+
+
+def _numbers(value: Value | None) -> tuple[float, ...]:
+    return tuple(float(v) for v in value if isinstance(v, int | float)) if isinstance(value, tuple) else ()
+
+
+def _number(value: Value | None) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

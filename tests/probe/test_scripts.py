@@ -9,7 +9,6 @@ import pytest
 from configtron.errors import Diverged
 from configtron.fingerprint import icw, read
 from configtron.fingerprint.merge import merge
-from configtron.fingerprint.synack_rto import schedule_of
 from configtron.nouns import ACK, PSH, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play
@@ -116,45 +115,6 @@ def test_a_server_that_drips_hides_its_probe() -> None:
 def test_failures_are_named(server: FakeServer, reason: str) -> None:
     _, seen = run("icw", server)
     assert seen["icw"].reason == reason
-
-
-@pytest.mark.parametrize(
-    ("gaps", "first_s", "kind", "missed"),
-    [
-        ([1.02, 2.04, 4.2], 1.02, "exponential", 0),
-        ([3.13, 4.08], 3.13 / 3, "exponential", 1),
-        ([3.1, 4.1, 8.2], 3.1 / 3, "exponential", 1),
-        ([1.0, 6.1, 8.2], 1.0, "exponential", 1),
-        ([7.2, 8.2, 16.4], 7.2 / 7, "exponential", 2),
-        ([3.0, 6.1, 12.2], 3.0, "exponential", 0),
-        ([1.0, 1.0, 1.01], 1.0, "linear", 0),
-        ([1.0, 1.0, 3.1, 9.0], 1.0, "irregular", 0),
-        ([1.0], 1.0, "", 0),
-    ],
-)
-def test_lost_copies_show_in_the_doubling(gaps: list[float], first_s: float, kind: str, missed: int) -> None:
-    schedule = schedule_of(gaps)
-    assert (schedule.first_s, schedule.kind, schedule.missed) == (pytest.approx(first_s), kind, missed)
-
-
-@pytest.mark.parametrize("rto_s", [0.2, 0.3, 0.5, 1.0, 2.0, 3.0])
-@pytest.mark.parametrize("retries", [1, 3, 5])
-def test_synack_timer_backoff_and_retries(rto_s: float, retries: int) -> None:
-    _, seen = run("rto", FakeServer(synack_rto_s=rto_s, synack_retries=retries))
-    assert seen["synack_rto"].value == pytest.approx(rto_s, rel=1e-6)
-    assert seen["synack_rto"].detail("class") == rto_s
-    assert seen["synack_retries"].value == retries and seen["synack_retries"].grade == "C"
-    assert seen["synack_backoff"].text == ("exponential" if retries > 1 else "- (unclear:one-repeat)")
-
-
-def test_retries_cut_short_by_our_patience_are_a_bound() -> None:
-    _, seen = run("rto", FakeServer(synack_rto_s=3.0), patience_s=75.0)
-    assert seen["synack_retries"].text == ">= 4"
-
-
-def test_a_single_synack_is_no_rto() -> None:
-    _, seen = run("rto", FakeServer(synack_retries=0))
-    assert seen["synack_rto"].reason == "no-repeat"
 
 
 @pytest.mark.parametrize("probe", ["icw", "rto", "rwin", "signature"])

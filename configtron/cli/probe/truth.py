@@ -51,18 +51,13 @@ def regional(store: Store, run: Run) -> list[PlantScore]:
 
 
 def judged(store: Store, run: Run) -> Iterator[Judged]:
-    """Every parameter of every site of the run, from every vantage, with its truth.
-
-    A parameter of which the run says nothing about any site was not asked for, and is left out.
-    """
+    """Every parameter of every site of the run, from every vantage, with its truth."""
     internet = _internet(store, run)
     known = {site.host for site in internet.sites}
-    asked = {knob for item in found_in(store.results(run.id)) for knob in item.verdicts}
     for item in found_in(store.results(run.id)):
         if item.site not in known:
             continue
         trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
-            if knob in asked:
-                verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
-                yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
+            verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
+            yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)

@@ -1,0 +1,136 @@
+"""The withheld handshake against half-open sockets in virtual time, without loss and at 5 % each way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from configtron.errors import Diverged
+from configtron.fingerprint import read
+from configtron.fingerprint.merge import merge_all
+from configtron.nouns import ACK, SYN, Observation, Packet, Segment, Target, Trace
+from configtron.probe.play import Recorded, play
+from configtron.probe.rto import rto
+from tests.halfopen import HalfOpenServer, Relative
+
+TARGET = Target("site.example", "192.0.2.1")
+WHEEL = 0.125
+RUNS = 60
+
+
+def held(server: HalfOpenServer, **params: Any) -> Trace:
+    packets, ending = play(rto(TARGET, "agent", **params), Relative(server))
+    return Trace("t", TARGET, "here", "rto", tuple(sorted(params.items())), 0, packets, ending=ending)
+
+
+def verdicts(seed: int, runs: int = 2, **settings: Any) -> dict[str, Observation]:
+    """Of a profile's two runs, each on a connection of its own."""
+    servers = [HalfOpenServer(random=Random(seed * runs + n), **settings) for n in range(runs)]
+    return merge_all([o for n, server in enumerate(servers) for o in read(held(server, full=bool(n)))])
+
+
+@pytest.mark.parametrize("rto_s", [0.2, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("rtt_s", [0.0005, 0.15, 0.4])
+@pytest.mark.parametrize(("retries", "resets"), [(2, False), (5, True)])
+def test_without_loss_all_is_told(rto_s: float, rtt_s: float, retries: int, resets: bool) -> None:
+    seen = verdicts(1, rto_s=rto_s, rtt_s=rtt_s, retries=retries, resets=resets)
+    assert seen["synack_rto"].value == pytest.approx(rto_s, rel=WHEEL) and seen["synack_rto"].grade == "A"
+    assert seen["synack_rto"].detail("class") == rto_s
+    assert (seen["synack_backoff"].value, seen["synack_backoff"].grade) == ("exponential", "B")
+    assert (seen["synack_retries"].value, seen["synack_retries"].grade) == (retries, "B")
+    assert seen["synack_end"].value == ("reset" if resets else "silence")
+    assert (seen["syn_cookies"].value, seen["synack_duplicates"].value) == ("no", 0)
+
+
+def test_a_timer_that_does_not_grow() -> None:
+    seen = verdicts(1, linear=True, retries=6)
+    assert (seen["synack_backoff"].value, seen["synack_retries"].value) == ("linear", 6)
+
+
+@pytest.mark.parametrize("rto_s", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("rtt_s", [0.02, 0.4])
+def test_loss_lowers_grades_and_lies_never(rto_s: float, rtt_s: float) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(RUNS):
+        seen = verdicts(seed, rto_s=rto_s, rtt_s=rtt_s, loss=0.05)
+        timer, retries = seen["synack_rto"], seen["synack_retries"]
+        if timer.grade in "AB":
+            assert timer.value == pytest.approx(rto_s, rel=WHEEL), (seed, timer.details)
+            found["timer"] += 1
+        if retries.grade in "AB":
+            assert retries.value == 5, (seed, retries.details)
+            found["retries"] += 1
+        assert isinstance(retries.value, int) and retries.value <= 5
+        assert seen["synack_backoff"].value in ("exponential", None)
+        assert (seen["syn_cookies"].value, seen["synack_duplicates"].value) == ("no", 0)
+    assert found["timer"] >= 0.95 * RUNS and found["retries"] >= 0.85 * RUNS
+
+
+@pytest.mark.parametrize(("settings", "cookies"), [({"cookies": True}, "yes"), ({"retries": 0}, "no")])
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_cookies_are_told_from_a_server_that_does_not_repeat(settings: Any, cookies: str, loss: float) -> None:
+    for seed in range(RUNS):
+        seen = verdicts(seed, loss=loss, **settings)
+        assert seen["syn_cookies"].value == cookies, seed
+        assert seen["synack_rto"].reason == "no-repeat"
+
+
+@pytest.mark.parametrize("rto_s", [0.3, 1.0])
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_duplicates_are_counted_and_are_no_timer(rto_s: float, loss: float) -> None:
+    for seed in range(RUNS):
+        seen = verdicts(seed, rto_s=rto_s, copies=2, loss=loss)
+        assert seen["synack_duplicates"].value == 1
+        assert seen["synack_rto"].value == pytest.approx(rto_s, rel=WHEEL)
+
+
+def test_a_minute_that_turns_does_not_hide_cookies() -> None:
+    """Cookies change each minute; the silence of ten seconds often spans its turn, the farewells never both do."""
+    for start in range(0, 60, 5):
+        server = HalfOpenServer(cookies=True, now=float(start))
+        wire = Shifted(Relative(server), float(start))
+        packets, ending = play(rto(TARGET, "agent"), wire)
+        trace = Trace("t", TARGET, "here", "rto", (), 0, packets, ending=ending)
+        assert {o.knob: o.value for o in read(trace)}["syn_cookies"] == "yes", start
+
+
+class Shifted:
+    """The same wire, begun later in the server's minute."""
+
+    def __init__(self, wire: Relative, start: float) -> None:
+        self.wire, self.start = wire, start
+
+    def send(self, segment: Segment) -> Packet:
+        return self._mine(self.wire.send(segment))
+
+    def receive(self, until: float) -> Packet | None:
+        packet = self.wire.receive(until + self.start)
+        return None if packet is None else self._mine(packet)
+
+    def _mine(self, packet: Packet) -> Packet:
+        return packet._replace(at=packet.at - self.start)
+
+
+def test_a_first_answer_that_was_lost_is_seen_by_the_round_trip() -> None:
+    """Gaps of 2 and 4 s: a timer of 2 s, or of 1 s whose original was lost. The echo's round trip tells."""
+    syn, synack = Segment(SYN), Segment(SYN | ACK, ack=1)
+
+    def seen(arrival: float) -> Observation:
+        times = [arrival, arrival + 2.0, arrival + 6.0]
+        packets = [Packet(0.0, "out", syn), *(Packet(at, "in", synack, n) for n, at in enumerate(times, 1))]
+        packets += [Packet(20.0, "out", syn, 4), Packet(20.1, "in", synack._replace(seq=99), 5)]
+        return next(o for o in read(Trace("t", TARGET, "here", "rto", packets=tuple(packets))) if o.unit == "s")
+
+    assert (seen(0.1).value, seen(0.1).detail("missed")) == (2.0, 0)
+    assert (seen(1.1).value, seen(1.1).detail("missed")) == (1.0, 1)
+
+
+def test_a_run_replays_and_a_patient_one_is_another() -> None:
+    trace = held(HalfOpenServer(loss=0.05, random=Random(4)))
+    packets, ending = play(rto(TARGET, "agent"), Recorded(trace.packets))
+    assert packets == trace.packets and ending == trace.ending
+    with pytest.raises(Diverged):
+        play(rto(TARGET, "agent", repeats=1), Recorded(trace.packets))
