@@ -32,7 +32,9 @@ TIMER_SLACK = 0.125
 # Timers are set in tenths of a second, coarser if at all.
 TIMER_STEP_S = 0.1
 
-SAME, DIFFERS, UNDETERMINED = "same", "differs", "undetermined"
+SAME, DIFFERS, UNDETERMINED, MIXED = "same", "differs", "undetermined", "mixed"
+# The knob that tells whether unlike servers share the address; of such a target nothing else is compared.
+BALANCING = "load_balancing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ def _read(observation: Observation) -> Value | None:
     if isinstance(timer, int | float):
         return timer
     return observation.detail("effective", observation.value)
+
+
+def is_mixed(verdicts: Mapping[str, Observation]) -> bool:
+    """Whether unlike servers answered at this target, at whatever grade: one witness is enough to keep it apart."""
+    return BALANCING in verdicts and verdicts[BALANCING].value == MIXED
 
 
 def compare(here: Observation | None, there: Observation | None) -> str:

@@ -132,9 +132,7 @@ def _before_farewell(packets: Sequence[Packet], rest: Sequence[int]) -> list[int
     return list(rest[:said])
 
 
-def _echoes(
-    packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[int], arrival_s: float
-) -> list[_Echo]:
+def _echoes(packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[int], arrival_s: float) -> list[_Echo]:
     """Every answered echo before a farewell."""
     times = [packets[i].at for i in answers]
     if len(times) < 2:

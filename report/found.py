@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from configtron.fingerprint.diversity import Diversity, diversity
+from configtron.fingerprint.diversity import Diversity, diversity, is_mixed
 from configtron.fingerprint.merge import merge_all
 from configtron.nouns import Fingerprint, Observation, Target
 from configtron.records import Result
@@ -76,7 +76,7 @@ def by_knob(
     mixed = set()
     verdicts: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
     for item in found:
-        if "load_balancing" in item.verdicts and item.verdicts["load_balancing"].value == "mixed":
+        if is_mixed(item.verdicts):
             mixed.add(item.site)
         for knob in verdicts.keys() & item.verdicts.keys():
             verdicts[knob].setdefault(item.site, {})[item.vantage] = item.verdicts[knob]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,19 @@ def test_a_lower_bound_is_no_value() -> None:
     bound = list(found_in([result("a.example", "na", 1, reading("icw", 3, "L"))]))
     assert true_of(parsed(["icw<10", "icw=3"]), bound) == []
     assert true_of(parsed(["icw>2"]), bound) == ["icw>2"]
+
+
+def test_a_list_is_asked_for_what_is_in_it() -> None:
+    verdict = reading("tls_versions", ("1.0", "1.2"), "B", "")
+    (empty,) = found_in([result("a.example", "na", 1)])
+    old = [empty._replace(fingerprint=replace(empty.fingerprint, observations={"tls_versions": verdict}))]
+    assert true_of(parsed(["tls_versions=1.0", "tls_versions=1.3", "tls_versions!=1.1", "tls_versions!=1.2"]), old) == [
+        "tls_versions=1.0", "tls_versions!=1.1",
+    ]  # fmt: skip
+    assert true_of(parsed(["tls_versions<1.1"]), old) == []
+    known = {"tls_versions": replace(verdict, grade="L")}
+    some = [empty._replace(fingerprint=replace(empty.fingerprint, observations=known))]
+    assert true_of(parsed(["tls_versions=1.0", "tls_versions!=1.1"]), some) == ["tls_versions=1.0"]
 
 
 def test_failures_are_counted() -> None:

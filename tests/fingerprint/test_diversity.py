@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint.diversity import Example, Share, compare, diversity, in_force, wilson
+from configtron.fingerprint.diversity import Example, Share, compare, diversity, in_force, is_mixed, wilson
 from configtron.nouns import Observation, Value
 
 
@@ -39,6 +39,12 @@ def test_a_reading_in_common_makes_no_difference() -> None:
     assert compare(torn, seen(24)) == "differs" and compare(torn, seen(10)) == "same"
     below = Observation("icw", 4, unit="segments", grade="L")
     assert compare(Observation("icw", 10, grade="B", trials=(seen(10, "C"), below)), seen(4)) == "differs"
+
+
+def test_one_witness_makes_a_target_mixed() -> None:
+    mixed = Observation("load_balancing", "mixed", grade="C")
+    assert is_mixed({"load_balancing": mixed}) and not is_mixed({"icw": seen(10)})
+    assert not is_mixed({"load_balancing": Observation("load_balancing", "one", grade="A")})
 
 
 def test_mixed_targets_stand_apart() -> None:

@@ -12,7 +12,7 @@ from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import chosen, find, reading
 from configtron.db.store import Store
 from configtron.errors import CONDITION, DONE
-from configtron.fingerprint.diversity import DIFFERS, SAME, UNDETERMINED, compare
+from configtron.fingerprint.diversity import BALANCING, DIFFERS, MIXED, SAME, UNDETERMINED, compare, is_mixed
 from configtron.nouns import Observation
 from configtron.records import canonical, observation_form
 from configtron.report.lines import opened
@@ -38,7 +38,10 @@ class Change(NamedTuple):
 @click.option("--knob", "knobs", multiple=True, metavar="KNOB", help="Only this parameter.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs.")
 def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str, ...], exit_code: bool) -> int:
-    """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal."""
+    """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal.
+
+    Of sites where unlike servers share an address (mixed) nothing is said: which of them answers is luck.
+    """
     counts: Counter[str] = Counter()
     with reading() as store, opened(output_file) as out:
         for change in changes(store, before, after):
@@ -47,19 +50,24 @@ def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str,
             counts[change.outcome] += 1
             if change.outcome == DIFFERS:
                 out.write((_json(change) if form == "jsonl" else _text(change)) + "\n")
-    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in (SAME, DIFFERS, UNDETERMINED))
+    always = (SAME, DIFFERS, UNDETERMINED)
+    told = ", ".join(
+        f"{counts[outcome]} {outcome}" for outcome in (*always, MIXED) if outcome in always or counts[MIXED]
+    )
     click.echo(told, err=True)
     return CONDITION if exit_code and counts[DIFFERS] else DONE
 
 
 def changes(store: Store, before: int, after: int) -> Iterator[Change]:
-    """Every parameter that both runs have a verdict on, compared."""
+    """Every parameter that both runs have a verdict on, compared; of mixed sites only whether they are that."""
     old = {(item.site, item.vantage): item.verdicts for item in chosen(store, find(store, before))}
     for item in chosen(store, find(store, after)):
         earlier = old.get((item.site, item.vantage), {})
+        mixed = is_mixed(earlier) or is_mixed(item.verdicts)
         for knob in sorted(earlier.keys() & item.verdicts.keys()):
             then, now = earlier[knob], item.verdicts[knob]
-            yield Change(item.site, item.vantage, knob, compare(then, now), then, now)
+            outcome = MIXED if mixed and knob != BALANCING else compare(then, now)
+            yield Change(item.site, item.vantage, knob, outcome, then, now)
 
 
 def _text(change: Change) -> str:

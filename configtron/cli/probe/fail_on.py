@@ -2,6 +2,7 @@
 
     icw<10                    any target whose verdict is below 10
     http_version=http/1.1     any target that chose this
+    tls_versions=1.0          any target whose list has this in it
     failed>5%                 more than this share of targets (times vantages) without any value; or `failed>3`
 
 A lower bound (grade L) satisfies only what its truth must satisfy: ">= 12" is above 10, and may or may not be 12.
@@ -69,6 +70,9 @@ def _holds(rule: Rule, found: Sequence[Found]) -> bool:
 def _is(rule: Rule, verdict: Observation) -> bool:
     if verdict.value is None:
         return False
+    if isinstance(verdict.value, tuple):
+        there = rule.value in map(str, verdict.value)
+        return {"=": there, "!=": not there and verdict.grade != "L"}.get(rule.sign, False)
     wanted = _number(rule.value)
     if wanted is None or not isinstance(verdict.value, int | float):
         same = str(verdict.value) == rule.value
