@@ -130,6 +130,7 @@ ODDITIES: dict[str, Oddity] = {
     "chunked": Oddity("a chunk at a time", answer="chunked"),
     "small-writes": Oddity("many small writes", answer="small-writes"),
     "drip": Oddity("a few bytes now and then", (0.02, 0.1, 0.4), answer="drip", bound=True),
+    "flush": Oddity("some segments now and then", (0.05, 0.1, 0.25), answer="flush", bound=True),
     "tar-pit": Oddity("accepts and never answers, nor shakes hands", accept="silent", at_tls="silent",
                       clear=MUTE, secure=MUTE),
     "no-answer": Oddity("takes the request and says nothing", answer="silent", clear=MUTE),

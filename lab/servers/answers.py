@@ -50,6 +50,8 @@ CHUNK_BYTES, SMALL_WRITE_BYTES = 1000, 90
 SMALL_WRITES = 128
 # What a slow server lets fall at a time.
 DRIP_BYTES = 40
+# What a program that flushes as it goes sends at a time: some full segments.
+FLUSH_BYTES = 3000
 # How long a tar pit sucks on one byte.
 TRICKLE_EVERY_S = 5.0
 # Header fields of applications that keep their state in them: 16 kB, below the 32 kB where readers of heads give up.
@@ -130,6 +132,14 @@ def drip(ask: Ask) -> Iterator[Step]:
     for at in range(0, len(ask.page), DRIP_BYTES):
         yield ask.amount
         yield ask.page[at : at + DRIP_BYTES]
+
+
+def flush(ask: Ask) -> Iterator[Step]:
+    """Some segments every `amount` seconds, as a program that computes its page while sending it."""
+    yield head(ask, len(ask.page)) + ask.page[:FLUSH_BYTES]
+    for at in range(FLUSH_BYTES, len(ask.page), FLUSH_BYTES):
+        yield ask.amount
+        yield ask.page[at : at + FLUSH_BYTES]
 
 
 def silent(ask: Ask) -> Iterator[Step]:
@@ -238,6 +248,7 @@ ANSWERS: dict[str, Answer] = {
     "chunked": chunked,
     "small-writes": small_writes,
     "drip": drip,
+    "flush": flush,
     "silent": silent,
     "trickle": trickle,
     "to-path": to_path,

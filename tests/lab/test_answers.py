@@ -31,7 +31,7 @@ def test_lengths_are_true(name: str) -> None:
     assert int(fields(text)["content-length"]) == len(text.split(b"\r\n\r\n", 1)[1])
 
 
-@pytest.mark.parametrize("name", ["page", "think", "think-body", "small-writes", "huge-head", "http10", "to-www"])
+@pytest.mark.parametrize("name", ["page", "think", "think-body", "small-writes", "huge-head", "http10", "to-www", "flush"])
 def test_the_whole_page_comes(name: str) -> None:
     assert spoken(said(name, Ask(PAGE, host="www.a.example"))).split(b"\r\n\r\n", 1)[1] == PAGE
 
@@ -57,6 +57,7 @@ def test_pauses_are_where_they_belong() -> None:
     assert (pause, body) == (0.3, PAGE) and isinstance(head, bytes) and head.endswith(b"\r\n\r\n")
     assert said("trickle", Ask(PAGE))[:4] == [TRICKLE_EVERY_S, b"H", TRICKLE_EVERY_S, b"T"]
     assert said("drip", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
+    assert said("flush", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
     assert said("slow-close", Ask(PAGE, amount=2.0))[1:] == [2.0, End.CLOSE]
 
 
