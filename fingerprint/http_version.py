@@ -24,6 +24,9 @@ KNOBS = ("http_version", "http_tls", "http_clear", "h2c")
 # A SETTINGS frame's type byte sits at offset 3 of the server's first frame (RFC 9113 4.1).
 SETTINGS = 4
 
+# How every answer's first line begins (RFC 9112 section 4).
+STATUS_BEGINS = b"HTTP/1."
+
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
     """Read a TLS trace, a clear one, or the answer of any trace that asked for a page."""
@@ -61,7 +64,9 @@ def _page(trace: Trace, knob: str) -> Observation:
     head = _heard(trace.messages)
     version = status_version(head)
     if version is None:
-        return no(knob, "not-http" if head else _ending(trace), trace, details=_agreed(trace))
+        # a server that lets single bytes fall has not shown yet what it speaks
+        begun = 0 < len(head) < len(STATUS_BEGINS) and STATUS_BEGINS.startswith(head)
+        return no(knob, "no-data" if begun else "not-http" if head else _ending(trace), trace, details=_agreed(trace))
     details = told_by(head_status(head), head_fields(head)) | _agreed(trace)
     if trace.session is not None and trace.session.alpn:
         details["alpn"] = trace.session.alpn

@@ -26,10 +26,12 @@ Frame = tuple[object, ...]
 # (announced settings, the amount) -> (frames sent first, frames before the answer to the first request).
 Frames = Callable[[Pairs, int], tuple[tuple[Frame, ...], tuple[Frame, ...]]]
 
+VERSIONS = ("1.0", "1.1", "1.2", "1.3")
 # Alerts (RFC 8446 section 6, RFC 7301 section 3.2).
 HANDSHAKE_FAILURE, INTERNAL_ERROR, UNRECOGNIZED_NAME, NO_APPLICATION_PROTOCOL = 40, 80, 112, 120
-# Reserved for exercising that clients ignore what they do not know (RFC 8701 section 3; RFC 8441: a known newer one).
-GREASE_SETTINGS = ((0x1A1A, 0xDEAD), (0x8, 1), (0xFAFA, 0))
+# Two of those reserved to keep clients used to what they do not know (RFC 8701), a newer one that is known (RFC 8441),
+# and one that nobody has registered.
+GREASE_SETTINGS = ((0x1A1A, 0xDEAD), (0x8, 1), (0xFAFA, 0), (0x4242, 7))
 # Added to the first value of a setting that is said twice; the last one counts (RFC 9113 section 6.5.3).
 SECOND_VALUE_MORE = 28
 # GOAWAY codes that servers send (RFC 9113 section 7): no error, protocol error, enhance your calm, HTTP/1.1 required.
@@ -213,7 +215,36 @@ def settings(trouble: str, pairs: Pairs) -> Pairs:
     if oddity.frames is None:
         return pairs
     first, _ = oddity.frames(pairs, int(amount))
-    return next((rows for kind, *rest in first if kind == "settings" for rows in rest), ())  # type: ignore[misc]
+    return next((_pairs(frame) for frame in first if frame[0] == "settings"), ())
+
+
+def _pairs(frame: Frame) -> Pairs:
+    """What a settings frame says."""
+    return frame[1]  # type: ignore[return-value]
+
+
+def later(trouble: str, pairs: Pairs) -> tuple[Pairs, ...]:
+    """All SETTINGS after the first one."""
+    rows = [_pairs(frame) for frame in _said(trouble, pairs) if frame[0] == "settings"]
+    return tuple(rows[1:])
+
+
+def goaway(trouble: str, pairs: Pairs) -> int | None:
+    """The code of the GOAWAY that such a server sends, if it sends one."""
+    return next((int(str(code)) for kind, *codes in _said(trouble, pairs) if kind == "goaway" for code in codes), None)
+
+
+def _said(trouble: str, pairs: Pairs) -> tuple[Frame, ...]:
+    """All frames but those of the answers, in order."""
+    oddity, amount = named(trouble)
+    first, asked = oddity.frames(pairs, int(amount)) if oddity.frames is not None else ((), ())
+    return (*first, *asked)
+
+
+def versions(trouble: str) -> tuple[str, ...]:
+    """The TLS versions that such a server speaks."""
+    oldest, newest = named(trouble)[0].versions
+    return VERSIONS[VERSIONS.index(oldest) : VERSIONS.index(newest) + 1]
 
 
 def row(trouble: str, http_version: str, pairs: Pairs, window_update: int) -> dict[str, object]:

@@ -70,11 +70,13 @@ class Trouble:
 
 
 # Knobs that need any data from the server, and what can be said of data that never came.
-DATA_KNOBS = "icw data_rto http_version http_clear h2c h2_*"
+DATA_KNOBS = "icw data_rto http_version http_clear h2c h2_* tls_versions"
 SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
 # Knobs that need a page in clear, TLS, or HTTP/2.
 CLEAR_KNOBS = "icw data_rto http_clear h2c"
 TLS_KNOBS = "http_version h2_*"
+# What hangs on the server's first frame being its SETTINGS; a GOAWAY does not.
+FIRST_SETTINGS = "h2_[!g]*"
 # Each thing that an odd server does, with each amount: about 30 % of the sites in all.
 ODD_SHARE = 0.4
 
@@ -94,8 +96,11 @@ def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
         yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
     if oddity.secure:
         yield Honest(TLS_KNOBS, values=(), reasons=oddity.secure)
+    if oddity.secure and (oddity.alert or oddity.at_tls != "serve"):
+        # an alert may still refuse old versions by name
+        yield Honest("tls_versions", values=((),), bound=True, reasons=oddity.secure)
     if oddity.unsettled:
-        yield Honest("h2_*", values=(), reasons=oddity.unsettled)
+        yield Honest(FIRST_SETTINGS, values=(), reasons=oddity.unsettled)
     for knob, value in oddity.instead.items():
         yield Honest(knob, values=(value,))
 

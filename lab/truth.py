@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from configtron.lab import farms
+from configtron.lab import farms, oddities
 from configtron.lab.shares import SHORT_PAGE_BYTES
 from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
 from configtron.lab.troubles import BY_NAME, Honest
@@ -47,7 +47,21 @@ SETTING_KNOBS = {
 }
 KNOBS = (
     "icw", "synack_rto", "synack_backoff", "synack_retries", "data_rto", "rwin", "rwin_ts", "wscale", "http_version",
-    "http_clear", "h2c", *SETTING_KNOBS, "h2_settings", "h2_window_update",
+    "http_clear", "h2c", "tls_versions", *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved",
+    "h2_later_settings", "h2_goaway",
+)  # fmt: skip
+H2_KNOBS = (*SETTING_KNOBS, *(knob for knob in KNOBS if knob.startswith("h2_") and knob not in SETTING_KNOBS))
+# As the programs come: nginx 1.22 names no 1.3 by default; at Debian's security level nobody speaks less than 1.2.
+TLS_VERSIONS = {
+    "nginx": ("1.2",), "apache": ("1.2", "1.3"), "h2lib": ("1.2", "1.3"), "node": ("1.2", "1.3"),
+}  # fmt: skip
+# IANA's registry "HTTP/2 Settings"; of what is not in it, RFC 8701's (0x0a0a, 0x1a1a, ...) go by one name.
+REGISTERED, GREASE = frozenset((*range(1, 7), 8, 9, 16)), "grease"
+# RFC 9113 section 7, in the order of the codes.
+GOAWAYS = (
+    "no-error", "protocol-error", "internal-error", "flow-control-error", "settings-timeout", "stream-closed",
+    "frame-size-error", "refused-stream", "cancel", "compression-error", "connect-error", "enhance-your-calm",
+    "inadequate-security", "http-1-1-required",
 )  # fmt: skip
 
 
@@ -86,7 +100,7 @@ def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]
     """Knob -> expectation, for every knob of KNOBS."""
     site, server = internet.site(host), internet.server(region, host)
     transport = _transport(site.program, server, internet.region(region).rtt_ms / 1000)
-    expected = transport | _version(server) | _settings(site.program, server)
+    expected = transport | _version(site.program, server) | _settings(site.program, server)
     return _amended(expected, BY_NAME[server.trouble].honest) if server.trouble else expected
 
 
@@ -120,8 +134,10 @@ def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectat
     }
 
 
-def _version(server: Server) -> dict[str, Expectation]:
+def _version(program: str, server: Server) -> dict[str, Expectation]:
+    versions = oddities.versions(server.trouble) if program == "odd" else TLS_VERSIONS[program]
     return {
+        "tls_versions": Expectation((versions,)),
         "http_version": Expectation((server.http_version,)),
         "http_clear": Expectation(("http/1.1",)),
         "h2c": Expectation(("accepted" if server.h2c else "not-accepted",)),
@@ -130,16 +146,27 @@ def _version(server: Server) -> dict[str, Expectation]:
 
 def _settings(program: str, server: Server) -> dict[str, Expectation]:
     if server.http_version != "h2":
-        return {knob: Expectation(reason="no-h2") for knob in (*SETTING_KNOBS, "h2_settings", "h2_window_update")}
+        return {knob: Expectation(reason="no-h2") for knob in H2_KNOBS}
     announced = farms.settings(program, server)
     values = dict(announced)
     absent = Expectation(reason="not-announced")
     single = {knob: Expectation((values[id_],)) if id_ in values else absent for knob, id_ in SETTING_KNOBS.items()}
     increment = farms.window_update(program)
-    return single | {
-        "h2_settings": Expectation((announced,)),
-        "h2_window_update": Expectation((increment,)) if increment else absent,
+    code = oddities.goaway(server.trouble, announced) if program == "odd" else None
+    found: dict[str, Value | None] = {
+        "h2_settings": announced,
+        "h2_window_update": increment or None,
+        "h2_reserved": _reserved(announced) or None,
+        "h2_later_settings": (oddities.later(server.trouble, announced) if program == "odd" else ()) or None,
+        "h2_goaway": None if code is None else GOAWAYS[code],
     }
+    return single | {knob: absent if value is None else Expectation((value,)) for knob, value in found.items()}
+
+
+def _reserved(announced: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
+    """Identifiers that IANA does not know, each once."""
+    strange = [id_ for id_, _ in announced if id_ not in REGISTERED]
+    return tuple(dict.fromkeys(GREASE if id_ & 0xFF == id_ >> 8 and id_ & 0xF == 0xA else id_ for id_ in strange))
 
 
 def to_json(internet: Internet) -> str:

@@ -191,6 +191,8 @@ def is_usable(one: Judged) -> bool:
 
 
 def _is_below(bound: Value | None, values: Iterable[Value]) -> bool:
+    if isinstance(bound, tuple):
+        return any(isinstance(value, tuple) and set(bound) <= set(value) for value in values)
     return isinstance(bound, int | float) and any(isinstance(v, int | float) and bound <= v for v in values)
 
 

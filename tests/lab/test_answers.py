@@ -31,7 +31,9 @@ def test_lengths_are_true(name: str) -> None:
     assert int(fields(text)["content-length"]) == len(text.split(b"\r\n\r\n", 1)[1])
 
 
-@pytest.mark.parametrize("name", ["page", "think", "think-body", "small-writes", "huge-head", "http10", "to-www", "flush"])
+@pytest.mark.parametrize(
+    "name", ["page", "think", "think-body", "small-writes", "huge-head", "http10", "to-www", "flush"]
+)
 def test_the_whole_page_comes(name: str) -> None:
     assert spoken(said(name, Ask(PAGE, host="www.a.example"))).split(b"\r\n\r\n", 1)[1] == PAGE
 

@@ -6,7 +6,19 @@ import pytest
 
 from configtron.lab import farms
 from configtron.lab.internet import draw
-from configtron.lab.oddities import GREASE_SETTINGS, ODDITIES, PLAIN, SECOND_VALUE_MORE, named, names, row, settings
+from configtron.lab.oddities import (
+    GREASE_SETTINGS,
+    ODDITIES,
+    PLAIN,
+    SECOND_VALUE_MORE,
+    goaway,
+    later,
+    named,
+    names,
+    row,
+    settings,
+    versions,
+)
 from configtron.lab.servers.answers import ANSWERS
 from configtron.lab.servers.sealed import VERSIONS
 from configtron.lab.troubles import BY_NAME
@@ -46,6 +58,25 @@ def test_settings_are_changed_as_the_row_says() -> None:
     assert settings("h2-twice", PAIRS) == (*PAIRS, (3, 100 + SECOND_VALUE_MORE))
     assert settings("h2-push", PAIRS) == ((3, 100), (4, 65536), (2, 1))
     assert settings("h2-empty", PAIRS) == ()
+
+
+def test_what_comes_after_the_first_settings() -> None:
+    assert later("h2-later", PAIRS) == (((3, 7),),) and later("", PAIRS) == later("h2-grease", PAIRS) == ()
+    assert {goaway(f"{name}:11", PAIRS) for name in ("h2-goaway", "h2-goaway-asked", "h2-goaway-first")} == {11}
+    assert goaway("h2-later", PAIRS) is None
+    assert versions("tls-1.0") == ("1.0",) and versions("loop") == ("1.2", "1.3")
+
+
+def test_the_oracle_knows_the_frames() -> None:
+    net = draw(4, SITES, troubles=True)
+    by_trouble = {site.servers[0].trouble: oracle(net, "na", site.host) for site in net.sites}
+    assert by_trouble["h2-goaway:11"]["h2_goaway"].values == ("enhance-your-calm",)
+    assert by_trouble["h2-goaway-first:13"]["h2_goaway"].values == ("http-1-1-required",)
+    assert by_trouble["h2-goaway-first:13"]["h2_settings"].values == ()
+    assert by_trouble["h2-later"]["h2_later_settings"].values == ((((3, 7),),),)
+    assert by_trouble["h2-push"]["h2_goaway"].values == by_trouble["h2-push"]["h2_later_settings"].values == ()
+    assert by_trouble["h2-grease"]["h2_reserved"].values == (("grease", 0x4242),)
+    assert by_trouble["tls-1.0"]["tls_versions"].values == (("1.0",),)
 
 
 def test_a_window_update_follows_the_settings() -> None:

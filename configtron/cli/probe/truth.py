@@ -51,13 +51,15 @@ def regional(store: Store, run: Run) -> list[PlantScore]:
 
 
 def judged(store: Store, run: Run) -> Iterator[Judged]:
-    """Every parameter of every site of the run, from every vantage, with its truth."""
+    """Every parameter that the run asked about, for every site from every vantage, with its truth."""
     internet = _internet(store, run)
     known = {site.host for site in internet.sites}
-    for item in found_in(store.results(run.id)):
-        if item.site not in known:
-            continue
+    found = [item for item in found_in(store.results(run.id)) if item.site in known]
+    asked = {knob for item in found for knob in item.verdicts}
+    for item in found:
         trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
+            if knob not in asked:
+                continue
             verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
             yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
