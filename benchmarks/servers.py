@@ -86,14 +86,14 @@ def raised(names: Sequence[str] = tuple(SERVERS)) -> Iterator[Raised]:
             address = f"{net}.{10 + number}"
             ip("addr", "add", f"{address}/32", "dev", device, netns=netns)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"configtron-{name}-")))
-            stack.enter_context(_running(SERVERS[name], address, folder, netns))
+            stack.enter_context(running(SERVERS[name], address, folder, netns))
             targets.append(Target(f"{name}.test", address, 80, "/", name))
         tls = tuple(Target(t.host, t.address, 443, t.path, t.provider) for t in targets)
         yield Raised(vantage, tuple(targets), tls)
 
 
 @contextmanager
-def _running(server: Server, address: str, folder: Path, netns: str) -> Iterator[None]:
+def running(server: Server, address: str, folder: Path, netns: str) -> Iterator[None]:
     if shutil.which(server.command[0]) is None:
         raise Missing(f"{server.name} is not installed; run: apt-get install {server.package}")
     _furnish(folder, server, address)

@@ -24,7 +24,7 @@ from configtron.probe.journey import Journey, journey, name_of
 from configtron.probe.spacing import Spacing
 from configtron.probe.targets import Source, order
 from configtron.probe.wire.addressing import WINDOW, Addresses
-from configtron.probe.wire.journal import Ended, Memory
+from configtron.probe.wire.journal import JOURNAL, Ended, Memory
 from configtron.probe.wire.lane import Forbidden, Recorder, Sink
 from configtron.probe.wire.listing import listed
 from configtron.probe.wire.pump import Pump
@@ -98,7 +98,9 @@ def perform(
     blocklist = Blocklist(shard.blocked, allowed=shard.allowed, special=shard.special)
     spacing = Spacing(shard.rate, shard.host_rate, shard.network_rate)
     ports = range(shard.first_port, shard.last_port + 1)
-    pump = Pump(shard.vantages, ports=ports, seed=shard.seed, agent=shard.agent, turns=spacing)
+    # Connections of a killed run may still stand at the servers: a resumed one uses other ports and numbers.
+    stored = (folder / JOURNAL).stat().st_size if (folder / JOURNAL).exists() else 0
+    pump = Pump(shard.vantages, ports=ports, seed=shard.seed + stored, agent=shard.agent, turns=spacing)
     ended, addresses = Ended(folder), Addresses(shard.vantages, shard.versions, blocklist)
     unfinished = _unfinished(shard, folder, ended)
     memory = Memory(folder, unfinished.__contains__)

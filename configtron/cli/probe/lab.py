@@ -102,7 +102,9 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
             shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
             # Nobody else is on this internet: only the servers' queues set the pace.
             pace = RATE_PER_S if _backend(options).virtual_time else REAL_RATE_PER_S
-            made.append(replace(shard, rate=shard.rate or pace, concurrency=CONCURRENCY))
+            # A rate that was asked for is that of the whole run.
+            rate = shard.rate / sum(map(bool, parts)) or pace
+            made.append(replace(shard, rate=rate, concurrency=CONCURRENCY))
     return made
 
 

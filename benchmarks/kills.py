@@ -1,0 +1,119 @@
+"""Claim: a campaign that is killed at any moment, and resumed, measures every target once and leaves nothing behind.
+
+    python -m benchmarks.kills [COUNT]      as root
+
+Campaigns against a town are killed by SIGKILL at random moments and resumed, until COUNT kills have been survived. The
+vantage's source address is its kernel's, so that each start adds a firewall table. After each campaign: the database is
+whole, its calls are those of a campaign that nobody interrupted, each once; each has its packets in the pcapng file,
+once; no table is left in the vantage's namespace, and no other namespace on this host.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.town import Town, command, dark, lit, town
+from configtron.errors import DONE, PARTIAL
+from configtron.probe.wire.live import inside
+from configtron.probe.wire.pcap import read_evidence
+
+TARGETS = 40
+# A kill comes this long after the start, s: from before the first line of Python to after the last.
+KILL_WITHIN_S = 3.0
+WORDS = ("--profile", "quick", "--tests", "icw,signature,http", "-r", "100", "-o", "/dev/null")
+
+
+def campaign(standing: Town, folder: Path, rng: random.Random, kills: int) -> int:
+    """Begin one, kill and resume it until it is through; how many kills that took, `kills` at most."""
+    begin = command(folder, standing, [dark(0), *(lit(n) for n in range(TARGETS - 1))], *WORDS)
+    database = folder / "town.db"
+    survived = 0
+    while True:
+        begun = database.exists() and bool(asked(database, "SELECT count(*) FROM run")[0][0])
+        words = [*begin[:8], "--resume", "1", "-o", "/dev/null"] if begun else begin
+        running = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            code = running.wait(timeout=rng.uniform(0, KILL_WITHIN_S) if survived < kills else None)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+            survived += 1
+            continue
+        assert code in (DONE, PARTIAL), code
+        return survived
+
+
+def asked(database: Path, question: str) -> list[tuple[object, ...]]:
+    """Rows of the database; none if it was killed before it had tables."""
+    connection = sqlite3.connect(database)
+    try:
+        return connection.execute(question).fetchall()
+    except sqlite3.OperationalError:
+        return [(0,)]
+    finally:
+        connection.close()
+
+
+def calls_of(folder: Path) -> Counter[str]:
+    """Every call that the database knows, with what was found wrong with the files as calls of their own."""
+    database = folder / "town.db"
+    calls = Counter(str(row[0]) for row in asked(database, "SELECT trace_id FROM trace"))
+    kept: Counter[str] = Counter()
+    for file in folder.glob("town.db.runs/1/*/*.pcapng"):
+        kept.update(trace.id for trace in read_evidence(file))
+    with_packets = Counter(str(row[0]) for row in asked(database, "SELECT trace_id FROM trace WHERE frames > 0"))
+    wrong = Counter({f"packets differ: {name}": 1 for name in (kept - with_packets) + (with_packets - kept)})
+    (integrity,) = asked(database, "PRAGMA integrity_check")[0]
+    (dangling,) = asked(database, "SELECT count(*) FROM pragma_foreign_key_check")[0]
+    if integrity != "ok" or dangling:
+        wrong[f"database: {integrity}, {dangling} dangling"] += 1
+    return calls + wrong
+
+
+def left_behind(standing: Town, before: set[str]) -> list[str]:
+    """Tables in the vantage's namespace, and namespaces that were not there before."""
+    with inside(standing.vantages[0].netns):
+        listed = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+    return listed.stdout.splitlines() + sorted({p.name for p in Path("/run/netns").iterdir()} - before)
+
+
+def main(count: int) -> int:
+    """Print a line a campaign; 1 if anything was measured twice, missing, damaged or left behind."""
+    rng, kills, bad = random.Random(1), 0, 0
+    with town() as standing:
+        # The kernel's own address there, instead of one that it does not know.
+        own = standing.vantages[0].source_address.rpartition(".")[0] + ".2"
+        standing = replace(standing, vantages=(replace(standing.vantages[0], source_address=own),))
+        before = {path.name for path in Path("/run/netns").iterdir()}
+        with tempfile.TemporaryDirectory(prefix="kills-") as name:
+            campaign(standing, Path(name), rng, 0)
+            wanted = calls_of(Path(name))
+        print(f"uninterrupted: {len(wanted)} calls, {sum(wanted.values()) - len(wanted)} of them twice", flush=True)
+        while kills < count:
+            with tempfile.TemporaryDirectory(prefix="kills-") as name:
+                began = time.monotonic()
+                survived = campaign(standing, Path(name), rng, count - kills)
+                found = calls_of(Path(name))
+                left = left_behind(standing, before)
+                differ = (found - wanted) + (wanted - found)
+                kills, bad = kills + survived, bad + bool(differ) + bool(left)
+                print(
+                    f"{kills:4} kills; {survived} in this campaign of {time.monotonic() - began:.0f} s;"
+                    f" {len(differ)} calls differ {sorted(differ)[:3] or ''}; left behind: {left or 'nothing'}",
+                    flush=True,
+                )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100))

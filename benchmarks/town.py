@@ -1,0 +1,69 @@
+"""A town on this host: one real nginx behind sixty thousand addresses, and vantages to look at it from.
+
+The server's namespace holds every address of 198.19.0.0/17 (AnyIP: one route, no list); 198.19.128.0/17 is its dark
+half, where nobody answers. Each vantage is a namespace of its own, whose source address no kernel owns.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.servers import SERVERS, running
+from configtron.nouns import Vantage
+from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
+
+# Addresses for benchmarks between devices of one's own (RFC 2544): never routed, nobody's.
+LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"
+
+
+@dataclass(frozen=True, slots=True)
+class Town:
+    """The server's namespace, and where to look from."""
+
+    netns: str
+    vantages: tuple[Vantage, ...]
+
+
+@contextmanager
+def town(vantages: int = 1) -> Iterator[Town]:
+    """The town, standing; gone on every exit path."""
+    with ExitStack() as stack:
+        netns = stack.enter_context(throwaway("town"))
+        ip("route", "add", "local", LIT, "dev", "lo", netns=netns)
+        found = [stack.enter_context(own_namespace(netns, name=f"v{n}"))[0] for n in range(vantages)]
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="configtron-town-")))
+        stack.enter_context(running(SERVERS["nginx"], "0.0.0.0", folder, netns))
+        yield Town(netns, tuple(found))
+
+
+def lit(number: int) -> str:
+    """An address where the server answers."""
+    return f"198.19.{number // 250}.{1 + number % 250}"
+
+
+def dark(number: int) -> str:
+    """An address where nobody does."""
+    return f"198.19.{128 + number // 250}.{1 + number % 250}"
+
+
+def command(folder: Path, standing: Town, addresses: list[str], *more: str) -> list[str]:
+    """The words that make the program probe these addresses from all vantages; its files are laid into `folder`."""
+    (folder / "vantages.toml").write_text(
+        "".join(
+            f'[[vantage]]\nname = "{v.name}"\nregion = "{v.name}"\nnetns = "{v.netns}"\ninterface = "{v.interface}"\n'
+            f'source_address = "{v.source_address}"\n'
+            for v in standing.vantages
+        )
+    )
+    (folder / "targets.txt").write_text("".join(f"{address}\n" for address in addresses))
+    # Without this the special ranges, which these addresses are from, would not be probed.
+    (folder / "allowed.txt").write_text(f"{LIT}\n{DARK}\n")
+    files = ["-i", folder / "targets.txt", "--vantages", folder / "vantages.toml", "-w", folder / "allowed.txt"]
+    limits = ["--per-host-rate", "0", "--per-network-rate", "0"]
+    words = ["--db", folder / "town.db", "-q", "probe", "run", *files, *limits]
+    return [sys.executable, "-m", "configtron", *map(str, words), "-n", str(len(addresses)), *more]
