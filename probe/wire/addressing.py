@@ -20,7 +20,7 @@ from configtron.probe.wire.resolve import resolve
 from configtron.records import Result
 
 # Targets whose names are resolved together: some seconds' work of a resolver, and few enough to be kept in memory.
-WINDOW = 4096
+WINDOW = 1024
 # Redirects to other names are rare, and their name servers are other people's.
 LOOKUPS_AT_ONCE = 4
 # Names met on the way that are remembered; after so many all are forgotten, and asked for again.

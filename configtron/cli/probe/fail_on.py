@@ -52,19 +52,36 @@ def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+class Tried:
+    """The conditions, tried on one target after the other; `failed` and the number of targets are known at the end."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._met: set[str] = set()
+
+    def on(self, item: Found) -> None:
+        """One more target."""
+        for rule in self._rules:
+            if rule.name in item.verdicts and _is(rule, item.verdicts[rule.name]):
+                self._met.add(rule.text)
+
+    def held(self, failed: int, total: int) -> list[str]:
+        """Those conditions that hold, as they were written."""
+        return [r.text for r in self._rules if r.text in self._met or r.name == "failed" and _failed(r, failed, total)]
+
+
 def true_of(rules: Sequence[Rule], found: Sequence[Found]) -> list[str]:
     """Those conditions that hold, as they were written."""
-    return [rule.text for rule in rules if _holds(rule, found)]
+    tried = Tried(rules)
+    for item in found:
+        tried.on(item)
+    return tried.held(sum(item.empty for item in found), len(found))
 
 
-def _holds(rule: Rule, found: Sequence[Found]) -> bool:
-    if rule.name == "failed":
-        failed = sum(item.empty for item in found)
-        if rule.value.endswith("%"):
-            share = 100 * failed / len(found) if found else 0.0
-            return OPERATORS[rule.sign](share, float(rule.value[:-1]))
-        return OPERATORS[rule.sign](failed, float(rule.value))
-    return any(_is(rule, item.verdicts[rule.name]) for item in found if rule.name in item.verdicts)
+def _failed(rule: Rule, failed: int, total: int) -> bool:
+    if rule.value.endswith("%"):
+        return OPERATORS[rule.sign](100 * failed / total if total else 0.0, float(rule.value[:-1]))
+    return OPERATORS[rule.sign](failed, float(rule.value))
 
 
 def _is(rule: Rule, verdict: Observation) -> bool:

@@ -6,6 +6,7 @@ import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -96,17 +97,34 @@ def render(found: Iterable[Found], vantages: Mapping[str, Vantage], form: str, o
     elif form == "csv":
         lines.write_csv(found, vantages, out)
     else:
-        _tables(list(found), vantages, out)
+        _tables(found, vantages, out)
 
 
-def _tables(found: list[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     from configtron.report import tables
 
     console = tables.console(out, color=settings().color)
-    if len(found) <= MOST_ROWS:
-        console.print(tables.overview(found))
-    names = list(vantages) or sorted({item.vantage for item in found})
-    if len(found) > MOST_ROWS or len(names) > 1:
-        console.print(tables.summary(rows_of(found, SUMMARY, names[0])))
-        silent = sum(item.empty for item in found)
-        console.print(f"{len(found)} targets x vantages, {silent} of them without any value.")
+    first: list[Found] = []
+    summed: list[Found] = []
+    silent = 0
+    for item in found:
+        if len(first) <= MOST_ROWS:
+            first.append(item)
+        silent += item.empty
+        summed.append(_bare(item))
+    if len(summed) <= MOST_ROWS:
+        console.print(tables.overview(first))
+    names = list(vantages) or sorted({item.vantage for item in summed})
+    if len(summed) > MOST_ROWS or len(names) > 1:
+        console.print(tables.summary(rows_of(summed, SUMMARY, names[0])))
+        console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
+
+
+def _bare(item: Found) -> Found:
+    """What a summary needs of a target: verdicts without what they were read from."""
+    verdicts = {
+        knob: replace(item.verdicts[knob], trials=(), evidence=())
+        for knob in (*SUMMARY, "load_balancing")
+        if knob in item.verdicts
+    }
+    return Found(item.site, replace(item.fingerprint, observations=verdicts), ())
