@@ -16,6 +16,7 @@ Source     RFC 8446 4.1.3, 4.2.1, 6; RFC 5246 7.4.1.3, appendix E.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -132,6 +133,11 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         grade, details["torn"] = "C", torn
     if still_open:
         grade, details["open"] = "L", still_open
+    if still_open and not known:
+        # Old versions refused by their name, and the newer ones for another reason: that one says why none is known.
+        reasons = Counter(t.reason for t in mine if t.reason is not None).most_common(1)
+        reason = reasons[0][0] if reasons else "tls:version"
+        return over("tls_versions", mine, None, "N", reason=reason, details=details)
     return over("tls_versions", mine, known, grade, "", "ServerHellos under falling limits", details=details)
 
 

@@ -59,7 +59,7 @@ def test_one_needs_connections(connections: int, said: str) -> None:
 def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
     found = verdict(*unlike)
     assert found is not None and (found.value, found.grade) == ("mixed", "C"), unlike
-    assert len(found.trials) == 2
+    assert list(found.trials) == unlike
     again = verdict(*unlike, *unlike)
     assert again is not None and (again.value, again.grade) == ("mixed", "B")
 
@@ -86,6 +86,12 @@ def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
 )
 def test_what_loss_or_another_question_explains_is_not(alike: list[Observation]) -> None:
     assert text(*alike) == "one C"
+
+
+@pytest.mark.parametrize(("others", "said"), [(8, "mixed C"), (9, "one A"), (14, "one A")])
+def test_one_odd_window_among_many_is_an_accident(others: int, said: str) -> None:
+    assert text(icw(4), *[icw(10)] * others) == said
+    assert text(icw(4), icw(4), *[icw(10)] * others) == "mixed B"
 
 
 def test_two_facts_are_two_witnesses() -> None:

@@ -126,6 +126,14 @@ def test_other_refusals_count_once_some_hello_was_answered(tmp_path: Path) -> No
     assert verdict(*old).reason == "closed"
 
 
+def test_refused_old_and_failed_new_versions_are_no_bound() -> None:
+    old = [ask(lambda heard: (alert(2, 70), True), limit) for limit in ("1.0", "1.1")]
+    new = [ask(lambda heard: (alert(2, 40), True), limit) for limit in ("1.2", "1.3")]
+    assert verdict(*old, *new).text == "- (tls:alert-handshake-failure)"
+    assert verdict(*old).text == "- (tls:version)"
+    assert verdict(*old, *(ask(lambda heard: (alert(2, 70), True), limit) for limit in ("1.2", "1.3"))).value == ()
+
+
 def test_unlike_servers_behind_one_address_are_seen(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     one, other = server(tmp_path, "1.2", "1.3"), server(tmp_path / "other", "1.0", "1.3")
