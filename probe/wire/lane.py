@@ -11,7 +11,7 @@ from configtron.nouns import Observation, Target, Trace
 from configtron.probe.campaign import Finished
 from configtron.probe.journey import Call
 from configtron.probe.provider import provider
-from configtron.probe.wire.certificate import organisation
+from configtron.probe.wire.certificate import identity
 from configtron.probe.wire.journal import JOURNAL
 from configtron.probe.wire.pcap import EvidenceWriter
 from configtron.probe.wire.pump import Pump
@@ -103,15 +103,15 @@ def _named(target: Target, origin: Target) -> Target:
 def _refused(trace_id: str, vantage: str, call: Call, origin: Target, now: float) -> Result:
     seen = Observation("address", None, "blocked", "", "asked not to", "N", trace_id)
     target = _named(call.target, origin)
-    return Result(
-        trace_id, vantage, target, call.probe, call.params, int(now * 1e9), "blocked", observations=(seen,)
-    )
+    return Result(trace_id, vantage, target, call.probe, call.params, int(now * 1e9), "blocked", observations=(seen,))
 
 
 def _provider(trace: Trace, origin: Target) -> tuple[Observation, ...]:
     """Who runs the site, from a trace that saw a certificate."""
     if trace.session is None or not trace.session.certificate:
         return ()
-    named = organisation(trace.session.certificate)
+    details = identity(trace.session.certificate)
+    named = str(dict(details).get("organisation", ""))
     method = "certificate organisation" if named else "registered domain"
-    return (Observation("provider", provider(origin.host, named), None, "", method, "C", trace.id),)
+    name = provider(origin.host, named)
+    return (Observation("provider", name, None, "", method, "C", trace.id, details=details),)
