@@ -1,8 +1,8 @@
 """Trials -> one verdict: how agreement is graded and disagreement settled.
 
 Rules for this file: pure; the grades are those of `docs/grades.md`; a bound never becomes a value, and refutes values
-below it; a disagreement is
-never hidden (its values are in the details); no trial is dropped (all are kept in `trials`).
+below it; a disagreement is never hidden (its values are in the details); no trial is dropped (all are kept in
+`trials`). A lost packet lowers a count and lengthens a time: such readings are outvoted, others make C.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from configtron.nouns import Observation
 
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
 WHEEL = 0.125
-# A SYN-ACK run that saw at least this many gaps shows the timer twice by itself.
-GAPS_A = 2
 
 
 def merge(trials: Sequence[Observation]) -> Observation:
@@ -29,7 +27,8 @@ def merge(trials: Sequence[Observation]) -> Observation:
     if highest is not None and all(number(t) < number(highest) for t in exact):
         return settled(trials, highest, "L", seen((*exact, *bounds)) if exact else {})
     if exact:
-        return RULES.get(trials[0].knob, agree)(trials, exact, bounds)
+        usual = agree_seconds if exact[0].unit == "s" else agree
+        return RULES.get(trials[0].knob, usual)(trials, exact, bounds)
     reason, _ = Counter(t.reason for t in trials).most_common(1)[0]
     first = trials[0]
     return Observation(first.knob, None, reason, first.unit, first.method, "N", trials=tuple(trials))
@@ -70,28 +69,23 @@ def agree_largest(
 def agree_seconds(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """Timers: the shortest reading (a lost copy only lengthens); others agree within an eighth of it. A SYN-ACK run
-    with regular gaps shows the timer several times, so two of them are enough for A; irregular ones are C."""
+    """Timers: the shortest reading, since a lost copy only lengthens; others agree within an eighth of it.
+
+    Longer readings are no contradiction, but no agreement either: where more trials agree than not it is B, else C.
+    """
     best = min(exact, key=number)
     near = [t for t in exact if number(t) <= number(best) * (1 + WHEEL)]
+    longer = len(exact) - len(near)
     grade = count_grade(len(near))
-    if len(near) < len(exact) or any(t.detail("regular") is False and _gaps(t) >= GAPS_A for t in near):
-        grade = "C"
-    elif len(near) >= AGREE_B and all(_gaps(t) >= GAPS_A for t in near):
-        grade = "A"
-    return settled(trials, best, grade, seen(exact) if grade == "C" else {})
+    if longer:
+        grade = "B" if len(near) >= AGREE_B and len(near) > longer else "C"
+    return settled(trials, best, grade, {"agreeing": len(near), **(seen(exact) if longer or grade == "C" else {})})
 
 
+# By knob; what is measured in seconds agrees as timers do, all else is equal or not.
 RULES: dict[str, Callable[[Sequence[Observation], Sequence[Observation], Sequence[Observation]], Observation]] = {
     "icw": agree_icw,
     "icw_tls": agree_icw,
     "cwnd_at_request": agree_icw,
     "synack_retries": agree_largest,
-    "synack_rto": agree_seconds,
-    "data_rto": agree_seconds,
 }
-
-
-def _gaps(observation: Observation) -> int:
-    gaps = observation.detail("gaps")
-    return len(gaps) if isinstance(gaps, tuple) else 0

@@ -46,7 +46,7 @@ def settled(
 ) -> Observation:
     """One of the trials, for all of them: `best`, at the grade that their agreement earned."""
     agreeing = sum(1 for t in trials if t.value == best.value)
-    details = canonical({**dict(best.details), **(more or {}), "agreeing": agreeing})
+    details = canonical({**dict(best.details), "agreeing": agreeing, **(more or {})})
     return Observation(
         best.knob, best.value, None, best.unit, best.method, grade, best.trace_id, best.evidence, tuple(trials), details
     )

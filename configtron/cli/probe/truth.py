@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from configtron.cli.probe.runs import SUMMARY, run_folder, vantages_of_run
 from configtron.db.store import Run, Store
@@ -57,9 +58,10 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
     found = [item for item in found_in(store.results(run.id)) if item.site in known]
     asked = {knob for item in found for knob in item.verdicts}
     for item in found:
+        silence = Observation("", reason=item.reason or NOT_PROBED)
         trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
             if knob not in asked:
                 continue
-            verdict = item.verdicts.get(knob) or Observation(knob, reason=NOT_PROBED)
+            verdict = item.verdicts.get(knob) or replace(silence, knob=knob)
             yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
