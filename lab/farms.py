@@ -71,10 +71,10 @@ def page(page_bytes: int) -> Path:
     return FOLDER / "www" / str(page_bytes)
 
 
-def command(program: str, python: str) -> tuple[str, ...]:
-    """How to run a program in the foreground."""
+def command(name: str, program: str, python: str) -> tuple[str, ...]:
+    """How to run a farm's program in the foreground."""
     return {
-        "nginx": ("nginx", "-c", str(FOLDER / "nginx.conf"), "-e", str(FOLDER / "nginx.log")),
+        "nginx": ("nginx", "-c", str(FOLDER / f"{name}.conf"), "-e", str(FOLDER / f"{name}.log")),
         "apache": ("apache2", "-f", str(FOLDER / "apache.conf"), "-DFOREGROUND"),
         "h2lib": (python, str(SERVERS / "h2lib.py"), str(FOLDER / "h2lib.json")),
         "node": ("node", str(SERVERS / "node.js"), str(FOLDER / "node.json")),
@@ -82,13 +82,13 @@ def command(program: str, python: str) -> tuple[str, ...]:
     }[program]
 
 
-def configuration(program: str, seats: Sequence[Seat]) -> tuple[str, str]:
-    """(file name, text) of the program's configuration."""
+def configuration(name: str, program: str, seats: Sequence[Seat]) -> tuple[str, str]:
+    """(file name, text) of the configuration of a farm's program."""
     if program == "nginx":
-        return "nginx.conf", _nginx(seats)
+        return f"{name}.conf", _nginx(name, seats)
     if program == "apache":
-        return "apache.conf", _apache(seats)
-    return f"{program}.json", _rows(program, seats)
+        return f"{name}.conf", _apache(seats)
+    return f"{name}.json", _rows(program, seats)
 
 
 # What distinguishes two servers to their program: certificate, version, streams, window, page, nopush, h2c.
@@ -110,7 +110,7 @@ def _pair(certificate: str) -> tuple[Path, Path]:
     return FOLDER / "tls" / f"{certificate}.pem", FOLDER / "tls" / f"{certificate}.key"
 
 
-def _nginx(seats: Sequence[Seat]) -> str:
+def _nginx(name: str, seats: Sequence[Seat]) -> str:
     """One server block for each kind; only the wildcard sockets are bound, nginx tells addresses apart by itself."""
     blocks = []
     for (certificate, h2, streams, window, page_bytes, nopush, _), addresses in _kinds(seats).items():
@@ -122,11 +122,11 @@ def _nginx(seats: Sequence[Seat]) -> str:
         blocks.append("server {\n" + "\n".join(lines) + "\n}")
     chain, key = _pair(seats[0].certificate)
     temporary = "\n".join(
-        f"{k}_temp_path {FOLDER}/nginx_{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"{k}_temp_path {FOLDER}/{name}_{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     return f"""daemon off;
 user root;
-pid {FOLDER}/nginx.pid;
+pid {FOLDER}/{name}.pid;
 worker_processes 1;
 events {{ worker_connections 30000; accept_mutex off; }}
 http {{

@@ -227,7 +227,7 @@ def _raise_name_server(world: World) -> None:
 
 def _start_servers(world: World, running: list[subprocess.Popen[bytes]]) -> None:
     for farm in world.farms:
-        running.append(_start(farm.netns, farms.command(farm.program, sys.executable), GROUP))
+        running.append(_start(farm.netns, farms.command(farm.name, farm.program, sys.executable), GROUP))
     name_server = (sys.executable, str(farms.SERVERS / "names.py"), str(farms.FOLDER / "zones.json"))
     running.append(_start("dns", name_server, None))
     deadline = time.monotonic() + SERVERS_PATIENCE_S

@@ -21,6 +21,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from configtron.errors import BadInput
+from configtron.lab import stacks
 from configtron.lab.deal import deal, stream
 from configtron.lab.plants import plant
 from configtron.lab.shares import (
@@ -83,7 +84,7 @@ def draw(
     drawn, plants = plant(seed, drawn, regions)
     drawn = _with_short_pages(seed, drawn)
     if troubles:
-        drawn = afflict(seed, drawn, plants)
+        drawn = afflict(seed, _with_stacks(seed, drawn), plants)
     return Internet(seed, tuple(regions), _with_addresses(drawn), plants, loss_percent, reorder_percent)
 
 
@@ -155,6 +156,15 @@ def _with_short_pages(seed: int, sites: list[Site]) -> list[Site]:
     return sites
 
 
+def _with_stacks(seed: int, sites: list[Site]) -> list[Site]:
+    """The sites of one program dealt to namespaces with settings of their own."""
+    able = [i for i, site in enumerate(sites) if site.program == stacks.PROGRAM]
+    pack = tuple((stack.name, stack.share) for stack in stacks.STACKS.values())
+    for i, name in zip(able, deal(stream(seed, "stacks"), pack, len(able)), strict=True):
+        sites[i] = replace(sites[i], servers=tuple(replace(server, stack=name) for server in sites[i].servers))
+    return sites
+
+
 def _with_addresses(sites: list[Site]) -> tuple[Site, ...]:
     """Number the servers within their prefixes, spread over its /24s: neighbours in the list are not so here."""
     used: dict[IPv4Address, int] = {}
@@ -162,7 +172,7 @@ def _with_addresses(sites: list[Site]) -> tuple[Site, ...]:
     for site in sites:
         servers = []
         for server in site.servers:
-            first, _ = prefix(site.program, server.rto_min_ms, server.advmss)
+            first, _ = prefix(site.program, server.rto_min_ms, server.advmss, server.stack)
             n = used.get(first, 0)
             if n >= PREFIX_CAPACITY:
                 raise BadInput(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from configtron.lab.shares import RTO_MINS_MS
+from configtron.lab.stacks import STACKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ PREFIX_CAPACITY = 16 * 254
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One site's server in one region. `trouble` names the row of troubles.py that it has, if any."""
+    """One site's server in one region. `trouble` and `stack` name rows of troubles.py and stacks.py, if any."""
 
     address: str
     icw: int
@@ -61,6 +62,7 @@ class Server:
     nopush: bool
     h2c: bool
     trouble: str = ""
+    stack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,12 @@ class Internet:
         return self.site(host).servers[[r.name for r in self.regions].index(region)]
 
 
-def prefix(program: str, rto_min_ms: int, advmss: int) -> tuple[IPv4Address, int]:
-    """(first address, prefix length) of a program's servers with that route."""
+def octet(program: str, stack: str = "") -> int:
+    """The second of their addresses' octets."""
+    return STACKS[stack].octet or PROGRAM_OCTET[program]
+
+
+def prefix(program: str, rto_min_ms: int, advmss: int, stack: str = "") -> tuple[IPv4Address, int]:
+    """(first address, prefix length) of a program's servers with that route, in that stack."""
     block = RTO_MINS.index(rto_min_ms) * len(ADVMSSES) + ADVMSSES.index(advmss)
-    return IPv4Address(f"10.{PROGRAM_OCTET[program]}.{block * 16}.0"), 20
+    return IPv4Address(f"10.{octet(program, stack)}.{block * 16}.0"), 20

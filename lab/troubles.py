@@ -31,12 +31,14 @@ class Honest:
 
     knobs    names, with * as in file names, parted by spaces; several lines may fit one knob and are applied in order
     values   the right values, instead of those without the trouble; (): there is nothing to find
+    also     values that are right besides
     bound    "at least n" is right as well, for any n up to a right value
     reasons  no value is right as well, for any of these reasons (* as above)
     """
 
     knobs: str
     values: tuple[Value, ...] | None = None
+    also: tuple[Value, ...] = ()
     bound: bool = False
     reasons: tuple[str, ...] = ()
 
@@ -70,13 +72,17 @@ class Trouble:
 
 
 # Knobs that need any data from the server, and what can be said of data that never came.
-DATA_KNOBS = "icw data_rto http_version http_clear h2c h2_* tls_versions"
+DATA_KNOBS = "icw data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
+# Knobs that need data to be sure of, and may be told without.
+WHO_KNOBS = "ecn stack load_balancing tfo"
 SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
 # Knobs that need a page in clear, TLS, or HTTP/2.
-CLEAR_KNOBS = "icw data_rto http_clear h2c"
+CLEAR_KNOBS = f"icw data_rto min_rto slow_start_after_idle http_clear h2c {WHO_KNOBS}"
 TLS_KNOBS = "http_version h2_*"
 # What hangs on the server's first frame being its SETTINGS; a GOAWAY does not.
 FIRST_SETTINGS = "h2_[!g]*"
+# RFC 6298 section 5.7: without a round trip measured in the handshake.
+FALLBACK_RTO_S = 3.0
 # Each thing that an odd server does, with each amount: about 30 % of the sites in all.
 ODD_SHARE = 0.4
 
@@ -131,14 +137,14 @@ TROUBLES: tuple[Trouble, ...] = (
         1.0,
         "half open: a filter passes SYNs and nothing after them, so the SYN-ACK comes again and again",
         box=Rule(drop="ack"),
-        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE),),
+        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE), Honest(WHO_KNOBS, reasons=(*SILENCE, "unclear:*"))),
     ),
     Trouble(
         "request-dropped",
         1.0,
         "half open: the connection stands, and whatever we say in it is dropped",
         box=Rule(drop="request"),
-        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE),),
+        honest=(Honest(DATA_KNOBS, values=(), reasons=SILENCE), Honest(WHO_KNOBS, reasons=(*SILENCE, "unclear:*"))),
     ),
     Trouble(
         "mss-raised",
@@ -158,12 +164,14 @@ TROUBLES: tuple[Trouble, ...] = (
         1.0,
         "each SYN-ACK comes a second time 10 ms later",
         box=Rule(copy_ms=10),
+        honest=(Honest("synack_duplicates", values=(1,)),),
     ),
     Trouble(
         "synack-twice-later",
         1.0,
         "each SYN-ACK comes a second time 65 ms later",
         box=Rule(copy_ms=65),
+        honest=(Honest("synack_duplicates", values=(1,)),),
     ),
     Trouble(
         "synack-linear",
@@ -181,14 +189,14 @@ TROUBLES: tuple[Trouble, ...] = (
         1.0,
         "another machine than the server answers SYNs: other TTL, window and order of options",
         box=Rule(rewrite=True, window=8192, ttl=128, rotate=True),
-        honest=(Honest("rwin rwin_ts", values=(8192,)),),
+        honest=(Honest("rwin rwin_ts", values=(8192,)), Honest("stack", values=("split",))),
     ),
     Trouble(
         "stack-split-near",
         1.0,
         "a machine like the server answers SYNs, some hops nearer",
         box=Rule(rewrite=True, window=5840, ttl=70),
-        honest=(Honest("rwin rwin_ts", values=(5840,)),),
+        honest=(Honest("rwin rwin_ts", values=(5840,)), Honest("stack", values=("split",))),
     ),
     Trouble(
         "zero-window",
@@ -198,6 +206,18 @@ TROUBLES: tuple[Trouble, ...] = (
         honest=(Honest("rwin rwin_ts", values=(0,)),),
     ),
     # The server's own kernel.
+    Trouble(
+        "syn-cookies",
+        2.0,
+        "the kernel keeps nothing of a SYN: one SYN-ACK, and an MSS from a table of four",
+        fields=(("stack", "cookies"),),
+        only=("nginx",),
+        honest=(
+            Honest("synack_rto synack_backoff synack_retries", values=(), reasons=("no-repeat",)),
+            # it does not know when its SYN-ACK left, so it has no round trip but the timestamps'
+            Honest("data_rto", also=(FALLBACK_RTO_S,)),
+        ),
+    ),
     Trouble(
         "tiny-window",
         1.0,
@@ -246,5 +266,5 @@ def troubled(site: Site, trouble: Trouble) -> Site:
     program = trouble.program or site.program
     if program != site.program:
         # what only the old program does
-        changed |= {"synack_retries": SYNACK_RETRIES[program], "nopush": False, "h2c": False}
+        changed |= {"synack_retries": SYNACK_RETRIES[program], "nopush": False, "h2c": False, "stack": ""}
     return replace(site, program=program, servers=tuple(replace(server, **changed) for server in site.servers))

@@ -24,6 +24,7 @@ from typing import Any
 from configtron.lab import farms, oddities
 from configtron.lab.shares import SHORT_PAGE_BYTES
 from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
+from configtron.lab.stacks import STACKS, Stack
 from configtron.lab.troubles import BY_NAME, Honest
 from configtron.nouns import Value
 
@@ -45,10 +46,15 @@ SETTING_KNOBS = {
     "h2_max_frame_size": 5,
     "h2_max_header_list_size": 6,
 }
+# What a listening socket's buffer of 128 KiB holds, half of it being overhead (tcp_input.c tcp_full_space()).
+FREE_SPACE_BYTES = 65536
+# Knobs that are fields of a Stack.
+YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
-    "icw", "synack_rto", "synack_backoff", "synack_retries", "data_rto", "rwin", "rwin_ts", "wscale", "http_version",
-    "http_clear", "h2c", "tls_versions", *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved",
-    "h2_later_settings", "h2_goaway",
+    "icw", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates", "syn_cookies",
+    "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
+    "slow_start_after_idle", "load_balancing", "http_version", "http_clear", "h2c", "tls_versions",
+    *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved", "h2_later_settings", "h2_goaway",
 )  # fmt: skip
 H2_KNOBS = (*SETTING_KNOBS, *(knob for knob in KNOBS if knob.startswith("h2_") and knob not in SETTING_KNOBS))
 # As the programs come: nginx 1.22 names no 1.3 by default; at Debian's security level nobody speaks less than 1.2.
@@ -111,7 +117,7 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict
             old = expected[knob]
             expected[knob] = replace(
                 old,
-                values=old.values if line.values is None else line.values,
+                values=(*(old.values if line.values is None else line.values), *line.also),
                 bound=old.bound or line.bound,
                 reasons=(*old.reasons, *line.reasons),
                 reason=old.reason or " ".join(line.reasons),
@@ -120,17 +126,39 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict
 
 
 def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
-    synack_rto_s = server.synack_rto_ms / 1000
     data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
     return {
         "icw": Expectation((server.icw,), bound=server.page_bytes == SHORT_PAGE_BYTES),
-        "synack_rto": Expectation((synack_rto_s,), WHEEL_LATENESS, TICKS_SLACK_S),
+        "synack_rto": Expectation((server.synack_rto_ms / 1000,), WHEEL_LATENESS, TICKS_SLACK_S),
         "synack_backoff": Expectation(("exponential",)),
         "synack_retries": Expectation((server.synack_retries,)),
+        "synack_end": Expectation(("silence",)),
+        "synack_duplicates": Expectation((0,)),
         "data_rto": Expectation((data_rto_s,), WHEEL_LATENESS, TICKS_SLACK_S),
-        "rwin": Expectation((min(server.rwin_packets * server.advmss, WINDOW_FIELD_MAX),)),
-        "rwin_ts": Expectation((min(server.rwin_packets * (server.advmss - TIMESTAMPS_BYTES), WINDOW_FIELD_MAX),)),
-        "wscale": Expectation((RMEM_MAX_BYTES[program].bit_length() - 1 - 15,)),
+        "min_rto": _min_rto(server.rto_min_ms / 1000, rtt_s),
+        "load_balancing": Expectation(("one",)),
+        "stack": Expectation(("one",)),
+    } | _features(program, server)
+
+
+def _min_rto(min_s: float, rtt_s: float) -> Expectation:
+    """Twice the round trip hides a shorter minimum."""
+    hidden = ("unclear:*",) if 2 * rtt_s > min_s else ()
+    return Expectation((min_s,), WHEEL_LATENESS, TICKS_SLACK_S, reasons=hidden)
+
+
+def _features(program: str, server: Server) -> dict[str, Expectation]:
+    """What the namespace decides, and windows, whose arithmetic depends on it."""
+    stack = STACKS[server.stack]
+    stamped_mss = server.advmss - TIMESTAMPS_BYTES * stack.timestamps
+    scale = RMEM_MAX_BYTES[program].bit_length() - 1 - 15
+    answers = {name: Expectation(("yes" if getattr(stack, name) else "no",)) for name in YES_OR_NO}
+    return answers | {
+        "syn_cookies": Expectation(("yes" if stack.cookies else "no",)),
+        "slow_start_after_idle": Expectation(("on" if stack.slow_start_after_idle else "off",)),
+        "rwin": Expectation((_window(server, server.advmss, stack),)),
+        "rwin_ts": Expectation((_window(server, stamped_mss, stack),)),
+        "wscale": Expectation((scale,)) if stack.scaling else Expectation(reason="not-announced"),
     }
 
 
@@ -167,6 +195,12 @@ def _reserved(announced: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
     """Identifiers that IANA does not know, each once."""
     strange = [id_ for id_, _ in announced if id_ not in REGISTERED]
     return tuple(dict.fromkeys(GREASE if id_ & 0xFF == id_ >> 8 and id_ & 0xF == 0xA else id_ for id_ in strange))
+
+
+def _window(server: Server, mss: int, stack: Stack) -> int:
+    """In a SYN-ACK. A SYN that a cookie answers belongs to no listener, so no sock_ops program hears of it."""
+    packets = FREE_SPACE_BYTES // mss if stack.cookies else server.rwin_packets
+    return min(packets * mss, WINDOW_FIELD_MAX)
 
 
 def to_json(internet: Internet) -> str:

@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from configtron.lab import box, farms, sockops
+from configtron.lab import box, farms, sockops, stacks
 from configtron.lab.bpf import compiled
 from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
 from configtron.lab.sites import (
@@ -25,6 +25,7 @@ from configtron.lab.sites import (
     Internet,
     Region,
     Site,
+    octet,
     prefix,
 )
 from configtron.lab.sockops import Setting
@@ -84,6 +85,7 @@ class Route:
 class Farm:
     """A namespace with one server program behind many addresses."""
 
+    name: str
     program: str
     netns: str
     router_interface: str
@@ -161,13 +163,16 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     sites = [site for site in internet.sites if site.host in wanted]
     certificates, files = _certificates(internet, sites)
     raised = []
-    for program in PROGRAM_OCTET:
+    for name, (program, stack) in _farm_names().items():
         seats = [
-            farms.Seat(certificates[s.host], server) for s in sites if s.program == program for server in s.servers
+            farms.Seat(certificates[site.host], server)
+            for site in sites
+            for server in site.servers
+            if (site.program, server.stack) == (program, stack)
         ]
         if seats:
-            raised.append(_farm(program, seats))
-            files.append(farms.configuration(program, seats))
+            raised.append(_farm(name, program, stack, seats))
+            files.append(farms.configuration(name, program, seats))
     files.append(("zones.json", _zones(internet, sites)))
     links = tuple(_link(internet, region) for region in internet.regions)
     files.append(("vantages.toml", vantages_toml(links)))
@@ -214,16 +219,22 @@ def _link(internet: Internet, region: Region) -> Link:
     )
 
 
-def _farm(program: str, seats: Sequence[farms.Seat]) -> Farm:
+def _farm_names() -> dict[str, tuple[str, str]]:
+    """Farm -> program and stack: one for each program, and of one program one more for each named stack."""
+    plain = {program: (program, "") for program in PROGRAM_OCTET}
+    return plain | {f"{stacks.PROGRAM}-{stack.name}": (stacks.PROGRAM, stack.name) for stack in stacks.NAMED}
+
+
+def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> Farm:
     """Only the routes that its servers need: every packet's route lookup walks the rules."""
     classes = {(seat.server.rto_min_ms, seat.server.advmss) for seat in seats}
     routes: list[Route] = []
     for rto_min_ms in RTO_MINS:
         for advmss in ADVMSSES:
             if (rto_min_ms, advmss) in classes:
-                first, length = prefix(program, rto_min_ms, advmss)
+                first, length = prefix(program, rto_min_ms, advmss, stack)
                 routes.append(Route(f"{first}/{length}", FIRST_TABLE + len(routes), rto_min_ms, advmss))
-    octet = PROGRAM_OCTET[program]
+    number = octet(program, stack)
     sysctls = (
         ("net/ipv4/tcp_synack_retries", str(SYNACK_RETRIES[program])),
         # a kernel that remembers one client's congestion would tell the next trial something else
@@ -236,8 +247,11 @@ def _farm(program: str, seats: Sequence[farms.Seat]) -> Farm:
         ("net/ipv4/tcp_rmem", f"4096 131072 {RMEM_MAX_BYTES[program]}"),
         # servers answer the addresses of the whole world, not only their link's
         ("net/ipv4/conf/all/rp_filter", "0"),
+        *((f"net/ipv4/{setting}", value) for setting, value in stacks.STACKS[stack].sysctls),
     )
-    return Farm(program, f"f-{program}", f"r-{program}", octet, f"10.{octet}.0.0/16", tuple(routes), sysctls)
+    return Farm(
+        name, program, f"f-{name}", f"r-{stack or program}", number, f"10.{number}.0.0/16", tuple(routes), sysctls
+    )
 
 
 def _zones(internet: Internet, sites: list[Site]) -> str:

@@ -34,14 +34,18 @@ LISTEN_S = 120.0
 # By then the slowest handshake is over (two round trips of 0.4 s) and no server has given up.
 SS_AT_S = 3.0
 MSS = 536
-ALONE, STAMPED, ASKING = 20000, 30000, 40000
+ALONE, STAMPED, ASKING, FEATURED = 20000, 30000, 40000, 50000
 MSS_OPTION = b"\x02\x04" + struct.pack("!H", MSS)
 BIG_MSS = b"\x02\x04\x05\xb4"
 OPTIONS = {
     ALONE: BIG_MSS,
     STAMPED: BIG_MSS + b"\x01\x01\x08\x0a" + struct.pack("!II", 1, 0) + b"\x01\x03\x03\x07",
     ASKING: MSS_OPTION + b"\x01\x01\x08\x0a" + struct.pack("!II", 1, 0),
+    # everything a server may agree to: SACK, timestamps, window scale, a Fast Open cookie
+    FEATURED: BIG_MSS + b"\x04\x02\x08\x0a" + struct.pack("!II", 1, 0) + b"\x01\x03\x03\x07\x01\x01\x22\x02",
 }
+# SYN; and with it ECE and CWR, which ask for ECN.
+SYN_FLAGS = {FEATURED: 0xC2}
 
 
 def enter(netns: str) -> None:
@@ -57,7 +61,7 @@ def checksum(data: bytes) -> int:
 
 
 class Eye:
-    """Raw flows from one vantage."""
+    """Raw flows from one vantage; a packet is a list of when, flags, number, payload, window, scale, TTL, options."""
 
     def __init__(self, vantage: dict[str, str]) -> None:
         self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
@@ -65,7 +69,7 @@ class Eye:
         self.raw.bind(("eth0", 0x0800))
         self.ether = bytes.fromhex(vantage["gateway_mac"].replace(":", "")) + self.raw.getsockname()[4] + b"\x08\0"
         self.source = socket.inet_aton(vantage["source_address"])
-        self.flows: dict[tuple[bytes, int], list[list[float]]] = {}
+        self.flows: dict[tuple[bytes, int], list[list[Any]]] = {}
         self.first: dict[tuple[bytes, int], int] = {}
 
     def send(
@@ -84,7 +88,7 @@ class Eye:
     def start(self, address: str, port: int) -> None:
         to = socket.inet_aton(address)
         self.flows[to, port] = [[time.time(), 2, 0, 0, 0, -1]]
-        self.send(to, port, 1000, 0, 2, OPTIONS[port])
+        self.send(to, port, 1000, 0, SYN_FLAGS.get(port, 2), OPTIONS[port])
 
     def hear(self, until: float) -> None:
         while time.time() < until:
@@ -103,14 +107,15 @@ class Eye:
         if flow not in self.first:
             self.first[flow] = seq
             if port == ASKING:
-                # echoes the first SYN-ACK's time: the server's RTT sample, when it has sent two
-                stamp = options.index(b"\x08\x0a") + 2
-                echo = b"\x01\x01\x08\x0a" + struct.pack("!I", 2) + options[stamp : stamp + 4]
+                # echoes the first SYN-ACK's time, if it has one: the server's RTT sample, when it has sent two
+                stamp = options.find(b"\x08\x0a") + 2
+                echo = b"\x01\x01\x08\x0a" + struct.pack("!I", 2) + options[stamp : stamp + 4] if stamp > 1 else b""
                 self.send(flow[0], port, 1001, seq + 1, 16, echo)
                 self.send(flow[0], port, 1001, seq + 1, 24, echo, b"GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n")
         relative = seq - self.first[flow] & 0xFFFFFFFF
         ttl, announced = packet[8], options.index(b"\x02\x04") if flags & 2 else -1
-        self.flows[flow].append([time.time(), flags, relative, length, window, scale, ttl, announced])
+        row = [time.time(), flags, relative, length, window, scale, ttl, announced]
+        self.flows[flow].append([*row, options.hex()])
 
 
 def ask(host: str, resolver: str) -> dns.message.Message:

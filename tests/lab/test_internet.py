@@ -97,7 +97,7 @@ def test_no_address_twice_and_each_in_the_prefix_of_its_route(internet: Internet
     assert len(addresses) == len(set(addresses)) == len(SITES) * len(REGIONS)
     for site in internet.sites:
         for server in site.servers:
-            first, length = prefix(site.program, server.rto_min_ms, server.advmss)
+            first, length = prefix(site.program, server.rto_min_ms, server.advmss, server.stack)
             assert ip_address(server.address) in ip_network(f"{first}/{length}")
 
 
