@@ -22,6 +22,7 @@ from ipaddress import IPv4Address
 
 from configtron.errors import BadInput
 from configtron.lab import stacks
+from configtron.lab.afflict import afflict
 from configtron.lab.deal import deal, stream
 from configtron.lab.plants import plant
 from configtron.lab.shares import (
@@ -62,7 +63,6 @@ from configtron.lab.sites import (
     Site,
     prefix,
 )
-from configtron.lab.troubles import afflict
 
 __all__ = ["REGIONS", "Internet", "Plant", "Region", "Server", "Site", "draw"]
 
@@ -84,7 +84,7 @@ def draw(
     drawn, plants = plant(seed, drawn, regions)
     drawn = _with_short_pages(seed, drawn)
     if troubles:
-        drawn = afflict(seed, _with_stacks(seed, drawn), plants)
+        drawn = afflict(seed, _with_stacks(seed, drawn), plants, regions)
     return Internet(seed, tuple(regions), _with_addresses(drawn), plants, loss_percent, reorder_percent)
 
 
@@ -168,17 +168,15 @@ def _with_stacks(seed: int, sites: list[Site]) -> list[Site]:
 def _with_addresses(sites: list[Site]) -> tuple[Site, ...]:
     """Number the servers within their prefixes, spread over its /24s: neighbours in the list are not so here."""
     used: dict[IPv4Address, int] = {}
-    placed = []
-    for site in sites:
-        servers = []
-        for server in site.servers:
-            first, _ = prefix(site.program, server.rto_min_ms, server.advmss, server.stack)
-            n = used.get(first, 0)
-            if n >= PREFIX_CAPACITY:
-                raise BadInput(
-                    f"more than {PREFIX_CAPACITY} servers of {site.program} share one route: draw fewer sites"
-                )
-            used[first] = n + 1
-            servers.append(replace(server, address=str(first + (n % 16) * 256 + 1 + n // 16)))
-        placed.append(replace(site, servers=tuple(servers)))
-    return tuple(placed)
+
+    def numbered(site: Site, server: Server) -> Server:
+        program = site.program_of(server)
+        first, _ = prefix(program, server.rto_min_ms, server.advmss, server.stack)
+        n = used.get(first, 0)
+        if n >= PREFIX_CAPACITY:
+            raise BadInput(f"more than {PREFIX_CAPACITY} servers of {program} share one route: draw fewer sites")
+        used[first] = n + 1
+        other = numbered(site, server.other) if server.other else None
+        return replace(server, address=str(first + (n % 16) * 256 + 1 + n // 16), other=other)
+
+    return tuple(replace(site, servers=tuple(numbered(site, server) for server in site.servers)) for site in sites)

@@ -44,7 +44,10 @@ PREFIX_CAPACITY = 16 * 254
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One site's server in one region. `trouble` and `stack` name rows of troubles.py and stacks.py, if any."""
+    """One site's server in one region. `trouble` and `stack` name rows of troubles.py and stacks.py, if any.
+
+    Of its connections, `other_percent` meet the `other` server instead, which may be on a `program` of its own.
+    """
 
     address: str
     icw: int
@@ -63,6 +66,14 @@ class Server:
     h2c: bool
     trouble: str = ""
     stack: str = ""
+    program: str = ""
+    other: Server | None = None
+    other_percent: int = 0
+
+    @property
+    def faces(self) -> tuple[Server, ...]:
+        """This server, and the other if there is one."""
+        return (self, self.other) if self.other else (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,15 @@ class Site:
     provider: str
     program: str
     servers: tuple[Server, ...]
+
+    @property
+    def faces(self) -> tuple[Server, ...]:
+        """All servers with all their faces."""
+        return tuple(face for server in self.servers for face in server.faces)
+
+    def program_of(self, server: Server) -> str:
+        """Where that server of the site runs."""
+        return server.program or self.program
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,15 @@ Truth      A row's `honest` amends the oracle of the same server without the tro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from configtron.lab import oddities
 from configtron.lab.box import Rule
-from configtron.lab.deal import deal, stream
-from configtron.lab.shares import SHORT_PAGE_BYTES
-from configtron.lab.sites import SYNACK_RETRIES, Plant, Site
+from configtron.lab.mixes import OTHER_PROGRAM, Mix
+from configtron.lab.sites import Site
 from configtron.nouns import Value
-
-# What a server does not set by a trouble.
-NONE = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,9 @@ class Trouble:
     fields    what it sets in each of the site's servers
     program   the server program that the site moves to; "" leaves it where it is
     only      the programs whose sites can have it; () is all
+    only_h2   whether only sites that agree to HTTP/2 can have it
     box       what a middlebox before its addresses does
+    mix       what the other server behind each address is, if there are two
     honest    what may be said
     """
 
@@ -67,8 +64,15 @@ class Trouble:
     fields: tuple[tuple[str, int | str | bool], ...] = ()
     program: str = ""
     only: tuple[str, ...] = ()
+    only_h2: bool = False
     box: Rule | None = None
+    mix: Mix | None = None
     honest: tuple[Honest, ...] = ()
+
+    def suits(self, site: Site) -> bool:
+        """Whether that site can have it."""
+        agrees = not self.only_h2 or all(server.http_version == "h2" for server in site.servers)
+        return agrees and (not self.only or site.program in self.only)
 
 
 # Knobs that need any data from the server, and what can be said of data that never came.
@@ -81,6 +85,8 @@ CLEAR_KNOBS = f"icw data_rto min_rto slow_start_after_idle http_clear h2c {WHO_K
 TLS_KNOBS = "http_version h2_*"
 # What hangs on the server's first frame being its SETTINGS; a GOAWAY does not.
 FIRST_SETTINGS = "h2_[!g]*"
+# Who sees one of two servers only has seen no mixture: a reason is honest, "one" is not.
+MIXED = (Honest("load_balancing", values=("mixed",), reasons=("unclear:*",)),)
 # RFC 6298 section 5.7: without a round trip measured in the handshake.
 FALLBACK_RTO_S = 3.0
 # Each thing that an odd server does, with each amount: about 30 % of the sites in all.
@@ -205,6 +211,37 @@ TROUBLES: tuple[Trouble, ...] = (
         box=Rule(rewrite=True, window=0),
         honest=(Honest("rwin rwin_ts", values=(0,)),),
     ),
+    # Two servers behind one address.
+    Trouble(
+        "mixed-icw",
+        1.5,
+        "half of the connections meet a server with another initial window",
+        mix=Mix("icw"),
+        honest=MIXED,
+    ),
+    Trouble(
+        "mixed-settings",
+        1.5,
+        "half of the connections meet a server that announces other HTTP/2 settings",
+        only_h2=True,
+        mix=Mix("settings"),
+        honest=MIXED,
+    ),
+    Trouble(
+        "mixed-programs",
+        1.5,
+        "two connections of five meet another server program",
+        only=tuple(OTHER_PROGRAM),
+        mix=Mix("program", 40),
+        honest=MIXED,
+    ),
+    Trouble(
+        "mixed-abroad",
+        2.0,
+        "in one region, away from the baseline, two connections of five meet another initial window",
+        mix=Mix("icw", 40, abroad=True),
+        honest=MIXED,
+    ),
     # The server's own kernel.
     Trouble(
         "syn-cookies",
@@ -235,36 +272,3 @@ TROUBLES: tuple[Trouble, ...] = (
     *_odd(),
 )
 BY_NAME = {trouble.name: trouble for trouble in TROUBLES}
-
-
-def afflict(seed: int, sites: list[Site], plants: Sequence[Plant]) -> list[Site]:
-    """The sites with their troubles. What was planted stays visible: those sites are left alone, as are short pages."""
-    planted = {plant.host for plant in plants}
-    order = list(range(len(sites)))
-    stream(seed, "troubled sites").shuffle(order)
-    free = [i for i in order if sites[i].host not in planted and sites[i].servers[0].page_bytes != SHORT_PAGE_BYTES]
-    rest = 100.0 - sum(trouble.share for trouble in TROUBLES)
-    rows = [(trouble.name, trouble.share) for trouble in TROUBLES]
-    # where there are fewer sites than rows, chance and not the table's order decides which rows are seen
-    stream(seed, "order of troubles").shuffle(rows)
-    pack = (*rows, (NONE, rest))
-    sites = list(sites)
-    for name in deal(stream(seed, "troubles"), pack, len(sites)):
-        if name == NONE:
-            continue
-        trouble = BY_NAME[name]
-        able = (i for i in free if not trouble.only or sites[i].program in trouble.only)
-        if (i := next(able, None)) is not None:
-            free.remove(i)
-            sites[i] = troubled(sites[i], trouble)
-    return sites
-
-
-def troubled(site: Site, trouble: Trouble) -> Site:
-    """That site with that trouble, on the trouble's program."""
-    changed: dict[str, Any] = {"trouble": trouble.name, **dict(trouble.fields)}
-    program = trouble.program or site.program
-    if program != site.program:
-        # what only the old program does
-        changed |= {"synack_retries": SYNACK_RETRIES[program], "nopush": False, "h2c": False, "stack": ""}
-    return replace(site, program=program, servers=tuple(replace(server, **changed) for server in site.servers))

@@ -105,9 +105,29 @@ class Expectation:
 def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]:
     """Knob -> expectation, for every knob of KNOBS."""
     site, server = internet.site(host), internet.server(region, host)
-    transport = _transport(site.program, server, internet.region(region).rtt_ms / 1000)
-    expected = transport | _version(site.program, server) | _settings(site.program, server)
-    return _amended(expected, BY_NAME[server.trouble].honest) if server.trouble else expected
+    rtt_s = internet.region(region).rtt_ms / 1000
+    first, *others = (_face(site.program_of(face), face, rtt_s) for face in server.faces)
+    for other in others:
+        first = {knob: _either(expected, other[knob]) for knob, expected in first.items()}
+    return _amended(first, BY_NAME[server.trouble].honest) if server.trouble else first
+
+
+def _face(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
+    """Without what a trouble changes."""
+    return _transport(program, server, rtt_s) | _version(program, server) | _settings(program, server)
+
+
+def _either(one: Expectation, other: Expectation) -> Expectation:
+    """Where connections meet either server: what is right of one, and no answer where one has none."""
+    if one == other:
+        return one
+    none = () if one.values and other.values else ("*",)
+    return replace(
+        one,
+        values=tuple(dict.fromkeys((*one.values, *other.values))),
+        bound=one.bound or other.bound,
+        reasons=(*one.reasons, *other.reasons, *none),
+    )
 
 
 def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict[str, Expectation]:
@@ -227,4 +247,6 @@ def from_json(text: str) -> Internet:
 
 
 def _server_of(row: dict[str, Any]) -> Server:
-    return Server(**{**row, "extra_settings": tuple((id_, value) for id_, value in row["extra_settings"])})
+    extra = tuple((id_, value) for id_, value in row["extra_settings"])
+    other = _server_of(row["other"]) if row["other"] else None
+    return Server(**{**row, "extra_settings": extra, "other": other})

@@ -167,8 +167,8 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
         seats = [
             farms.Seat(certificates[site.host], server)
             for site in sites
-            for server in site.servers
-            if (site.program, server.stack) == (program, stack)
+            for server in site.faces
+            if (site.program_of(server), server.stack) == (program, stack)
         ]
         if seats:
             raised.append(_farm(name, program, stack, seats))
@@ -176,12 +176,13 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     files.append(("zones.json", _zones(internet, sites)))
     links = tuple(_link(internet, region) for region in internet.regions)
     files.append(("vantages.toml", vantages_toml(links)))
-    servers = [server for site in sites for server in site.servers]
+    servers = [server for site in sites for server in site.faces]
     settings = tuple(Setting(s.address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control) for s in servers)
     rules = tuple((s.address, rule) for s in servers if s.trouble and (rule := BY_NAME[s.trouble].box))
+    twins = tuple(box.Twin(s.address, s.other.address, s.other_percent) for s in servers if s.other)
     pages = tuple(sorted({server.page_bytes for server in servers}))
     hosts = tuple(site.host for site in sites)
-    return World(internet.seed, hosts, links, tuple(raised), settings, rules, (), tuple(files), pages)
+    return World(internet.seed, hosts, links, tuple(raised), settings, rules, twins, tuple(files), pages)
 
 
 def _certificates(internet: Internet, sites: list[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from configtron.lab import box, bpf
+from configtron.lab.afflict import troubled
 from configtron.lab.box import Rule, Twin
 from configtron.lab.internet import REGIONS, draw
 from configtron.lab.sites import Site
-from configtron.lab.troubles import BY_NAME, TROUBLES, troubled
+from configtron.lab.troubles import BY_NAME, TROUBLES
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.lab.world import read, world
 from tests.lab.test_world import LOOK, boot

@@ -8,9 +8,10 @@ from dataclasses import fields, replace
 import pytest
 
 from configtron.lab import truth
+from configtron.lab.afflict import troubled
 from configtron.lab.internet import Internet, draw
 from configtron.lab.sites import PROGRAM_OCTET, Server, Site
-from configtron.lab.troubles import BY_NAME, TROUBLES, Honest, Trouble, troubled
+from configtron.lab.troubles import BY_NAME, TROUBLES, Honest, Trouble
 from configtron.lab.truth import KNOBS, oracle
 
 SITES = [f"site{n}.example" for n in range(1000)]

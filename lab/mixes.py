@@ -1,0 +1,64 @@
+"""Two servers behind one address, as a load balancer has them, or an anycast network with more than one configuration.
+
+Question   Does a prober see that an address is not one server, and not take it for a difference between regions?
+Method     A mix gives the servers of a site a second face, unlike the first in one thing, and the share of connections
+           that meet it; a balancer (box.py) chooses by each connection's addresses and ports. A mix abroad is in one
+           region outside the baseline only: a comparison of regions would see a difference now and then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from configtron.lab.shares import FRAME_SIZE, ICWS, MAX_FRAME_SIZE, STREAMS, WINDOWS, Pack
+from configtron.lab.sites import BASELINE, SYNACK_RETRIES, Region, Server, Site
+
+# Of the two programs that most sites have, the other one.
+OTHER_PROGRAM = {"nginx": "apache", "apache": "nginx"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What the second face has of its own, "icw", "settings" or "program"; for how many connections; where."""
+
+    kind: str
+    percent: int = 50
+    abroad: bool = False
+
+
+def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -> Site:
+    """The site with second faces. A region that is left alone has no trouble."""
+    away = [i for i, region in enumerate(regions) if region.name != BASELINE]
+    where = {rng.choice(away)} if mix.abroad and away else set(range(len(regions)))
+    # the same second face everywhere
+    other = _other(rng, site.program, site.servers[0], mix.kind)
+    servers = [
+        replace(server, other=replace(other, other=None), other_percent=mix.percent)
+        if i in where
+        else replace(server, trouble="")
+        for i, server in enumerate(site.servers)
+    ]
+    return replace(site, servers=tuple(servers))
+
+
+def _other(rng: random.Random, program: str, server: Server, kind: str) -> Server:
+    if kind == "icw":
+        return replace(server, icw=_another(rng, ICWS, server.icw))
+    if kind == "settings":
+        return replace(
+            server,
+            max_concurrent_streams=_another(rng, STREAMS, server.max_concurrent_streams),
+            initial_window_size=_another(rng, WINDOWS, server.initial_window_size),
+        )
+    to = OTHER_PROGRAM[program]
+    extra = ((MAX_FRAME_SIZE, FRAME_SIZE[to]),) if to == "nginx" else ()
+    retries = SYNACK_RETRIES[to]
+    return replace(server, program=to, synack_retries=retries, extra_settings=extra, nopush=False, h2c=False, stack="")
+
+
+def _another(rng: random.Random, pack: Pack[int], value: int) -> int:
+    """Another card than that one, by the pack's shares."""
+    rest = [(card, share) for card, share in pack if card != value]
+    return rng.choices([card for card, _ in rest], [share for _, share in rest])[0]
