@@ -62,6 +62,8 @@ Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 ACROSS: dict[str, Across] = {
     "h2_settings": h2_settings.across,
     "icw_formula": icw_formula.across,
+    "data_rto": data_rto.across,
+    "min_rto": data_rto.across_least,
     "synack_rto": synack_rto.across,
     "synack_retries": synack_rto.across_retries,
     "synack_end": synack_rto.across_end,

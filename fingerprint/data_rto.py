@@ -1,66 +1,181 @@
-"""Retransmission timeout of data, before any round trip of data was sampled.
+"""Retransmission timeout of data, before any round trip of data was sampled; and the shortest it could be.
 
-Question   How long does the server wait for an ACK of its first data before it sends it again?
-Method     The withheld-ACK conversation without SACK: from the first copy of the first byte to its second.
-Stop when  the first byte came twice.
-Reads as   the time between the two copies, in s. Linux: RTT + max(min RTO, 2 RTT), from the handshake's round trip.
-Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up),
-           unclear:first-segment-lost (its first copy never came), synack-repeated (without timestamps RFC 6298 5.7
-           falls back to 3 s), sack (a tail loss probe re-arms the timer).
+Question   How long does the server wait for an ACK of its first data before it sends it again? How much of that is its
+           minimum?
+Method     The withheld-ACK conversation without SACK: from each copy of the first byte to the next.
+Stop when  the first byte came again often enough.
+Reads as   data_rto: the time between the first two copies, in s; the doubling of more gaps shows copies that were lost,
+           the flight's other segments or the round trip a first copy that was. Linux: RTT + max(min RTO, 2 RTT), from
+           the handshake's round trip. min_rto: the shortest of all gaps, each divided by its power of two, without the
+           round trip that the server saw: where it is more than twice that.
+Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), synack-repeated (SYN or
+           SYN-ACK twice, or lost: without timestamps RFC 6298 5.7 falls back to 3 s), unclear:first-segment-lost,
+           unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path (min_rto is at most
+           the detail `at_most`). None from runs with SACK: a tail loss probe re-arms the timer.
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.
 Source     RFC 6298 2.2, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c (tcp_retransmit_timer).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from configtron.fingerprint.stream import handshake_of
-from configtron.fingerprint.verdict import no, yes
-from configtron.fingerprint.window import hold
+from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, waits, whole
+from configtron.fingerprint.stream import Flight, Handshake, handshake_of
+from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.fingerprint.window import SYNACK_LOST_S, hold
 from configtron.nouns import Observation, Packet, Trace, Value
 
 UNIT = "s"
 PROBES = ("icw",)
-# Below the smallest minimum RTO in use (Linux's is 0.2 s, tuned hosts set 0.1): a copy that was lost is later than
-# this.
-SLOW_ANSWER_S = 0.09
+KNOBS = ("data_rto", "min_rto")
+# Copies closer than this share of the round trip are one, doubled by the network: a timer is longer than the path.
+COPY_SHARE, COPY_MIN_S = 0.9, 0.005
+# Linux's timer is three round trips at least; a gap that spans a lost copy is three timers. So a single gap shorter
+# than nine round trips, less some jitter, has lost none.
+SPANS_NONE_RTTS = 9 * 0.95
+# The minimum shows if it is longer than the variation that stands in its place otherwise (twice the round trip), by the
+# wheel's eighth and a tick of a 100 Hz kernel.
+SHOWS_FACTOR, SHOWS_SLACK_S = 2 * (1 + WHEEL), 0.01
+
+
+class Copies(NamedTuple):
+    """The first byte's copies: their frames, the schedule between them, and whether all before the first was told."""
+
+    frames: tuple[int, ...]
+    schedule: Schedule
+    sure: bool
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
     """Read one withheld-ACK trace; none at all from an edge run (SACK) or an early ACK: they cannot answer this."""
     if trace.param("sack", False) or trace.param("early", False):
         return ()
-    return (_infer(trace),)
+    found = _infer(trace)
+    return found if int(_number(trace.param("repeats", 1))) > 1 else found[:1]
 
 
-def _infer(trace: Trace) -> Observation:
+def _infer(trace: Trace) -> tuple[Observation, ...]:
     packets = trace.packets
     opening = handshake_of(packets)
     if not opening.synacks:
-        return no("data_rto", "refused" if opening.reset else "no-synack", trace, UNIT)
-    if opening.repeats(packets) and packets[opening.synacks[0]].segment.timestamps is None:
-        return no("data_rto", "synack-repeated", trace, UNIT)
+        return _none("refused" if opening.reset else "no-synack", trace)
     flight, stop, at = hold(packets, opening)
     if not flight.pieces:
-        return no("data_rto", "reset" if stop == "rst" else "no-data", trace, UNIT)
+        repeated = bool(opening.repeats(packets)) and packets[opening.synacks[0]].segment.timestamps is None
+        return _none("synack-repeated" if repeated else "reset" if stop == "rst" else "no-data", trace)
     if trace.tainted:
-        return no("data_rto", trace.tainted[0], trace, UNIT)
-    if stop != "rto":
-        return no("data_rto", "no-repeat", trace, UNIT)
-    first = next((p for p in packets if p.way == "in" and p.segment.length > 0 and p.segment.seq == 1), None)
-    if first is None or first is packets[at]:
-        return no("data_rto", "unclear:first-segment-lost", trace, UNIT)
-    if len(flight.pieces) == 1 and _delayed(packets, first.at, opening.rtt_s):
-        return no("data_rto", "unclear:slow-answer", trace, UNIT)
-    details: dict[str, Value] = {}
-    if opening.rtt_s is not None:
-        details["rtt"] = round(opening.rtt_s, 6)
-    value = round(packets[at].at - first.at, 6)
-    return yes("data_rto", value, trace, UNIT, "first byte sent again", "C", (first.frame, packets[at].frame), details)
+        return _none(trace.tainted[0], trace)
+    trip_s = server_trip(packets, opening, flight)
+    if trip_s is None:
+        return _none("synack-repeated", trace)
+    copies = _copies(packets, flight, trip_s)
+    if not copies.schedule.gaps:
+        return _none("no-repeat", trace)
+    if not copies.sure:
+        return _none("unclear:slow-answer" if len(flight.pieces) == 1 else "unclear:first-segment-lost", trace)
+    return _timer(trace, copies, flight, trip_s), _least(trace, copies, trip_s)
 
 
-def _delayed(packets: Sequence[Packet], first_at: float, rtt_s: float | None) -> bool:
-    """Whether a single segment came so late after the request that it may itself be a retransmission."""
-    asked = next((p.at for p in packets if p.way == "out" and p.segment.length > 0), first_at)
-    return rtt_s is None or first_at - asked > rtt_s + SLOW_ANSWER_S
+def _none(reason: str, trace: Trace) -> tuple[Observation, ...]:
+    return tuple(no(knob, reason, trace, UNIT) for knob in KNOBS)
+
+
+def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -> float | None:
+    """The round trip that the server saw in the handshake: ours, and how long we held our ACK. None if it saw none."""
+    synack = packets[opening.synacks[0]]
+    stamped = synack.segment.timestamps is not None
+    late = opening.rtt_s is None or flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
+    acked = next((p.at for p in packets if p.way == "out" and p.at >= synack.at), synack.at)
+    asked = [p for p in packets if p.way == "out" and p.segment.length and p.segment.seq == 1]
+    if not stamped and (late or opening.repeats(packets) or len(asked) > 1):
+        return None
+    rtt_s = opening.rtt_s if opening.rtt_s is not None and not late else flight.rtt_s
+    return None if rtt_s is None else rtt_s + acked - synack.at
+
+
+def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
+    acked = next((n for n, p in enumerate(packets) if p.way == "out" and p.segment.ack > 1), len(packets))
+    data = [p for p in packets[:acked] if p.way == "in" and p.segment.length > 0]
+    found: list[Packet] = []
+    for packet in data:
+        apart_s = packet.at - found[-1].at if found else COPY_MIN_S
+        if packet.segment.seq == 1 and apart_s >= (max(COPY_SHARE * trip_s, COPY_MIN_S) if found else 0.0):
+            found.append(packet)
+    gaps = [b.at - a.at for a, b in zip(found, found[1:], strict=False)]
+    frames = tuple(p.frame for p in found)
+    if not gaps:
+        return Copies(frames, Schedule(0.0, "", 0, ()), False)
+    # A first copy that was lost is later than its company; one that came alone, than a round trip after our request.
+    asked = next((p.at for p in packets if p.way == "out" and p.segment.length > 0), found[0].at)
+    due_s = data[0].at if len(flight.pieces) > 1 else asked + (flight.rtt_s or 0.0)
+    schedule, sure = whole(schedule_of(gaps), found[0].at - due_s)
+    alone = len(flight.pieces) == 1 and schedule.missed > schedule_of(gaps).missed
+    return Copies(frames, schedule, sure and not alone)
+
+
+def _timer(trace: Trace, copies: Copies, flight: Flight, trip_s: float) -> Observation:
+    regular = copies.schedule.kind == "exponential"
+    first_s, rtt_s = copies.schedule.first_s, flight.rtt_s or 0.0
+    details: dict[str, Value] = {
+        "gaps": copies.schedule.gaps,
+        "missed": copies.schedule.missed,
+        "trip": round(trip_s, 6),
+        "rtt": round(rtt_s, 6),
+        "regular": regular or (len(copies.schedule.gaps) == 1 and first_s < SPANS_NONE_RTTS * trip_s),
+    }
+    value = round(first_s, 6)
+    return yes("data_rto", value, trace, UNIT, "first byte sent again", "C", copies.frames[:2], details)
+
+
+def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
+    if copies.schedule.kind != "exponential":
+        return no("min_rto", "unclear:one-repeat", trace, UNIT)
+    timer_s = min(gap / waits(gap, copies.schedule.first_s) for gap in copies.schedule.gaps)
+    least_s = round(timer_s - trip_s, 6)
+    details: dict[str, Value] = {"trip": round(trip_s, 6), "timer": round(timer_s, 6)}
+    if least_s < SHOWS_FACTOR * trip_s + SHOWS_SLACK_S:
+        return no("min_rto", "unclear:long-path", trace, UNIT, details={**details, "at_most": least_s})
+    method = "retransmission timer less round trip"
+    return yes("min_rto", least_s, trace, UNIT, method, "C", copies.frames, details)
+
+
+def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """The timer out of all runs: the shortest counts, since a lost copy only lengthens.
+
+    B asks that two agree and one of them is regular: its gaps double, or a single one is too short to span a lost copy.
+    """
+    every = trials.get("data_rto", ())
+    exact = [t for t in every if t.grade == "C"]
+    if not exact or any(t.detail("gaps") is None for t in exact):
+        return None
+    best = min(exact, key=lambda t: _number(t.value))
+    near = [t for t in exact if _number(t.value) <= _number(best.value) * (1 + WHEEL) + SHOWS_SLACK_S]
+    sure = any(t.detail("regular") for t in near)
+    # A single gap of thrice the timer lost a copy; it is no other opinion.
+    against = [t for t in exact if t not in near and t.detail("regular")]
+    grade = count_grade(len(near)) if sure and not against else "C"
+    details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
+    if len(near) < len(exact) or grade == "C":
+        details |= seen(exact)
+    return over("data_rto", every, best.value, grade, UNIT, best.method, details=details)
+
+
+def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """The minimum out of all runs: the shortest, since timers fire late and never early."""
+    every = trials.get("min_rto", ())
+    exact = [t for t in every if t.grade == "C"]
+    if not exact:
+        return None
+    best = min(exact, key=lambda t: _number(t.value))
+    near = [t for t in exact if _number(t.value) <= _number(best.value) * (1 + WHEEL) + SHOWS_SLACK_S]
+    details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
+    grade = count_grade(len(near)) if len(near) >= max(len(exact), AGREE_B) else "C"
+    if grade == "C":
+        details |= seen(exact)
+    return over("min_rto", every, best.value, grade, UNIT, best.method, details=details)
+
+
+def _number(value: Value | None) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

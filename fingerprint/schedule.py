@@ -48,19 +48,19 @@ def schedule_of(gaps: Sequence[float], late: Sequence[float] = ()) -> Schedule:
     if best is not None:
         _, last, base_s = best
         return Schedule(base_s, "exponential", last - len(gaps), heard)
-    waits = [round(gap / min(gaps)) for gap in gaps]
-    even = all(abs(gap / min(gaps) - n) <= WHEEL * n for gap, n in zip(gaps, waits, strict=True))
-    if even and max(waits) <= LOST_CONSTANT_MAX:
-        return Schedule(min(gaps), "linear", sum(waits) - len(waits), heard)
+    steps = [round(gap / min(gaps)) for gap in gaps]
+    even = all(abs(gap / min(gaps) - n) <= WHEEL * n for gap, n in zip(gaps, steps, strict=True))
+    if even and max(steps) <= LOST_CONSTANT_MAX:
+        return Schedule(min(gaps), "linear", sum(steps) - len(steps), heard)
     return Schedule(gaps[0], "irregular", 0, heard)
 
 
 def _single(gap: float, late: Sequence[float], heard: tuple[float, ...]) -> Schedule:
     if late and CONSTANT[0] <= late[0] / gap <= CONSTANT[1]:
         return Schedule(gap, "linear", 0, heard)
-    for ratio, waits in RATIOS if late else ():
+    for ratio, total in RATIOS if late else ():
         if ratio * LATE_SHARE < late[0] / gap < ratio / LATE_SHARE:
-            return Schedule(gap / waits, "exponential", waits.bit_length() - 1, heard)
+            return Schedule(gap / total, "exponential", total.bit_length() - 1, heard)
     return Schedule(gap, "", 0, heard)
 
 
@@ -111,7 +111,14 @@ def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()
     return max(round(log2(max(passed_s, 0.0) / base_s / (1 + WHEEL / 2) + 1)), 0)
 
 
+def waits(gap_s: float, base_s: float) -> int:
+    """How many times the base a doubling timer's gap is: a power of two, or a sum of successive ones (lost copies)."""
+    sums = {(1 << b) - (1 << a) for a in range(7) for b in range(a + 1, 8)}
+    apart = {total: abs(gap_s / base_s / (1 + WHEEL / 2) / total - 1) for total in sums}
+    return min(sorted(apart), key=apart.__getitem__)
+
+
 def spans(gap_s: float, base_s: float) -> bool:
     """Whether lost copies explain a gap: it is a sum of successive waits of a timer, doubling or not."""
     sums = {2**b - 2**a for a in range(4) for b in range(a + 1, 5)} | {2, 3}
-    return any(abs(gap_s / base_s - waits) <= WHEEL * waits for waits in sums)
+    return any(abs(gap_s / base_s - total) <= WHEEL * total for total in sums)

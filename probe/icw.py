@@ -25,6 +25,7 @@ def icw(
     wscale: int | None = None,
     early: bool = False,
     longer: bool = False,
+    repeats: int = 1,
 ) -> Script:
     """Withhold every ACK until the server's retransmission timer, tail loss probe or end shows; then ACK once.
 
@@ -33,10 +34,11 @@ def icw(
     timestamps  let the server tell its round trip though its SYN-ACK was repeated
     early       do not wait for a timer: ACK as soon as the burst is surely over (the strongest proof, but no data RTO)
     longer      ask for a path that is not there and very long: its error page or redirect may outgrow a short page
+    repeats     wait for so many retransmissions, not for the first alone (how the data RTO grows)
     """
     path = lengthened(target.path) if longer else target.path
     offer = Offer(mss, sack, timestamps, wscale)
-    return (yield from ask_and_withhold(get(target.host, path, agent), offer, early=early))
+    return (yield from ask_and_withhold(get(target.host, path, agent), offer, early=early, repeats=repeats))
 
 
 def lengthened(path: str) -> str:
@@ -45,7 +47,7 @@ def lengthened(path: str) -> str:
     return f"{folder}/".ljust(LONG_PATH_BYTES, "x")
 
 
-def ask_and_withhold(data: bytes, offer: Offer, *, early: bool) -> Script:
+def ask_and_withhold(data: bytes, offer: Offer, *, early: bool, repeats: int = 1) -> Script:
     """Connect, say `data` in a segment of its own after the handshake's ACK, and withhold."""
     opening = yield from handshake(syn_options(**offer._asdict()), WINDOW)
     if opening.synack is None:
@@ -54,4 +56,4 @@ def ask_and_withhold(data: bytes, offer: Offer, *, early: bool) -> Script:
     options = echo(opening.synack.segment)
     yield Send(Segment(ACK, seq=1, ack=1, window=WINDOW, options=options))
     ask = asking(data, opening.synack.segment, options, offer.wscale)
-    return (yield from withhold(ask, opening.rtt_s, offer, early=early))
+    return (yield from withhold(ask, opening.rtt_s, offer, early=early, repeats=repeats))

@@ -28,8 +28,8 @@ CLEAR: dict[str, tuple[Row, ...]] = {
     "standard": (
         _row("rto", full=False, patience_s=75.0),
         _row("rto", full=True, patience_s=75.0),
-        _row("icw", mss=536),
-        _row("icw", mss=1460, wscale=7),
+        _row("icw", mss=536, repeats=3),
+        _row("icw", mss=1460, wscale=7, repeats=2),
         _row("icw", mss=536, sack=True),
         _row("icw", mss=536, early=True),
         _row("rwin"),
@@ -40,8 +40,8 @@ CLEAR: dict[str, tuple[Row, ...]] = {
     "full": (
         _row("rto", full=False),
         _row("rto", full=True),
-        _row("icw", mss=536),
-        _row("icw", mss=1460, wscale=7),
+        _row("icw", mss=536, repeats=3),
+        _row("icw", mss=1460, wscale=7, repeats=2),
         _row("icw", mss=536, sack=True),
         _row("icw", mss=536, early=True),
         _row("icw", mss=64),
@@ -74,8 +74,8 @@ SECURE: dict[str, tuple[Row, ...]] = {
 # Where the SYN-ACK timer is shorter than the path, only timestamps let the server tell its round trip: these runs are
 # added once two runs failed for that reason (one may be a lost ACK).
 STAMPED = (
-    _row("icw", mss=1460, wscale=7, timestamps=True),
-    _row("icw", mss=536, wscale=7, timestamps=True),
+    _row("icw", mss=1460, wscale=7, timestamps=True, repeats=2),
+    _row("icw", mss=536, wscale=7, timestamps=True, repeats=2),
     _row("icw", mss=536, wscale=7, timestamps=True, early=True),
 )
 STAMPED_AFTER = 2

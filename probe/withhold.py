@@ -120,14 +120,15 @@ def settle(opening: Opening) -> Generator[Send | Wait, Packet | None, None]:
         pass
 
 
-def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool) -> Steps:
+def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool, repeats: int = 1) -> Steps:
     """Ask; hold every ACK until a timer, a tail loss probe or the end shows; ACK once. Returns the trace's ending.
 
     offer   of our SYN: with SACK a tail loss probe may come
     early   do not wait for any timer
+    repeats so many times the first byte is to come again before the ACK: more than one show how the timer grows
     """
     flight = Flight(rtt_s, asking.ack)
-    ending = yield from _hold(flight, asking, offer.sack, early)
+    ending = yield from _hold(flight, asking, offer.sack, early, repeats)
     if ending in ("rto", "last", "quiet", "edge") and flight.fin_at_seq is None:
         room = 2 * max(offer.mss, *flight.sizes()) >> (offer.wscale or 0)
         ack = Segment(ACK, asking.end, flight.end, max(room, 1), asking.options)
@@ -137,7 +138,8 @@ def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool) 
     return "done" if flight.pieces else "reset" if ending == "rst" else ending
 
 
-def _hold(flight: Flight, asking: Asking, sack: bool, early: bool) -> Steps:
+def _hold(flight: Flight, asking: Asking, sack: bool, early: bool, repeats: int) -> Steps:
+    timed_out = 0
     asked_at = yield from _say(flight, asking.due() or [asking.again()])
     again = [asked_at + s for s in ASK_AGAIN_AFTER_S]
     while True:
@@ -149,14 +151,15 @@ def _hold(flight: Flight, asking: Asking, sack: bool, early: bool) -> Steps:
                 again.pop(0)
                 yield from _say(flight, [asking.again()])
                 continue
-            return "no-data" if flight.began_at is None else "quiet"
+            return "no-data" if flight.began_at is None else "rto" if timed_out else "quiet"
         kind = flight.hear(packet)
         asking.hear(packet.segment)
         if not asking.pending:
             again.clear()
         elif due := asking.due():
             yield from _say(flight, due)
-        if kind in ("rto", "last", "rst"):
+        timed_out += kind == "rto"
+        if kind in ("last", "rst") or kind == "rto" and timed_out >= repeats:
             return kind
         if kind == "late" and sack:
             flight.suspect(packet)

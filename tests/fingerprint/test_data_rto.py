@@ -1,0 +1,80 @@
+"""Data timers on traces of a server in virtual time that loses chosen copies; the minimum behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from configtron.fingerprint import read
+from configtron.fingerprint.merge import merge_all
+from configtron.nouns import Observation, Packet, Segment, Target, Trace
+from configtron.probe.icw import icw
+from configtron.probe.play import play
+from tests.fakeserver import FakeServer
+
+TARGET = Target("site.example", "192.0.2.1")
+
+
+class Losing:
+    """A wire that loses the n-th copies (from 0) of the first data segment."""
+
+    def __init__(self, server: FakeServer, lost: frozenset[int]) -> None:
+        self.server, self.lost, self.copies = server, lost, 0
+
+    def send(self, segment: Segment) -> Packet:
+        return self.server.send(segment)
+
+    def receive(self, until: float) -> Packet | None:
+        while (packet := self.server.receive(until)) is not None:
+            first = packet.segment.length > 0 and packet.segment.seq == 1
+            self.copies += first
+            if not first or self.copies - 1 not in self.lost:
+                return packet
+        return None
+
+
+def trial(lost: frozenset[int] = frozenset(), repeats: int = 3, **settings: Any) -> tuple[Observation, ...]:
+    packets, ending = play(icw(TARGET, "agent", repeats=repeats), Losing(FakeServer(**settings), lost))
+    params = (("mss", 536), ("repeats", repeats))
+    return read(Trace("t", TARGET, "here", "icw", params, 0, packets, ending=ending))
+
+
+def verdicts(*trials: tuple[Observation, ...]) -> dict[str, Observation]:
+    return merge_all([o for observations in trials for o in observations])
+
+
+@pytest.mark.parametrize("rtt_s", [0.0005, 0.02, 0.08])
+@pytest.mark.parametrize("min_s", [0.2, 0.3, 1.0])
+def test_two_runs_show_timer_and_minimum(rtt_s: float, min_s: float) -> None:
+    seen = verdicts(trial(rtt_s=rtt_s, rto_min_s=min_s), trial(rtt_s=rtt_s, rto_min_s=min_s))
+    held = max(rtt_s, 0.02)
+    assert (seen["data_rto"].value, seen["data_rto"].grade) == (pytest.approx(rtt_s + min_s, abs=1e-6), "B")
+    if min_s > 0.2 or rtt_s < 0.08:
+        assert seen["min_rto"].value == pytest.approx(min_s - (held - rtt_s), abs=1e-6)
+        assert seen["min_rto"].grade == "B"
+
+
+def test_a_path_that_is_longer_than_the_minimum_gives_a_bound() -> None:
+    seen = verdicts(trial(rtt_s=0.25), trial(rtt_s=0.25))
+    assert seen["data_rto"].value == pytest.approx(0.75, abs=1e-6)
+    assert seen["min_rto"].reason == "unclear:long-path"
+    assert seen["min_rto"].trials[0].detail("at_most") == pytest.approx(0.5, abs=1e-5)
+
+
+@pytest.mark.parametrize("lost", [{0}, {1}, {2}, {0, 2}])
+@pytest.mark.parametrize("rtt_s", [0.02, 0.08, 0.4])
+@pytest.mark.parametrize("icw", [1, 10])
+def test_lost_copies_never_agree_on_a_wrong_timer(lost: set[int], rtt_s: float, icw: int) -> None:
+    true_s = rtt_s + max(0.2, 2 * rtt_s)
+    for repeats in (1, 2, 3):
+        one = trial(frozenset(lost), repeats, rtt_s=rtt_s, icw=icw)
+        seen = verdicts(one, one)["data_rto"]
+        assert seen.grade in ("C", "N") or seen.value == pytest.approx(true_s, abs=1e-6), (repeats, seen.details)
+        good = trial(repeats=3, rtt_s=rtt_s, icw=icw)
+        assert verdicts(one, good)["data_rto"].value == pytest.approx(true_s, abs=1e-6)
+
+
+def test_one_good_run_and_one_that_lost_agree_where_the_doubling_shows_it() -> None:
+    seen = verdicts(trial(frozenset({1})), trial())["data_rto"]
+    assert (seen.value, seen.grade) == (pytest.approx(0.25, abs=1e-6), "B")
