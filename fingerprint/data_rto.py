@@ -35,6 +35,9 @@ COPY_SHARE, COPY_MIN_S = 0.9, 0.005
 # Linux's timer is three round trips at least; a gap that spans a lost copy is three timers. So a single gap shorter
 # than nine round trips, less some jitter, has lost none.
 SPANS_NONE_RTTS = 9 * 0.95
+# A server that sampled no round trip (its SYN-ACK was sent twice, or our ACK came with a repeated request) begins with
+# 3 s (RFC 6298 5.7, TCP_TIMEOUT_FALLBACK), an eighth late at most. A shorter timer shows that it did.
+FALLBACK_S = 3.0
 # The minimum shows if it is longer than the variation that stands in its place otherwise (twice the round trip), by the
 # wheel's eighth and a tick of a 100 Hz kernel.
 SHOWS_FACTOR, SHOWS_SLACK_S = 2 * (1 + WHEEL), 0.01
@@ -67,32 +70,33 @@ def _infer(trace: Trace) -> tuple[Observation, ...]:
         return _none("synack-repeated" if repeated else "reset" if stop == "rst" else "no-data", trace)
     if trace.tainted:
         return _none(trace.tainted[0], trace)
-    trip_s = server_trip(packets, opening, flight)
-    if trip_s is None:
-        return _none("synack-repeated", trace)
+    trip_s, told = server_trip(packets, opening, flight)
     copies = _copies(packets, flight, trip_s)
     if not copies.schedule.gaps:
         return _none("no-repeat", trace)
     if not copies.sure:
         return _none("unclear:slow-answer" if len(flight.pieces) == 1 else "unclear:first-segment-lost", trace)
-    return _timer(trace, copies, flight, trip_s), _least(trace, copies, trip_s)
+    first_s = copies.schedule.first_s
+    fallback = FALLBACK_S <= first_s <= FALLBACK_S * (1 + WHEEL) and trip_s < FALLBACK_S / 3
+    if fallback and packets[opening.synacks[0]].segment.timestamps is None or not told and first_s >= FALLBACK_S:
+        return _none("synack-repeated", trace)
+    least = _least(trace, copies, trip_s) if told else no("min_rto", "synack-repeated", trace, UNIT)
+    return _timer(trace, copies, flight, trip_s), least
 
 
 def _none(reason: str, trace: Trace) -> tuple[Observation, ...]:
     return tuple(no(knob, reason, trace, UNIT) for knob in KNOBS)
 
 
-def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -> float | None:
-    """The round trip that the server saw in the handshake: ours, and how long we held our ACK. None if it saw none."""
+def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -> tuple[float, bool]:
+    """The round trip that the server saw in the handshake (ours, and how long we held our ACK); whether surely."""
     synack = packets[opening.synacks[0]]
-    stamped = synack.segment.timestamps is not None
     late = opening.rtt_s is None or flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
     acked = next((p.at for p in packets if p.way == "out" and p.at >= synack.at), synack.at)
     asked = [p for p in packets if p.way == "out" and p.segment.length and p.segment.seq == 1]
-    if not stamped and (late or opening.repeats(packets) or len(asked) > 1):
-        return None
-    rtt_s = opening.rtt_s if opening.rtt_s is not None and not late else flight.rtt_s
-    return None if rtt_s is None else rtt_s + acked - synack.at
+    rtt_s = flight.rtt_s if late or opening.rtt_s is None else opening.rtt_s
+    told = not late and not opening.repeats(packets) and len(asked) == 1
+    return (rtt_s or 0.0) + acked - synack.at, told or synack.segment.timestamps is not None
 
 
 def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
@@ -155,7 +159,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     sure = any(t.detail("regular") for t in near)
     # A single gap of thrice the timer lost a copy; it is no other opinion.
     against = [t for t in exact if t not in near and t.detail("regular")]
-    grade = count_grade(len(near)) if sure and not against else "C"
+    if not sure:
+        reason = "unclear:one-repeat"
+        return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
+    grade = count_grade(len(near)) if not against else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)

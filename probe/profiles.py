@@ -22,7 +22,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
     "quick": (
         _row("rto", full=False, repeats=2),
         _row("icw", mss=536, sack=True),
-        _row("icw", mss=1460, wscale=7),
+        _row("icw", mss=1460, wscale=7, repeats=2),
         _row("signature"),
     ),
     "standard": (
@@ -112,7 +112,7 @@ FURTHER: dict[str, tuple[Row, ...]] = {
         _row("icw", mss=536, sack=True),
         _row("icw", mss=1460, wscale=7, sack=True),
         _row("icw", mss=536, early=True),
-        _row("icw", mss=1460, wscale=7),
+        _row("icw", mss=1460, wscale=7, repeats=2),
     ),
     "rto": (_row("rto", full=False, patience_s=75.0), _row("rto", full=True, patience_s=75.0)),
     "rwin": (_row("rwin"),),

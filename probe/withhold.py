@@ -143,7 +143,8 @@ def _hold(flight: Flight, asking: Asking, sack: bool, early: bool, repeats: int)
     asked_at = yield from _say(flight, asking.due() or [asking.again()])
     again = [asked_at + s for s in ASK_AGAIN_AFTER_S]
     while True:
-        packet = yield Wait(_patience(flight, asked_at, again, sack, early))
+        until = _patience(flight, asked_at, again, sack, early)
+        packet = yield Wait((flight.began_at or 0.0) + HOLD_LIMIT_S if timed_out else until)
         if packet is None:
             if flight.lone is not None:
                 return "edge"
