@@ -33,7 +33,16 @@ PASSING = frozenset(
 # Proofs of a bound that another trial may better (`fingerprint/window.py`); the others say that the page ended, or that
 # our own window was in the way.
 BETTERED = frozenset(
-    ("after-timer", "holes-in-small-writes", "no-round-trip", "server-paced", "short-end", "uneven", "unverified")
+    (
+        "after-idle",
+        "after-timer",
+        "holes-in-small-writes",
+        "no-round-trip",
+        "server-paced",
+        "short-end",
+        "uneven",
+        "unverified",
+    )
 )
 # Probes that hold a connection for long, the longest last; all others take a round trip or two.
 HOLDING = ("icw", "icw_tls", "rto")

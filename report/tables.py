@@ -60,13 +60,13 @@ def details(item: Found) -> Table:
 def summary(rows: Sequence[Diversity]) -> Table:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
-    columns = ("known", "compared", "differ", "95 % interval", "undet.", "mixed", "example")
+    columns = ("known", "differ", "95 % interval", "undet.", "mixed", "example")
     table = _table("knob", f"top values in {baseline}", *columns)
     table.caption = "undet.: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
-        differ = percent(row.differing, row.compared)
+        differ = f"{percent(row.differing, row.compared)} of {row.compared}" if row.compared else "-"
         interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
-        counts = (str(row.known), str(row.compared), differ, interval, str(row.undetermined), str(row.mixed))
+        counts = (str(row.known), differ, interval, str(row.undetermined), str(row.mixed))
         table.add_row(row.knob, _top(row.shares), *counts, _example(row))
     return table
 
