@@ -14,8 +14,9 @@ from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, s
 from configtron.nouns import Observation
 
 # Bounds that a stronger proof elsewhere makes exact: a timer had fired before the ACK; the burst ended in a short
-# segment, so that it might have been a pause; the server had no round trip and may have held its tail back.
-SUPPORTS = ("after-timer", "short-end", "no-round-trip")
+# segment, so that it might have been a pause; the server had no round trip and may have held its tail back; it had been
+# idle, and may have begun with another window.
+SUPPORTS = ("after-timer", "short-end", "no-round-trip", "after-idle")
 
 
 def agree_icw(

@@ -32,6 +32,10 @@ PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
 # segment, and data written meanwhile waits for our ACK as well: that is a bound, which may support a stronger proof.
 PROOFS = {"quiet": "before-timer", "edge": "edge"}
 STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
+# A server that said nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
+# initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
+# 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
+IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
 # An unscaled window this close to full (in segments) may have been what stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
 
@@ -101,6 +105,7 @@ def read_window(
     if proof in PROVEN:
         doubts = (
             "no-round-trip" if retried and packets[opening.synacks[0]].segment.timestamps is None else "",
+            "after-idle" if _was_idle(packets, flight, opening, start) else "",
             "window-limited" if edge - base + WINDOW_MARGIN_SEGMENTS * mss > _window(packets, opening, start) else "",
             "uneven" if may_hide_a_probe(packets, held, opening) else "",
             "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) else "",
@@ -139,15 +144,26 @@ def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
     return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
 
 
+def _was_idle(packets: Sequence[Packet], flight: Flight, opening: Handshake, start: int) -> bool:
+    """Whether the server had been silent for a retransmission timeout when its flight began."""
+    rtt_s = flight.rtt_s or 0.0
+    data = (p.at for p in packets[:start] if p.way == "in" and p.segment.length)
+    spoke = max(data, default=packets[opening.synacks[-1]].at)
+    return (flight.began_at or spoke) - spoke > rtt_s + max(IDLE_MIN_S, IDLE_RTTS * rtt_s)
+
+
 def may_hide_a_probe(packets: Sequence[Packet], held: Held, opening: Handshake) -> bool:
     """Whether a tail loss probe, one segment more, may stand among the server's own.
 
     It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
     (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
-    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was.
+    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was; and where a single segment
+    came and not the first, for the flight may have been lost whole.
     """
-    unsure = not held.flight.sampled and (held.flight.rtt_s or math.inf) > SYNACK_LOST_S
-    return sack_agreed(packets, opening) and held.stop != "edge" and (held.flight.uneven or unsure)
+    flight = held.flight
+    unsure = not flight.sampled and (flight.rtt_s or math.inf) > SYNACK_LOST_S
+    orphan = len(flight.pieces) == 1 and flight.base not in flight.pieces
+    return sack_agreed(packets, opening) and held.stop != "edge" and (flight.uneven or unsure or orphan)
 
 
 def _proof(packets: Sequence[Packet], held: Held) -> str:
@@ -155,20 +171,24 @@ def _proof(packets: Sequence[Packet], held: Held) -> str:
     flight, rtt_s = held.flight, held.flight.rtt_s
     if held.stop == "rst" or flight.fin_at_seq is not None:
         return "response-ended"
-    acked = next((p for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), None)
-    if acked is None or rtt_s is None:
-        return "unverified"
+    acks: list[float] = []
     for packet in packets[held.at :]:
-        if packet.way == "out" or packet.at < acked.at or packet.segment.end <= flight.end:
+        if packet.way == "out" and packet.segment.ack >= flight.end:
+            acks.append(packet.at)
+        if packet.way == "out" or not acks or rtt_s is None or packet.segment.end <= flight.end:
             continue
-        after_s = packet.at - acked.at
-        if not PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S:
+        if not any(_prompt(packet.at - at, rtt_s) for at in acks):
             return "server-paced"
-        if packet.segment.length > 0 and packet.segment.seq <= flight.end:
+        # A probe has shown the edge, whatever is lost behind it; without one, a gap there may be the flight's own tail.
+        if packet.segment.length > 0 and (packet.segment.seq <= flight.end or held.stop == "edge"):
             return PROOFS.get(held.stop, "after-timer")
         if packet.segment.flags & FIN:
             return "exact-fit"
     return "unverified"
+
+
+def _prompt(after_s: float, rtt_s: float) -> bool:
+    return PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S
 
 
 def sack_offered(packets: Sequence[Packet], opening: Handshake) -> bool:

@@ -36,8 +36,11 @@ EARLY_MIN_S = 0.08
 PROBE_RTTS, PROBE_SLACK_S, PROBE_ALONE_S = 2.5, 0.06, 0.2
 # After a lone segment the probe may come as late as the retransmission timer would: three round trips and an eighth.
 PROBE_ALONE_RTTS = 3.5
-# Our request is repeated at these times (s) while nothing is heard, as a TCP would.
-ASK_AGAIN_AFTER_S = (1.0, 2.0)
+# While nothing is heard our request is said again: first so many round trips and seconds later, so that it comes before
+# the server has been idle for a retransmission timeout and begins anew with another window (RFC 5681 4.1); at most this
+# much later, since a round trip longer than 0.4 s is likelier to be a lost SYN-ACK; then as a TCP would.
+ASK_AGAIN_RTTS, ASK_AGAIN_S, ASK_AGAIN_MOST_S = 1.25, 0.05, 0.55
+ASK_AGAIN_LATER_S = (1.0, 2.0)
 # A window update opens a closed window; without one, RFC 9293 3.8.6.1 probes it with a byte.
 PROBE_BYTES = 1
 # The timestamps option with its padding (RFC 7323 appendix A) takes this much of every segment.
@@ -132,7 +135,7 @@ def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool, 
     if ending in ("rto", "last", "quiet", "edge") and flight.fin_at_seq is None:
         room = 2 * max(offer.mss, *flight.sizes()) >> (offer.wscale or 0)
         ack = Segment(ACK, asking.end, flight.end, max(room, 1), asking.options)
-        ending = yield from _verify(flight, ack)
+        ending = yield from _verify(flight, ack, twice=ending == "edge")
     if ending != "rst":
         yield Send(reset(asking.seq + asking.sent))
     return "done" if flight.pieces else "reset" if ending == "rst" else ending
@@ -141,7 +144,7 @@ def withhold(asking: Asking, rtt_s: float | None, offer: Offer, *, early: bool, 
 def _hold(flight: Flight, asking: Asking, sack: bool, early: bool, repeats: int) -> Steps:
     timed_out = 0
     asked_at = yield from _say(flight, asking.due() or [asking.again()])
-    again = [asked_at + s for s in ASK_AGAIN_AFTER_S]
+    again = [asked_at + after_s for after_s in _ask_again(flight.rtt_s)]
     while True:
         until = _patience(flight, asked_at, again, sack, early)
         packet = yield Wait((flight.began_at or 0.0) + HOLD_LIMIT_S if timed_out else until)
@@ -166,6 +169,11 @@ def _hold(flight: Flight, asking: Asking, sack: bool, early: bool, repeats: int)
             flight.suspect(packet)
         elif kind == "late":
             flight.extend(packet)
+
+
+def _ask_again(rtt_s: float | None) -> tuple[float, ...]:
+    first = ASK_AGAIN_MOST_S if rtt_s is None else min(ASK_AGAIN_RTTS * rtt_s + ASK_AGAIN_S, ASK_AGAIN_MOST_S)
+    return (first, *(first + later_s for later_s in ASK_AGAIN_LATER_S))
 
 
 def _say(flight: Flight, segments: list[Segment]) -> Generator[Send | Wait, Packet | None, float]:
@@ -193,12 +201,20 @@ def _patience(flight: Flight, asked_at: float, again: list[float], sack: bool, e
     return min(flight.last_at + quiet_s, first + HOLD_LIMIT_S, flight.probed_at)
 
 
-def _verify(flight: Flight, ack: Segment) -> Steps:
-    """ACK all that came, offering room for two segments: a window that was full now lets fresh data out."""
+def _verify(flight: Flight, ack: Segment, *, twice: bool) -> Steps:
+    """ACK all that came, offering room for two segments: a window that was full now lets fresh data out.
+
+    twice   if nothing comes, say it again once: what a tail loss probe has shown does not depend on when that is
+    """
     acked = yield Send(ack)
     assert acked is not None
     until = acked.at + max(3 * (flight.rtt_s or 0.0), VERIFY_MIN_S)
-    while (packet := (yield Wait(until))) is not None:
+    again_at = acked.at + _ask_again(flight.rtt_s)[0] if twice else until
+    while (packet := (yield Wait(min(again_at, until)))) is not None or again_at < until:
+        if packet is None:
+            again_at = until
+            yield Send(ack)
+            continue
         if packet.segment.flags & RST:
             return "rst"
         if packet.segment.end > ack.ack and packet.segment.seq >= ack.ack:

@@ -22,7 +22,7 @@ Steps = Generator[Send | Wait, Packet | None, None]
 RETRANSMIT_MIN_S = 0.5
 RETRANSMIT_TRIES = 5
 # A stream is quiet after a pause of this many round trips, at least so long; without a round trip, so long.
-QUIET_RTTS, QUIET_MIN_S, QUIET_UNKNOWN_S = 1.5, 0.05, 0.6
+QUIET_RTTS, QUIET_MIN_S, QUIET_UNKNOWN_S = 1.25, 0.05, 0.6
 NEVER = float("inf")
 
 

@@ -8,7 +8,7 @@ from configtron.fingerprint import icw
 from configtron.fingerprint.stream import Flight
 from configtron.nouns import ACK, OPT_MSS, OPT_SACK_PERMITTED, PSH, RST, SYN, Packet, Segment, Target, Trace
 from configtron.probe.icw import LONG_PATH_BYTES, lengthened
-from configtron.probe.withhold import Asking, asking
+from configtron.probe.withhold import Asking, _ask_again, asking
 
 DATA = b"0123456789"
 TARGET = Target("site.example", "192.0.2.1")
@@ -94,6 +94,58 @@ def test_what_follows_a_gap_after_the_ack_is_no_proof() -> None:
     )  # fmt: skip
     (seen,) = icw.infer(trace)
     assert (seen.text, seen.detail("proof")) == (">= 9", "unverified")
+
+
+def edge_run(*after: tuple[float, str, Segment]) -> Trace:
+    opening = ((0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(ACK, 1, 51)))
+    flight = [(0.04, "in", data(n)) for n in range(10)]
+    return told(*opening, *flight, (0.1, "in", data(10)), (0.13, "out", Segment(ACK, 51, 1 + 536 * 11)), *after)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [(0.15, "in", data(11))],
+        [(0.15, "in", data(12))],
+        [(0.205, "out", Segment(ACK, 51, 1 + 536 * 11)), (0.225, "in", data(11))],
+    ],
+)
+def test_an_edge_stands_though_the_ack_or_fresh_data_are_lost(after: list[tuple[float, str, Segment]]) -> None:
+    (seen,) = icw.infer(edge_run(*after))
+    assert (seen.value, seen.detail("proof")) == (10, "edge")
+
+
+def test_an_edge_without_fresh_data_is_a_bound() -> None:
+    assert icw.infer(edge_run())[0].detail("proof") == "unverified"
+    assert icw.infer(edge_run((0.3, "in", data(11))))[0].detail("proof") == "server-paced"
+
+
+def test_a_probe_after_a_flight_that_was_lost_whole_is_not_counted() -> None:
+    trace = told(
+        (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.3, "in", data(1)),
+        (0.7, "out", Segment(ACK, 51, 1 + 536 * 2)), (0.72, "in", data(2)),
+    )  # fmt: skip
+    (seen,) = icw.infer(trace)
+    assert seen.text == ">= 1"
+
+
+@pytest.mark.parametrize(("came_s", "proof"), [(0.06, "before-timer"), (0.3, "after-idle")])
+def test_a_server_that_was_silent_for_its_timeout_may_begin_with_another_window(came_s: float, proof: str) -> None:
+    at = 0.02 + came_s
+    trace = told(
+        (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(ACK, 1, 51)),
+        *((at, "in", data(n)) for n in range(10)),
+        (at + 0.1, "out", Segment(ACK, 51, 1 + 536 * 10)), (at + 0.12, "in", data(10)),
+    )  # fmt: skip
+    (seen,) = icw.infer(trace)
+    assert (seen.value, seen.detail("proof"), seen.grade) == (10, proof, "C" if proof == "before-timer" else "L")
+
+
+@pytest.mark.parametrize(("rtt_s", "times"), [(0.02, (0.075, 1.075, 2.075)), (0.4, (0.55, 1.55, 2.55))])
+def test_a_lost_request_is_repeated_before_the_server_is_idle(rtt_s: float, times: tuple[float, ...]) -> None:
+    """Linux is idle after its timeout: a round trip and at least 0.2 s or two round trips."""
+    assert _ask_again(rtt_s) == pytest.approx(times)
+    assert rtt_s + times[0] < rtt_s + max(0.2, 2 * rtt_s)
 
 
 def test_the_round_trip_is_the_shorter_one_and_not_sampled_from_a_repeat() -> None:
