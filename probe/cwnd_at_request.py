@@ -18,11 +18,12 @@ def cwnd_at_request(
     timestamps: bool = False,
     wscale: int | None = 7,
     early: bool = False,
+    cookie: str = "",
 ) -> StreamScript:
     """A GET over TLS and HTTP/1.1; options as in `icw.py`."""
     session = yield Open(tls=True, alpn=("http/1.1",), offer=Offer(mss, sack, timestamps, wscale), late=True)
     assert isinstance(session, Session)
     if session.error:
         return session.error
-    yield Hold(get(target.host, target.path, agent), early)
+    yield Hold(get(target.host, target.path, agent, cookie=cookie), early)
     return "done"

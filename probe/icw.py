@@ -26,6 +26,7 @@ def icw(
     early: bool = False,
     longer: bool = False,
     repeats: int = 1,
+    cookie: str = "",
 ) -> Script:
     """Withhold every ACK until the server's retransmission timer, tail loss probe or end shows; then ACK once.
 
@@ -38,7 +39,8 @@ def icw(
     """
     path = lengthened(target.path) if longer else target.path
     offer = Offer(mss, sack, timestamps, wscale)
-    return (yield from ask_and_withhold(get(target.host, path, agent), offer, early=early, repeats=repeats))
+    ask = get(target.host, path, agent, cookie=cookie)
+    return (yield from ask_and_withhold(ask, offer, early=early, repeats=repeats))
 
 
 def lengthened(path: str) -> str:

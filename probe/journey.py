@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import NamedTuple
-from urllib.parse import urljoin, urlsplit
 
-from configtron.errors import BadInput
 from configtron.fingerprint.wants import wants
 from configtron.nouns import Observation, Target
+from configtron.probe.page import redirected
 from configtron.probe.profiles import (
     AGAIN,
     AGAIN_MOST,
+    ANYWHERE,
+    BRINGS_COOKIE,
     FURTHER,
     HELD,
     STAMPED,
@@ -30,9 +31,18 @@ from configtron.probe.profiles import (
     Row,
     plan,
 )
-from configtron.probe.targets import hostname
 
 Readings = tuple[Observation, ...]
+
+
+class Page(NamedTuple):
+    """Where the page is: in clear, with the cookie it wants; over TLS, if that is where it leads."""
+
+    target: Target
+    cookie: str = ""
+    shut: bool = False
+    secure: Target | None = None
+    secure_cookie: str = ""
 
 
 class Call(NamedTuple):
@@ -75,6 +85,8 @@ Gathering = Generator[Call | Lookup | Beside, Readings | Answer | None, list[Obs
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: nobody answers, or somebody says no.
 SHUT = ("no-synack", "refused")
+# What the proof of a bound says where the page was at its end: a longer answer might show more.
+SHORT = ("response-ended", "exact-fit", "unverified")
 # Readings beside the answer proper: what they hold is known of every host.
 ASIDE = ("address", "provider")
 
@@ -83,21 +95,32 @@ def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
     """The story of one target from one vantage. `target` has an address; `tests` are keys of `TESTS`."""
     rows = plan(profile, tests)
     seen: list[Observation] = []
-    places: dict[str, Target] = {}
+    places: dict[str, Page] = {}
+    page = Page(target, shut=True)
     if target.port != 443 and rows.clear_wanted:
-        page, shut = yield from _find_page(target)
-        if not shut:
-            if rows.held:
-                yield Beside(_held(rows, page))
-            seen += yield from _clear(rows.clear, page)
-            places |= {probe: page for probe, _ in rows.clear}
-    secure = replace(target, port=443 if target.port == 80 else target.port)
+        page = yield from _find_page(target)
+    if not page.shut:
+        if rows.held:
+            yield Beside(_held(rows, page))
+        seen += yield from _clear(rows.clear, page)
+        places |= {probe: page for probe, _ in rows.clear}
+    secure = Page(replace(target, port=443 if target.port == 80 else target.port))
     for n, row in enumerate(rows.secure):
-        found = yield from _ask(row, secure)
+        found = yield from _ask(row, secure.target)
         if n == 0 and _reason(found, "http_version") in SHUT:
-            break
+            yield from _more(rows, places, seen)
+            return
         seen += found
         places.setdefault(row[0], secure)
+        if n == 0 and page.shut:
+            # The transport is asked about where somebody listens.
+            if rows.held:
+                yield Beside(_held(rows, secure))
+            seen += yield from _each([row for row in rows.clear if row[0] in ANYWHERE], secure)
+    if page.shut or page.secure is not None or not any(o.knob == "icw" and o.grade == "C" for o in seen):
+        there = Page(page.secure, page.secure_cookie) if page.secure is not None else secure
+        seen += yield from _each(rows.window, there)
+        places |= {probe: there for probe, _ in rows.window}
     yield from _more(rows, places, seen)
 
 
@@ -108,32 +131,35 @@ def name_of(target: Target) -> str:
     return host + port + (target.path if target.path != "/" else "")
 
 
-def _held(rows: Plan, page: Target) -> Journey:
+def _held(rows: Plan, page: Page) -> Journey:
     """The strand of handshakes held half-open."""
     seen = yield from _each(rows.held, page)
     yield from _more(rows, {probe: page for probe, _ in rows.held}, seen)
 
 
-def _clear(rows: Iterable[Row], page: Target) -> Gathering:
+def _clear(rows: Iterable[Row], page: Page) -> Gathering:
     seen: list[Observation] = []
-    repeated = 0
-    for row in rows:
-        found = yield from _ask(row, page)
+    repeated, short = 0, False
+    for probe, params in rows:
+        if probe == "icw" and short:
+            params = tuple(sorted((*params, ("longer", True))))
+        found = yield from _ask((probe, params), page.target, page.cookie)
         repeated += _reason(found, "data_rto") == "synack-repeated"
+        short = short or any(o.knob == "icw" and o.grade == "L" and o.detail("proof") in SHORT for o in found)
         seen += found
     if repeated >= STAMPED_AFTER:
         seen += yield from _each(STAMPED, page)
     return seen
 
 
-def _each(rows: Iterable[Row], target: Target) -> Gathering:
+def _each(rows: Iterable[Row], page: Page) -> Gathering:
     seen: list[Observation] = []
     for row in rows:
-        seen += yield from _ask(row, target)
+        seen += yield from _ask(row, page.target, page.cookie)
     return seen
 
 
-def _more(rows: Plan, places: dict[str, Target], seen: list[Observation]) -> Journey:
+def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
     """Trials beyond the plan, as long as one could raise a grade and the profile has any left.
 
     Only of probes that were asked in this strand, each at its place.
@@ -146,12 +172,15 @@ def _more(rows: Plan, places: dict[str, Target], seen: list[Observation]) -> Jou
             return
         turn = made[probe] = made.get(probe, 0) + 1
         further = FURTHER[probe]
-        seen += yield from _ask(further[(turn - 1) % len(further)], places[probe])
+        page = places[probe]
+        seen += yield from _ask(further[(turn - 1) % len(further)], page.target, page.cookie)
 
 
-def _ask(row: Row, target: Target) -> Asking:
+def _ask(row: Row, target: Target, cookie: str = "") -> Asking:
     """One row of the plan, asked again where a lost packet may be why nothing was read."""
     probe, params = row
+    if cookie and probe in BRINGS_COOKIE:
+        params = tuple(sorted((*params, ("cookie", cookie))))
     for _ in range(AGAIN_MOST):
         found = yield from _call(probe, params, target)
         if not _lost(found):
@@ -171,46 +200,28 @@ def _lost(found: Readings) -> bool:
     return bool(told) and all(o.reason in AGAIN for o in told)
 
 
-def _find_page(target: Target) -> Generator[Call | Lookup | Beside, Readings | Answer | None, tuple[Target, bool]]:
-    """GET the path in clear; follow up to two redirects that stay in clear.
-
-    Returns (where the page is, whether the port is shut).
-    """
+def _find_page(target: Target) -> Generator[Call | Lookup | Beside, Readings | Answer | None, Page]:
+    """GET the path in clear; follow redirects, with the cookies that they set, until they lead to TLS."""
+    page = Page(target)
     for _ in range(REDIRECTS_MAX + 1):
-        found = yield from _ask(("http_version", (("way", "clear"),)), target)
+        found = yield from _ask(("http_version", (("way", "clear"),)), page.target, page.cookie)
         if _reason(found, "http_clear") in SHUT:
-            return target, True
-        host, path = _redirected(target, found)
-        if not path:
-            return target, False
-        if host != target.host:
-            answer = yield Lookup(host)
+            return page._replace(shut=True)
+        step = redirected(page.target, page.cookie, found)
+        if step is None:
+            return page
+        there = page.target
+        if step.host != there.host:
+            answer = yield Lookup(step.host)
             assert isinstance(answer, Answer)
             if not answer.addresses:
-                return target, False
-            target = replace(target, host=host, address=answer.addresses[0])
-        target = replace(target, path=path)
-    return target, False
-
-
-def _redirected(target: Target, found: Readings) -> tuple[str, str]:
-    """(host, path) that an answer points to, if it is a redirect that stays on this port in clear; else ("", "")."""
-    seen = next((o for o in found if o.knob == "http_clear"), None)
-    status, location = (seen.detail("status", 0), seen.detail("location", "")) if seen else (0, "")
-    if status not in (301, 302, 303, 307, 308) or not isinstance(location, str) or not location:
-        return "", ""
-    try:
-        parts = urlsplit(urljoin(f"http://{target.host}{target.path}", location))
-        port, host = parts.port or 80, parts.hostname or ""
-    except ValueError:
-        return "", ""
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if parts.scheme != "http" or port != target.port or (host, path) == (target.host, target.path):
-        return "", ""
-    try:
-        return hostname(host), path if path.isascii() and path.isprintable() and " " not in path else ""
-    except BadInput:
-        return "", ""
+                return page
+            there = replace(there, host=step.host, address=answer.addresses[0])
+        there = replace(there, path=step.path)
+        if step.secure:
+            return page._replace(secure=replace(there, port=443), secure_cookie=step.cookie)
+        page = Page(there, step.cookie)
+    return page
 
 
 def _reason(found: Readings, knob: str) -> str:

@@ -79,6 +79,17 @@ STAMPED = (
     _row("icw", mss=536, wscale=7, timestamps=True, early=True),
 )
 STAMPED_AFTER = 2
+# Windows over TLS, where the answer in clear shows none: it is short, leads to https, or there is no port in clear.
+WINDOW: dict[str, tuple[Row, ...]] = {
+    "quick": (_row("icw_tls", mss=64, sack=True),),
+    "standard": (
+        _row("icw_tls", mss=64, early=True),
+        _row("icw_tls", mss=64, sack=True),
+        _row("cwnd_at_request", mss=536, early=True),
+        _row("cwnd_at_request", mss=536, sack=True),
+    ),
+    "full": (),
+}
 PROFILES = tuple(CLEAR)
 # What `--tests` may name -> the probes that answer it.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -91,6 +102,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "h2": ("h2_settings",),
     "tls": ("tls_versions",),
 }
+# Tests that the windows over TLS belong to, besides their own.
+WINDOW_TESTS = ("icw", "icw_tls")
+# Probes that say nothing in HTTP, or whose answer does not matter: without a port in clear they are sent to the other.
+ANYWHERE = ("signature", "rwin")
+# Probes that GET a page, and bring the cookie that it wants.
+BRINGS_COOKIE = ("http_version", "icw", "rwin", "cwnd_at_request")
 # Probes that keep a handshake half-open: one at a time to a host, beside its other connections.
 HELD = ("rto",)
 # Reasons for which nothing may have been read only since packets were lost, and how often a call is made again for
@@ -115,6 +132,8 @@ FURTHER: dict[str, tuple[Row, ...]] = {
         _row("icw", mss=1460, wscale=7, repeats=2),
     ),
     "rto": (_row("rto", full=False, patience_s=75.0), _row("rto", full=True, patience_s=75.0)),
+    "icw_tls": (_row("icw_tls", mss=64, sack=True), _row("icw_tls", mss=64, early=True)),
+    "cwnd_at_request": (_row("cwnd_at_request", mss=536, sack=True), _row("cwnd_at_request", mss=536, early=True)),
     "rwin": (_row("rwin"),),
     "http_version": (_row("http_version", way="h2c"),),
     "h2_settings": (_row("h2_settings"),),
@@ -129,6 +148,7 @@ class Plan(NamedTuple):
     held: tuple[Row, ...]
     clear: tuple[Row, ...]
     secure: tuple[Row, ...]
+    window: tuple[Row, ...]
 
 
 def plan(profile: str, tests: frozenset[str]) -> Plan:
@@ -141,4 +161,5 @@ def plan(profile: str, tests: frozenset[str]) -> Plan:
         tuple(row for row in clear if row[0] in HELD),
         tuple(row for row in clear if row[0] not in HELD),
         tuple(row for row in SECURE[profile] if row[0] in probes),
+        WINDOW[profile] if tests.intersection(WINDOW_TESTS) else (),
     )

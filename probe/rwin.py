@@ -12,7 +12,7 @@ from configtron.probe.script import Script, Send, Wait, echo, get, handshake, re
 PATIENCE_S = 6.0
 
 
-def rwin(target: Target, agent: str) -> Script:
+def rwin(target: Target, agent: str, *, cookie: str = "") -> Script:
     """Connect with MSS 1460, SACK, timestamps and scale 7; ask.
 
     Stop at the first segment that acknowledges the request.
@@ -22,7 +22,7 @@ def rwin(target: Target, agent: str) -> Script:
         return opening.reason
     options = echo(opening.synack.segment)
     yield Send(Segment(ACK, seq=1, ack=1, window=512, options=options))
-    ask = get(target.host, target.path, agent)
+    ask = get(target.host, target.path, agent, cookie=cookie)
     sent = yield Send(request(ask, window=512, options=options))
     assert sent is not None
     until = sent.at + PATIENCE_S

@@ -52,6 +52,60 @@ def test_held_handshakes_are_a_strand_of_their_own() -> None:
     assert inside and all(call.held and call.probe in HELD for call in inside) and not none
 
 
+def calls_of(answer: Callable[[Call, int], Readings]) -> list[Call]:
+    return told(journey(HOME, ALL, "standard"), answer)[0]
+
+
+def test_a_cookie_that_the_page_demands_is_brought_along() -> None:
+    def demanding(call: Call, n: int) -> Readings:
+        params = dict(call.params)
+        if call.probe == "http_version" and params.get("way") == "clear" and "cookie" not in params:
+            details = (("cookies", "a=1; b=2"), ("location", "/"), ("status", 302))
+            return (Observation("http_clear", "http/1.1", None, "", "", "C", details=details),)
+        return known(call, n)
+
+    calls = calls_of(demanding)
+    assert [dict(call.params).get("cookie", "") for call in calls[:2]] == ["", "a=1; b=2"]
+    asked = {call.probe: dict(call.params).get("cookie", "") for call in calls}
+    assert asked["icw"] == asked["rwin"] == "a=1; b=2" and asked["signature"] == ""
+
+
+def test_where_the_page_is_over_tls_its_window_is_asked_there() -> None:
+    answers: dict[str, Readings] = {"http_version": clear(301, "https://a.example/home?x")}
+    calls = calls_of(lambda call, n: answers.get(call.probe, ()) if n == 0 else ())
+    (there, *_) = [call.target for call in calls if call.probe == "cwnd_at_request"]
+    assert (there.host, there.port, there.path) == ("a.example", 443, "/home?x")
+
+
+def test_a_short_page_is_made_longer() -> None:
+    def short(call: Call, n: int) -> Readings:
+        details = (("proof", "response-ended"),)
+        bound = Observation("icw", 3, None, "segments", "", "L", "v/a/icw.1", details=details)
+        return (bound,) if call.probe == "icw" else known(call, n)
+
+    longer = [dict(call.params).get("longer", False) for call in calls_of(short) if call.probe == "icw"]
+    assert longer[0] is False and longer[1:] == [True] * (len(longer) - 1)
+
+
+def test_without_a_port_in_clear_the_transport_is_asked_at_the_other() -> None:
+    def secure_only(call: Call, n: int) -> Readings:
+        return clear(reason="refused") if call.target.port == 80 else ()
+
+    calls, (held,) = told(journey(HOME, ALL, "standard"), secure_only)
+    assert {call.target.port for call in calls[1:]} == {443}
+    assert {"signature", "rwin", "icw_tls"} <= {call.probe for call in calls} and "icw" not in {c.probe for c in calls}
+    assert {call.target.port for call in told(held, secure_only)[0]} == {443}
+
+
+def test_a_host_that_answers_nowhere_is_left_alone() -> None:
+    def shut(call: Call, n: int) -> Readings:
+        knob = "http_clear" if call.target.port == 80 else "http_version"
+        return (Observation(knob, None, "refused"),)
+
+    calls, beside = told(journey(HOME, ALL, "full"), shut)
+    assert len(calls) == 2 and not beside
+
+
 def test_a_lost_answer_is_asked_for_once_more() -> None:
     def lost(call: Call, n: int) -> Readings:
         return (Observation("signature", None, "no-synack"),) if call.probe == "signature" else known(call, n)
@@ -118,7 +172,8 @@ def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
         "http://a..b/",
         "http://a.example/x y",
         "http://[::1/",
-        "https://b.example/",
+        "ftp://b.example/",
+        "https://b.example:8443/",
     ],
 )
 def test_redirects_to_nonsense_are_not_followed(location: str) -> None:
