@@ -9,6 +9,7 @@ answer can be fed back exactly like a fresh one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from configtron.probe.profiles import (
     HELD,
     STAMPED,
     STAMPED_AFTER,
-    WORTH_MORE,
+    Further,
     Params,
     Plan,
     Row,
@@ -164,16 +165,16 @@ def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journ
 
     Only of probes that were asked in this strand, each at its place.
     """
-    made: dict[str, int] = {}
+    made: Counter[Further] = Counter()
     for _ in range(rows.more):
-        asked = wants(o for o in seen if o.knob in WORTH_MORE)
-        probe = next((p for p in asked if p in places and p in FURTHER), "")
-        if not probe:
+        unsettled = (f for f in FURTHER if f.rows[0][0] in places and wants(o for o in seen if o.knob in f.knobs))
+        further = min(unsettled, key=lambda f: made[f], default=None)
+        if further is None:
             return
-        turn = made[probe] = made.get(probe, 0) + 1
-        further = FURTHER[probe]
-        page = places[probe]
-        seen += yield from _ask(further[(turn - 1) % len(further)], page.target, page.cookie)
+        row = further.rows[made[further] % len(further.rows)]
+        made[further] += 1
+        page = places[row[0]]
+        seen += yield from _ask(row, page.target, page.cookie)
 
 
 def _ask(row: Row, target: Target, cookie: str = "") -> Asking:
