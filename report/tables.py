@@ -18,6 +18,8 @@ from configtron.report.score import YIELD_KNOB, Score, percent, total
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
+# Details in which a verdict keeps what its trials do not share.
+DISAGREEMENTS = ("seen", "differs")
 # Without a terminal there is no width to keep to; wide enough for the widest table here.
 PLAIN_WIDTH = 150
 # As many values as the paper's Table 2 prints.
@@ -48,7 +50,7 @@ def details(item: Found) -> Table:
     table.title = f"{item.site} ({item.fingerprint.target.address}) from {item.vantage}"
     results = {result.trace_id: result for result in item.evidence}
     for knob, verdict in item.verdicts.items():
-        table.add_row(knob, shown(verdict), verdict.unit, verdict.grade, verdict.method, "")
+        table.add_row(knob, shown(verdict), verdict.unit, verdict.grade, verdict.method, _disagreement(verdict))
         for trial in verdict.trials:
             result = results.get(trial.trace_id)
             frames = " ".join(str(result.first_frame + n) for n in trial.evidence) if result else ""
@@ -132,6 +134,12 @@ def shown(verdict: Observation) -> str:
 def text(value: Value) -> str:
     """A value as printed."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _disagreement(verdict: Observation) -> str:
+    """What its trials do not share, if anything: the readings, or the facts that differ."""
+    found = [(name, verdict.detail(name)) for name in DISAGREEMENTS]
+    return "; ".join(f"{name}: {', '.join(map(str, what))}" for name, what in found if isinstance(what, tuple))
 
 
 def _example(row: Diversity) -> str:

@@ -5,7 +5,7 @@ from rich.table import Table
 from configtron.nouns import Observation
 from configtron.report import tables
 from configtron.report.found import found_in, rows_of
-from tests.report.sample import run
+from tests.report.sample import reading, result, run
 
 
 def printed(table: Table) -> str:
@@ -23,6 +23,11 @@ def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
 def test_details_name_file_and_frames() -> None:
     text = printed(tables.details(next(found_in(run()))))
     assert "eu/a.example/icw.2" in text and "eu.pcapng: 22 23" in text
+
+
+def test_details_show_what_trials_do_not_share() -> None:
+    readings = (result("a.example", "eu", n, reading("icw", value)) for n, value in ((1, 10), (2, 4)))
+    assert "seen: 10, 4" in printed(tables.details(next(found_in(readings))))
 
 
 def test_summary_is_like_table_2() -> None:
