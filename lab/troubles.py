@@ -76,7 +76,7 @@ class Trouble:
 
 
 # Knobs that need any data from the server, and what can be said of data that never came.
-DATA_KNOBS = "icw data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
+DATA_KNOBS = "icw icw_tls data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
 # Knobs that need data to be sure of, and may be told without.
 WHO_KNOBS = "ecn stack load_balancing tfo"
 SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
@@ -108,6 +108,8 @@ def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
         yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
     if oddity.secure:
         yield Honest(TLS_KNOBS, values=(), reasons=oddity.secure)
+    # A certificate comes before most of what is odd, or not at all.
+    yield Honest("icw_tls", reasons=("no-data", "reset", "tls:*"))
     if oddity.secure and (oddity.alert or oddity.at_tls != "serve"):
         # an alert may still refuse old versions by name
         yield Honest("tls_versions", values=((),), bound=True, reasons=oddity.secure)

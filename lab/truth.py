@@ -51,7 +51,7 @@ FREE_SPACE_BYTES = 65536
 # Knobs that are fields of a Stack.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
-    "icw", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates", "syn_cookies",
+    "icw", "icw_tls", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates", "syn_cookies",
     "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
     "slow_start_after_idle", "load_balancing", "http_version", "http_clear", "h2c", "tls_versions",
     *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved", "h2_later_settings", "h2_goaway",
@@ -149,6 +149,8 @@ def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectat
     data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
     return {
         "icw": Expectation((server.icw,), bound=server.page_bytes == SHORT_PAGE_BYTES),
+        # A chain of certificates is shorter than many a window.
+        "icw_tls": Expectation((server.icw,), bound=True),
         "synack_rto": Expectation((server.synack_rto_ms / 1000,), WHEEL_LATENESS, TICKS_SLACK_S),
         "synack_backoff": Expectation(("exponential",)),
         "synack_retries": Expectation((server.synack_retries,)),
