@@ -51,8 +51,8 @@ FREE_SPACE_BYTES = 65536
 # Knobs that are fields of a Stack.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
-    "icw", "icw_tls", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates", "syn_cookies",
-    "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
+    "icw", "icw_tls", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates",
+    "syn_cookies", "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
     "slow_start_after_idle", "load_balancing", "http_version", "http_clear", "h2c", "tls_versions",
     *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved", "h2_later_settings", "h2_goaway",
 )  # fmt: skip
