@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from configtron.fingerprint import ACROSS
 from configtron.fingerprint.icw_agreement import agree_icw
-from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
+from configtron.fingerprint.verdict import AGREE_B, PASSING, count_grade, number, seen, settled
 from configtron.nouns import Observation
 
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
@@ -29,7 +29,9 @@ def merge(trials: Sequence[Observation]) -> Observation:
     if exact:
         usual = agree_seconds if exact[0].unit == "s" else agree
         return RULES.get(trials[0].knob, usual)(trials, exact, bounds)
-    reason, _ = Counter(t.reason for t in trials).most_common(1)[0]
+    # Of several failures, the one that speaks of the server and not of the trial; else the commonest.
+    reasons = Counter(t.reason for t in trials)
+    reason = max(reasons, key=lambda name: (name not in PASSING, reasons[name]))
     first = trials[0]
     return Observation(first.knob, None, reason, first.unit, first.method, "N", trials=tuple(trials))
 

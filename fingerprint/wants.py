@@ -17,19 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from configtron.fingerprint.merge import merge_all
+from configtron.fingerprint.verdict import PASSING
 from configtron.knobs import MEASURED
 from configtron.nouns import Observation
 
 KNOWN = ("A", "B")
 # Twice the three that grade A asks for: after so many, loss alone seldom keeps any two apart.
 TRIALS_MAX = 6
-# One lost packet, or a busy host, explains these; a second trial seldom meets the same.
-PASSING = frozenset(
-    (
-        "closed", "drops", "unclear:first-segment-lost", "no-data", "no-repeat", "h2:no-settings", "no-synack", "reset",
-        "unclear:slow-answer", "synack-repeated",
-    )
-)  # fmt: skip
 # Proofs of a bound that another trial may better (`fingerprint/window.py`); the others say that the page ended, or that
 # our own window was in the way.
 BETTERED = frozenset(

@@ -4,7 +4,7 @@
                nothing to find
     wrong      any other
     usable     a verdict that can be used as it stands: A or B, a bound where the truth allows no more, nothing where
-               there is nothing
+               there is nothing, or where the truth admits the reason
     overclaim  a wrong value at A, B or C, or a bound above the truth: anything wrong but a reason
 
 Where sites have troubles, each trouble has a row: its cases (sites times vantages), what was said of them, and in how
@@ -187,7 +187,7 @@ def is_usable(one: Judged) -> bool:
     grade = one.observation.grade
     if grade == "L":
         return one.expectation.bound
-    return grade in ("A", "B") or (grade == "N" and not one.expectation.values)
+    return grade in ("A", "B") or (grade == "N" and is_right(one))
 
 
 def _is_below(bound: Value | None, values: Iterable[Value]) -> bool:

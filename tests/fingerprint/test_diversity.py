@@ -41,6 +41,19 @@ def test_a_reading_in_common_makes_no_difference() -> None:
     assert compare(Observation("icw", 10, grade="B", trials=(seen(10, "C"), below)), seen(4)) == "differs"
 
 
+VALUES = st.sampled_from([1.0, 1.1, 2.0, 3.0, 10, 4])
+TRIALS = st.lists(st.builds(Observation, st.just("icw"), VALUES, unit=st.just("s"), grade=st.sampled_from("CL")))
+VERDICTS = st.builds(
+    Observation, st.just("icw"), VALUES, unit=st.just("s"), grade=st.sampled_from("ABCL"), trials=TRIALS.map(tuple)
+)
+
+
+@given(VERDICTS, VERDICTS)
+def test_comparing_has_no_direction(here: Observation, there: Observation) -> None:
+    assert compare(here, there) == compare(there, here)
+    assert compare(here, here) == ("same" if here.grade in "AB" else "undetermined")
+
+
 def test_one_witness_makes_a_target_mixed() -> None:
     mixed = Observation("load_balancing", "mixed", grade="C")
     assert is_mixed({"load_balancing": mixed}) and not is_mixed({"icw": seen(10)})

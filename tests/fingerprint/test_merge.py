@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from configtron.fingerprint import ACROSS
 from configtron.fingerprint.merge import merge, merge_all
@@ -53,6 +56,18 @@ def test_icw(trials: list[Observation], text: str, grade: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reasons", "named"),
+    [
+        (("no-synack", "no-synack", "refused"), "refused"),
+        (("no-data", "no-synack", "no-data"), "no-data"),
+        (("tls:not-tls", "not-h2", "not-h2", "closed"), "not-h2"),
+    ],
+)
+def test_of_several_failures_the_servers_own_is_named(reasons: tuple[str, ...], named: str) -> None:
+    assert merge([Observation("icw", None, reason) for reason in reasons]).reason == named
+
+
+@pytest.mark.parametrize(
     ("readings", "value", "grade"),
     [
         ([1.02, 1.0], 1.0, "B"),
@@ -69,6 +84,23 @@ def test_seconds(readings: list[float], value: float, grade: str) -> None:
     verdict = merge([rto(t) for t in readings])
     assert (verdict.value, verdict.grade) == (value, grade)
     assert (verdict.detail("seen") is not None) == (max(readings) > 1.125 or grade == "C")
+
+
+@given(
+    st.floats(0.05, 10),
+    st.lists(st.floats(1.0, 1.12), min_size=2, max_size=4),
+    st.lists(st.floats(1.5, 40), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_lost_copies_make_no_other_timer(
+    true: float, near: list[float], longer: list[float], order: random.Random
+) -> None:
+    """However many readings were lengthened, a verdict at A or B is one of those that were not."""
+    trials = [rto(true * factor) for factor in (*near, *longer)]
+    order.shuffle(trials)
+    verdict = merge(trials)
+    assert verdict.value == true * min(near)
+    assert verdict.grade == ("C" if len(longer) >= len(near) else "B" if longer or len(near) < 3 else "A")
 
 
 def test_retries_take_the_largest_count() -> None:

@@ -26,7 +26,7 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
     """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
 
     For each parameter and grade, how many verdicts are right of how many. Usable: says all that could be said, at A or
-    B, as a bound where no more can be seen, or nothing where there is nothing. Overclaims: wrong values, at any grade.
+    B, as a bound where no more can be seen, or nothing where nothing can be. Overclaims: wrong values, at any grade.
     Then the differences between regions, those planted and those found; a row for each trouble, where the lab's sites
     have any; and each mismatch with its true value.
     """
