@@ -241,6 +241,12 @@ def _said(trouble: str, pairs: Pairs) -> tuple[Frame, ...]:
     return (*first, *asked)
 
 
+def silence_s(trouble: str) -> float:
+    """How long such a server says nothing before its answer."""
+    oddity, amount = named(trouble)
+    return amount if oddity.answer == "think" else 0.0
+
+
 def versions(trouble: str) -> tuple[str, ...]:
     """The TLS versions that such a server speaks."""
     oldest, newest = named(trouble)[0].versions

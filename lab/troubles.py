@@ -76,12 +76,12 @@ class Trouble:
 
 
 # Knobs that need any data from the server, and what can be said of data that never came.
-DATA_KNOBS = "icw icw_tls data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
+DATA_KNOBS = "icw* cwnd_at_request data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
 # Knobs that need data to be sure of, and may be told without.
 WHO_KNOBS = "ecn stack load_balancing tfo"
 SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
 # Knobs that need a page in clear, TLS, or HTTP/2.
-CLEAR_KNOBS = f"icw data_rto min_rto slow_start_after_idle http_clear h2c {WHO_KNOBS}"
+CLEAR_KNOBS = f"icw cwnd_at_request data_rto min_rto slow_start_after_idle http_clear h2c {WHO_KNOBS}"
 TLS_KNOBS = "http_version h2_*"
 # What hangs on the server's first frame being its SETTINGS; a GOAWAY does not.
 FIRST_SETTINGS = "h2_[!g]*"
@@ -103,14 +103,13 @@ def _odd() -> Iterator[Trouble]:
 
 def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
     if oddity.bound:
-        yield Honest("icw", bound=True)
+        yield Honest("icw cwnd_at_request", bound=True)
     if oddity.clear:
         yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
     if oddity.secure:
         yield Honest(TLS_KNOBS, values=(), reasons=oddity.secure)
-    # A certificate comes before most of what is odd, or not at all.
-    yield Honest("icw_tls", reasons=("no-data", "reset", "tls:*"))
     if oddity.secure and (oddity.alert or oddity.at_tls != "serve"):
+        yield Honest("icw_tls cwnd_at_request", values=(), reasons=oddity.secure)
         # an alert may still refuse old versions by name
         yield Honest("tls_versions", values=((),), bound=True, reasons=oddity.secure)
     if oddity.unsettled:

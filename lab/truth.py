@@ -16,6 +16,7 @@ Left out: the window after the first ACK (it depends on how the stack grew its b
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -46,13 +47,19 @@ SETTING_KNOBS = {
     "h2_max_frame_size": 5,
     "h2_max_header_list_size": 6,
 }
+# What a handshake may add to the window: its segments at MSS 536, certificates, finish and tickets.
+HANDSHAKE_SEGMENTS = 8
+# Without a round trip from the handshake (RFC 6298 section 5.7), and the window of a route that has none of its own
+# (include/net/tcp.h, TCP_INIT_CWND), which is also where an idle connection starts again.
+FALLBACK_RTO_S, DEFAULT_WINDOW = 3.0, 10
 # What a listening socket's buffer of 128 KiB holds, half of it being overhead (tcp_input.c tcp_full_space()).
 FREE_SPACE_BYTES = 65536
 # Knobs that are fields of a Stack.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
-    "icw", "icw_tls", "synack_rto", "synack_backoff", "synack_retries", "synack_end", "synack_duplicates",
-    "syn_cookies", "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
+    "icw", "icw_tls", "cwnd_at_request", "synack_rto", "synack_backoff", "synack_retries", "synack_end",
+    "synack_duplicates", "syn_cookies",
+    "data_rto", "min_rto", "rwin", "rwin_ts", "wscale", "stack", "ecn", "sack", "timestamps", "tfo",
     "slow_start_after_idle", "load_balancing", "http_version", "http_clear", "h2c", "tls_versions",
     *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved", "h2_later_settings", "h2_goaway",
 )  # fmt: skip
@@ -147,10 +154,13 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict
 
 def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
     data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
+    windows, short = _windows(program, server, data_rto_s, rtt_s), server.page_bytes == SHORT_PAGE_BYTES
+    grown = tuple(n + more for n in windows for more in range(HANDSHAKE_SEGMENTS + 1))
     return {
-        "icw": Expectation((server.icw,), bound=server.page_bytes == SHORT_PAGE_BYTES),
-        # A chain of certificates is shorter than many a window.
+        "icw": Expectation(windows, bound=short),
+        # a certificate is shorter than many windows
         "icw_tls": Expectation((server.icw,), bound=True),
+        "cwnd_at_request": Expectation(tuple(dict.fromkeys(grown)), bound=short),
         "synack_rto": Expectation((server.synack_rto_ms / 1000,), WHEEL_LATENESS, TICKS_SLACK_S),
         "synack_backoff": Expectation(("exponential",)),
         "synack_retries": Expectation((server.synack_retries,)),
@@ -161,6 +171,22 @@ def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectat
         "load_balancing": Expectation(("one",)),
         "stack": Expectation(("one",)),
     } | _features(program, server)
+
+
+def _windows(program: str, server: Server, rto_s: float, rtt_s: float) -> tuple[int, ...]:
+    """Windows at the first data: a server that thinks is idle, and halves what is above its default for each timeout.
+
+    tcp_output.c tcp_cwnd_restart(); not with BBR, which controls its own window (tcp_slow_start_after_idle_check()).
+    """
+    idle_s = oddities.silence_s(server.trouble) if program == "odd" else 0.0
+    if server.congestion_control == "bbr":
+        return (server.icw,)
+    # between a timer that is late, or was never told the round trip, and a request that came late
+    slowest_s = FALLBACK_RTO_S if server.synack_rto_ms / 1000 < rtt_s else rto_s * (1 + WHEEL_LATENESS) + TICKS_SLACK_S
+    least, most = (max(math.ceil(s) - 1, 0) for s in (idle_s / slowest_s, (idle_s + rtt_s + TICKS_SLACK_S) / rto_s))
+    floor = min(server.icw, DEFAULT_WINDOW)
+    times = range(least, (most if idle_s else 0) + 1)
+    return tuple(dict.fromkeys(max(server.icw >> n, floor) for n in times))
 
 
 def _min_rto(min_s: float, rtt_s: float) -> Expectation:

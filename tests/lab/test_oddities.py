@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from configtron.lab import farms
@@ -118,3 +120,22 @@ def test_its_farm_is_told_what_to_do() -> None:
     raised = world(draw(4, SITES[:200], troubles=True))
     assert "odd" in {farm.program for farm in raised.farms}
     assert '"answer"' in dict(raised.files)["odd.json"] and '"alert"' in dict(raised.files)["odd.json"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "icw", "region", "windows"),
+    [
+        ("think:0.3", 45, "na", (22,)), ("think:0.3", 10, "na", (10,)), ("think:1", 45, "na", (10,)),
+        ("think:3", 24, "eu", (10,)), ("think:0.3", 45, "au", (45,)), ("think-body:3", 45, "na", (45,)),
+    ],
+)  # fmt: skip
+def test_a_server_that_thinks_shrinks_a_large_window(
+    trouble: str, icw: int, region: str, windows: tuple[int, ...]
+) -> None:
+    small = draw(1, SITES[:1])
+    server = replace(
+        small.sites[0].servers[0], icw=icw, trouble=trouble, rto_min_ms=200, synack_rto_ms=1000,
+        congestion_control="cubic",
+    )  # fmt: skip
+    site = replace(small.sites[0], program="odd", servers=(server,) * 5)
+    assert set(oracle(replace(small, sites=(site,)), region, site.host)["icw"].values) == set(windows)
