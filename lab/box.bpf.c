@@ -58,7 +58,10 @@ struct flow {
 
 struct progress {
 	__u64 first_ns;
-	__u64 count;
+	__u32 count;
+	__u32 number;            /* the SYN-ACK's own: another one begins a new series */
+	__u32 asked;             /* a SYN came: the next SYN-ACK answers it, and is no repeat */
+	__u32 pad;
 };
 
 struct twin {
@@ -157,6 +160,16 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *pac
 	return 0;
 }
 
+static __always_inline struct flow flow_of(struct address *client, struct address *server, __u16 client_port,
+					   __u16 server_port)
+{
+	struct flow flow = { .client = *client, .server = *server };
+
+	flow.client_port = client_port;
+	flow.server_port = server_port;
+	return flow;
+}
+
 static __always_inline int by_chance(__u32 per_mille)
 {
 	return per_mille && bpf_get_prandom_u32() % PER_MILLE < per_mille;
@@ -203,6 +216,13 @@ int to_server(struct __sk_buff *skb)
 	}
 	if (by_chance(rule->loss_per_mille))
 		return TC_ACT_SHOT;
+	if (packet.tcp->syn && rule->step_ms) {
+		struct flow flow = flow_of(&packet.from, &packet.to, packet.tcp->source, packet.tcp->dest);
+		struct progress *seen = bpf_map_lookup_elem(&steps, &flow);
+
+		if (seen)
+			seen->asked = 1;
+	}
 	if (packet.tcp->syn)
 		bound_mss(skb, &packet, rule);
 	return TC_ACT_OK;
@@ -259,15 +279,17 @@ static __always_inline void rewrite_syn_ack(struct __sk_buff *skb, struct packet
 static __always_inline __u64 departure(struct packet *packet, struct rule *rule)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct flow flow = { .client = packet->to, .server = packet->from };
-	struct progress *seen, fresh = { .first_ns = now, .count = 1 };
+	struct flow flow = flow_of(&packet->to, &packet->from, packet->tcp->dest, packet->tcp->source);
+	struct progress *seen, fresh = { .first_ns = now, .count = 1, .number = packet->tcp->seq };
 	__u64 due;
 
-	flow.client_port = packet->tcp->dest;
-	flow.server_port = packet->tcp->source;
 	seen = bpf_map_lookup_elem(&steps, &flow);
-	if (!seen) {
+	if (!seen || seen->number != fresh.number) {
 		bpf_map_update_elem(&steps, &flow, &fresh, BPF_ANY);
+		return now;
+	}
+	if (seen->asked) {
+		seen->asked = 0;
 		return now;
 	}
 	due = seen->first_ns + seen->count * rule->step_ms * NS_PER_MS;

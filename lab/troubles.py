@@ -251,7 +251,7 @@ TROUBLES: tuple[Trouble, ...] = (
         fields=(("stack", "cookies"),),
         only=("nginx",),
         honest=(
-            Honest("synack_rto synack_backoff synack_retries", values=(), reasons=("no-repeat",)),
+            Honest("synack_rto synack_backoff synack_retries synack_end", values=(), reasons=("no-repeat",)),
             # it does not know when its SYN-ACK left, so it has no round trip but the timestamps'
             Honest("data_rto", also=(FALLBACK_RTO_S,)),
         ),
