@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
+from configtron.lab.sites import Internet, Site
+
 # A subject list of about 500 bytes: the whole TLS answer stays near 2 kB, as on the Web.
 SITES_PER_CERTIFICATE = 20
 # Around every clock the laboratory runs with: virtual time starts on a fixed day in 2026.
@@ -85,3 +87,23 @@ def _pem(certificate: x509.Certificate) -> str:
 def _key_pem(key: EllipticCurvePrivateKey) -> str:
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
+
+
+def chains(internet: Internet, sites: Sequence[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """(host -> certificate's name, its files). Who shares a certificate does not depend on the shard."""
+    by_provider: dict[str, list[str]] = {}
+    for site in internet.sites:
+        by_provider.setdefault(site.provider, []).append(site.host)
+    hosts = {site.host for site in sites}
+    named: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
+    for provider, customers in by_provider.items():
+        for i in range(0, len(customers), SITES_PER_CERTIFICATE):
+            group = customers[i : i + SITES_PER_CERTIFICATE]
+            if hosts.isdisjoint(group):
+                continue
+            name = f"{provider.lower().replace(' ', '-')}-{i // SITES_PER_CERTIFICATE}"
+            made = issue(internet.seed, provider, group)
+            files += [(f"tls/{name}.pem", made.chain), (f"tls/{name}.key", made.key)]
+            named |= dict.fromkeys(group, name)
+    return named, files

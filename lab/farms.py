@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.lab import oddities
+from configtron.lab.addresses import bracketed
 from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
 from configtron.lab.sites import Server
 
@@ -30,10 +31,11 @@ H2LIB_WINDOW_UPDATE = 983041
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One server on its program: the address, the certificate's file name without suffix, the settings."""
+    """One server on its program: the certificate's file name without suffix, the settings, its addresses."""
 
     certificate: str
     server: Server
+    addresses: tuple[str, ...]
 
 
 def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
@@ -102,8 +104,12 @@ def _kinds(seats: Sequence[Seat]) -> dict[_Kind, list[str]]:
         server, h2 = seat.server, seat.server.http_version == "h2"
         streams, window = (server.max_concurrent_streams, server.initial_window_size) if h2 else (0, 0)
         kind = (seat.certificate, h2, streams, window, server.page_bytes, server.nopush, server.h2c)
-        kinds.setdefault(kind, []).append(server.address)
+        kinds.setdefault(kind, []).extend(bracketed(address) for address in seat.addresses)
     return kinds
+
+
+def _has_six(seats: Sequence[Seat]) -> bool:
+    return any(":" in address for seat in seats for address in seat.addresses)
 
 
 def _pair(certificate: str) -> tuple[Path, Path]:
@@ -124,6 +130,7 @@ def _nginx(name: str, seats: Sequence[Seat]) -> str:
     temporary = "\n".join(
         f"{k}_temp_path {FOLDER}/{name}_{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
+    six = f"listen [::]:80 backlog={BACKLOG};\nlisten [::]:443 ssl backlog={BACKLOG};" * _has_six(seats)
     return f"""daemon off;
 user root;
 pid {FOLDER}/{name}.pid;
@@ -141,6 +148,7 @@ ssl_session_cache off;
 server {{
 listen 80 backlog={BACKLOG};
 listen 443 ssl backlog={BACKLOG};
+{six}
 ssl_certificate {chain};
 ssl_certificate_key {key};
 return 404;
@@ -167,6 +175,8 @@ def _apache(seats: Sequence[Seat]) -> str:
             f"<VirtualHost {secure}>\n{same}Protocols {'h2 ' * h2}http/1.1\n{limits}{tls}</VirtualHost>",
         ]
     modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in APACHE_MODULES)
+    # Debian's takes both families by one socket
+    everywhere = "[::]" if _has_six(seats) else "0.0.0.0"
     return f"""ServerRoot /usr/lib/apache2
 PidFile {FOLDER}/apache.pid
 DefaultRuntimeDir {FOLDER}
@@ -190,8 +200,8 @@ AsyncRequestWorkerFactor 64
 KeepAlive On
 KeepAliveTimeout 75
 ListenBacklog {BACKLOG}
-Listen 0.0.0.0:80
-Listen 0.0.0.0:443
+Listen {everywhere}:80
+Listen {everywhere}:443
 <Directory {FOLDER}/www>
 Require all granted
 </Directory>
@@ -224,5 +234,5 @@ def _rows(program: str, seats: Sequence[Seat]) -> str:
         if text not in seen:
             seen[text] = len(rows)
             rows.append(row)
-        by_address[seat.server.address] = seen[text]
+        by_address |= dict.fromkeys(seat.addresses, seen[text])
     return json.dumps({"sites": rows, "by_address": by_address}, indent=1, sort_keys=True) + "\n"

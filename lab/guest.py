@@ -2,12 +2,8 @@
 
     python3 -m configtron.lab.guest WORLD.json -- COMMAND [ARGUMENT ...]
 
-Runs as root where it may do as it likes: in a guest, or in private mount and network namespaces of a host. Layout:
-
-    v-na ... v-au   one namespace a vantage: eth0 with the region's delay, half of it each way
-    (here)          the router between all links; the command runs here
-    f-nginx ...     one namespace a server program: wildcard sockets, a local route for all its addresses
-    dns             the name server, an address for each region's view
+Runs as root where it may do as it likes: in a guest, or in private mount and network namespaces of a host. The
+namespaces are topology.py's; the command runs in the router's.
 
 Every setting is read back; one that is not as asked ends the guest with exit code 5 and a sentence.
 """
@@ -27,9 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.errors import BadInput, ConfigtronError, Missing
-from configtron.lab import box, farms, links, sockops
-from configtron.lab.shares import CONGESTION_CONTROLS
-from configtron.lab.world import Farm, Link, World, read
+from configtron.lab import box, farms, links, sockops, topology
+from configtron.lab.world import World, read
 
 GROUP_ROOT, PINS_ROOT = Path("/run/cgroup"), Path("/run/bpf")
 GROUP, PINS, BOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "box"
@@ -69,12 +64,7 @@ def raise_world(world: World, programs: Path, running: list[subprocess.Popen[byt
     _mount("none", GROUP_ROOT, "cgroup2")
     _mount("none", PINS_ROOT, "bpf")
     _lay_out(world)
-    _router()
-    for link in world.links:
-        _raise_vantage(link)
-    for farm in world.farms:
-        _raise_farm(farm)
-    _raise_name_server(world)
+    topology.raise_all(world)
     sockops.load(programs / sockops.OBJECT, PINS, GROUP)
     sockops.fill(PINS, world.settings)
     if not sockops.attached(GROUP):
@@ -116,80 +106,6 @@ def _mount(source: str, target: Path, kind: str) -> None:
         raise Missing(f"cannot mount {kind} on {target}: {os.strerror(ctypes.get_errno())}; run as root")
 
 
-def _router() -> None:
-    links.ip("", ["link set lo up"])
-    links.sysctl("", [("net/ipv4/ip_forward", "1"), ("net/ipv4/conf/all/rp_filter", "0")])
-    present = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    absent = {name for name, _ in CONGESTION_CONTROLS} - set(present)
-    if absent:
-        raise Missing(f"this kernel has no congestion control {', '.join(sorted(absent))}")
-
-
-def _mac(kind: int, number: int, end: int) -> str:
-    """A locally administered address that says what it belongs to."""
-    return f"02:00:00:{kind:02x}:{number:02x}:{end:02x}"
-
-
-def _pair(netns: str, router_interface: str, kind: int, number: int, router_address: str, own: Sequence[str]) -> None:
-    """A namespace, its eth0, and the router's end; neighbours are permanent, so nobody asks by ARP."""
-    inner, outer = _mac(kind, number, 1), _mac(kind, number, 2)
-    links.ip("", [
-        f"netns add {netns}",
-        f"link add {router_interface} address {outer} type veth peer name eth0 address {inner} netns {netns}",
-        f"addr add {router_address} dev {router_interface}",
-        f"link set {router_interface} up",
-    ])  # fmt: skip
-    gateway = router_address.split("/")[0]
-    links.ip(netns, [
-        "link set lo up",
-        *(f"addr add {address} dev eth0" for address in own),
-        "link set eth0 up",
-        f"neigh replace {gateway} lladdr {outer} dev eth0 nud permanent",
-        f"route add default via {gateway} dev eth0",
-    ])  # fmt: skip
-    links.without_offloads("", router_interface)
-    links.without_offloads(netns, "eth0")
-
-
-def _neighbours(router_interface: str, mac: str, addresses: Sequence[str]) -> None:
-    links.ip("", [f"neigh replace {a} lladdr {mac} dev {router_interface} nud permanent" for a in addresses])
-
-
-def _raise_vantage(link: Link) -> None:
-    own = (f"{link.kernel_address}/24",)
-    _pair(link.netns, link.router_interface, 60, link.number, f"{link.router_address}/24", own)
-    _neighbours(link.router_interface, _mac(60, link.number, 1), (link.kernel_address, link.prober_address))
-    # the prober's address is not the kernel's: what comes for it must not be sent on
-    links.sysctl(link.netns, [("net/ipv4/ip_forward", "0"), ("net/ipv4/conf/all/rp_filter", "0")])
-    if link.rtt_ms or link.loss_percent:
-        ends = (("", link.router_interface, 0), (link.netns, "eth0", 1))
-        for netns, interface, end in ends:
-            seed = link.seed * 2 + end
-            links.netem(
-                netns,
-                interface,
-                delay_ms=link.rtt_ms / 2,
-                loss_percent=link.loss_percent,
-                reorder_percent=link.reorder_percent,
-                seed=seed,
-            )
-
-
-def _raise_farm(farm: Farm) -> None:
-    own, router = f"10.62.{farm.number}.1", f"10.62.{farm.number}.254"
-    _pair(farm.netns, farm.router_interface, 62, farm.number, f"{router}/24", (f"{own}/24",))
-    _neighbours(farm.router_interface, _mac(62, farm.number, 1), (own,))
-    links.ip("", [f"route add {farm.prefix} via {own} dev {farm.router_interface}"])
-    rules = [f"route add local {farm.prefix} dev lo"]
-    for route in farm.routes:
-        rules.append(f"rule add from {route.prefix} lookup {route.table}")
-        metrics = f"rto_min {route.rto_min_ms}ms advmss {route.advmss}"
-        rules.append(f"route add default via {router} dev eth0 table {route.table} {metrics}")
-    links.ip(farm.netns, rules)
-    _check_routes(farm)
-    links.sysctl(farm.netns, farm.sysctls)
-
-
 def _raise_boxes(world: World, program: Path) -> None:
     """Middleboxes, where there is work for one: packets elsewhere pay nothing for them."""
     if not (world.rules or world.twins):
@@ -204,25 +120,6 @@ def _raise_boxes(world: World, program: Path) -> None:
             box.keep_departure_times(farm.netns, "eth0")
     for link in world.links if world.twins else ():
         box.attach(BOX_PINS, "", link.router_interface, ingress="balance", egress="unbalance")
-
-
-def _check_routes(farm: Farm) -> None:
-    shown = subprocess.run(["ip", "-netns", farm.netns, "rule"], capture_output=True, text=True).stdout
-    for route in farm.routes:
-        if f"from {route.prefix} lookup {route.table}" not in shown:
-            raise Missing(f"{farm.netns}: no rule for {route.prefix}")
-        table = ["ip", "-netns", farm.netns, "route", "show", "table", str(route.table)]
-        text = subprocess.run(table, capture_output=True, text=True).stdout
-        # iproute2 prints whole seconds as "1s"
-        rto_min = f"{route.rto_min_ms // 1000}s" if route.rto_min_ms % 1000 == 0 else f"{route.rto_min_ms}ms"
-        if f"rto_min lock {rto_min}" not in text or f"advmss {route.advmss}" not in text:
-            raise Missing(f"{farm.netns}: table {route.table} shows {text.strip()!r}")
-
-
-def _raise_name_server(world: World) -> None:
-    own = [f"{link.resolver}/24" for link in world.links]
-    _pair("dns", "r-dns", 61, 0, "10.61.0.254/24", own)
-    _neighbours("r-dns", _mac(61, 0, 1), [link.resolver for link in world.links])
 
 
 def _start_servers(world: World, running: list[subprocess.Popen[bytes]]) -> None:

@@ -75,8 +75,12 @@ def draw(
     troubles: bool = False,
     loss_percent: float = 0.0,
     reorder_percent: float = 0.0,
+    versions: tuple[int, ...] = (4,),
 ) -> Internet:
-    """The internet of that seed over these names; with troubles, some sites behave badly (troubles.py)."""
+    """The internet of that seed over these names; with troubles, some sites behave badly (troubles.py).
+
+    With 6 among the versions, all have an IPv6 address as well (addresses.py).
+    """
     if len(set(sites)) != len(sites):
         raise BadInput("a site is named twice")
     hosts = list(sites)
@@ -85,7 +89,8 @@ def draw(
     drawn = _with_short_pages(seed, drawn)
     if troubles:
         drawn = afflict(seed, _with_stacks(seed, drawn), plants, regions)
-    return Internet(seed, tuple(regions), _with_addresses(drawn), plants, loss_percent, reorder_percent)
+    spoilt = (loss_percent, reorder_percent)
+    return Internet(seed, tuple(regions), _with_addresses(drawn), plants, *spoilt, tuple(sorted({4, *versions})))
 
 
 def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) -> list[Site]:

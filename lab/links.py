@@ -69,7 +69,16 @@ def _setns(descriptor: int) -> None:
 
 def ip(netns: str, commands: Sequence[str]) -> None:
     """A batch of iproute2 commands inside that namespace, all or an error."""
-    prefix = ["ip", "-netns", netns] if netns else ["ip"]
+    _batch(["ip"], netns, commands)
+
+
+def ip6(netns: str, commands: Sequence[str]) -> None:
+    """The same, about IPv6 where a command does not say."""
+    _batch(["ip", "-6"], netns, commands)
+
+
+def _batch(program: list[str], netns: str, commands: Sequence[str]) -> None:
+    prefix = [*program, "-netns", netns] if netns else program
     done = subprocess.run([*prefix, "-batch", "-"], input="\n".join(commands), capture_output=True, text=True)
     if done.returncode:
         raise Missing(f"ip ({netns or 'root'}): {done.stderr.strip()}")

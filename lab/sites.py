@@ -108,7 +108,10 @@ class Plant:
 
 @dataclass(frozen=True, slots=True)
 class Internet:
-    """The whole truth of one seed. `loss_percent` and `reorder_percent` are each link's, in each direction."""
+    """The whole truth of one seed. `loss_percent` and `reorder_percent` are each link's, in each direction.
+
+    `versions` of IP are those that every server has an address of; 4 is always among them.
+    """
 
     seed: int
     regions: tuple[Region, ...]
@@ -116,6 +119,7 @@ class Internet:
     plants: tuple[Plant, ...]
     loss_percent: float = 0.0
     reorder_percent: float = 0.0
+    versions: tuple[int, ...] = (4,)
 
     def region(self, name: str) -> Region:
         """The region of that name."""

@@ -271,6 +271,7 @@ def from_json(text: str) -> Internet:
         tuple(Plant(**plant) for plant in row["plants"]),
         row["loss_percent"],
         row["reorder_percent"],
+        tuple(row["versions"]),
     )
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from configtron.lab import box, farms, sockops, stacks
+from configtron.lab.addresses import six, six_prefix
 from configtron.lab.bpf import compiled
-from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
+from configtron.lab.certificates import chains
 from configtron.lab.sites import (
     ADVMSSES,
     PROGRAM_OCTET,
@@ -60,6 +61,10 @@ class Link:
         """Owned by no kernel, so that none resets the prober's connections."""
         return f"10.60.{self.number}.2"
 
+    def prober_address6(self, versions: Sequence[int]) -> str:
+        """The same in IPv6, if there is any."""
+        return six(self.prober_address) if 6 in versions else ""
+
     @property
     def router_address(self) -> str:
         """The other end of the link."""
@@ -96,7 +101,8 @@ class Farm:
 
     def holds(self, address: str) -> bool:
         """Whether that server address is one of its."""
-        return ip_address(address) in ip_network(self.prefix)
+        prefix = six_prefix(self.prefix) if ":" in address else self.prefix
+        return ip_address(address) in ip_network(prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +121,15 @@ class World:
     twins: tuple[box.Twin, ...]
     files: tuple[tuple[str, str], ...]
     pages: tuple[int, ...]
+    versions: tuple[int, ...]
 
     @property
     def vantages(self) -> tuple[Vantage, ...]:
         """The same links as a campaign names them."""
-        return tuple(Vantage(k.name, k.title, k.netns, "eth0", k.prober_address, "", k.resolver) for k in self.links)
+        return tuple(
+            Vantage(k.name, k.title, k.netns, "eth0", k.prober_address, k.prober_address6(self.versions), k.resolver)
+            for k in self.links
+        )
 
     def write(self, path: Path) -> None:
         """One JSON file, the same bytes for the same world, and beside it the compiled programs."""
@@ -142,6 +152,7 @@ def read(path: Path) -> World:
         tuple(box.Twin(**twin) for twin in row["twins"]),
         tuple((name, text) for name, text in row["files"]),
         tuple(row["pages"]),
+        tuple(row["versions"]),
     )
 
 
@@ -161,11 +172,11 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     """The world of those sites (of all, when none are named)."""
     wanted = set(site.host for site in internet.sites) if shard is None else set(shard)
     sites = [site for site in internet.sites if site.host in wanted]
-    certificates, files = _certificates(internet, sites)
+    certificates, files = chains(internet, sites)
     raised = []
     for name, (program, stack) in _farm_names().items():
         seats = [
-            farms.Seat(certificates[site.host], server)
+            farms.Seat(certificates[site.host], server, _both(internet, server.address))
             for site in sites
             for server in site.faces
             if (site.program_of(server), server.stack) == (program, stack)
@@ -175,34 +186,35 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
             files.append(farms.configuration(name, program, seats))
     files.append(("zones.json", _zones(internet, sites)))
     links = tuple(_link(internet, region) for region in internet.regions)
-    files.append(("vantages.toml", vantages_toml(links)))
+    files.append(("vantages.toml", vantages_toml(links, internet.versions)))
     servers = [server for site in sites for server in site.faces]
-    settings = tuple(Setting(s.address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control) for s in servers)
-    rules = tuple((s.address, rule) for s in servers if s.trouble and (rule := BY_NAME[s.trouble].box))
-    twins = tuple(box.Twin(s.address, s.other.address, s.other_percent) for s in servers if s.other)
+    settings = tuple(
+        Setting(address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control)
+        for s in servers
+        for address in _both(internet, s.address)
+    )
+    rules = tuple(
+        (address, rule)
+        for s in servers
+        if s.trouble and (rule := BY_NAME[s.trouble].box)
+        for address in _both(internet, s.address)
+    )
+    twins = tuple(
+        box.Twin(address, other, s.other_percent)
+        for s in servers
+        if s.other
+        for address, other in zip(_both(internet, s.address), _both(internet, s.other.address), strict=True)
+    )
     pages = tuple(sorted({server.page_bytes for server in servers}))
     hosts = tuple(site.host for site in sites)
-    return World(internet.seed, hosts, links, tuple(raised), settings, rules, twins, tuple(files), pages)
+    return World(
+        internet.seed, hosts, links, tuple(raised), settings, rules, twins, tuple(files), pages, internet.versions
+    )
 
 
-def _certificates(internet: Internet, sites: list[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """(host -> certificate's name, its files). Who shares a certificate does not depend on the shard."""
-    by_provider: dict[str, list[str]] = {}
-    for site in internet.sites:
-        by_provider.setdefault(site.provider, []).append(site.host)
-    hosts = {site.host for site in sites}
-    named: dict[str, str] = {}
-    files: list[tuple[str, str]] = []
-    for provider, customers in by_provider.items():
-        for i in range(0, len(customers), SITES_PER_CERTIFICATE):
-            group = customers[i : i + SITES_PER_CERTIFICATE]
-            if hosts.isdisjoint(group):
-                continue
-            name = f"{provider.lower().replace(' ', '-')}-{i // SITES_PER_CERTIFICATE}"
-            made = issue(internet.seed, provider, group)
-            files += [(f"tls/{name}.pem", made.chain), (f"tls/{name}.key", made.key)]
-            named |= dict.fromkeys(group, name)
-    return named, files
+def _both(internet: Internet, address: str) -> tuple[str, ...]:
+    """That address, and its IPv6 other where there is one."""
+    return (address, six(address)) if 6 in internet.versions else (address,)
 
 
 def _link(internet: Internet, region: Region) -> Link:
@@ -257,19 +269,19 @@ def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> F
 
 def _zones(internet: Internet, sites: list[Site]) -> str:
     views = {
-        _link(internet, region).resolver: {site.host: site.servers[i].address for site in sites}
+        _link(internet, region).resolver: {site.host: _both(internet, site.servers[i].address) for site in sites}
         for i, region in enumerate(internet.regions)
     }
     return json.dumps({"views": views}, indent=1, sort_keys=True) + "\n"
 
 
-def vantages_toml(links: Sequence[Link]) -> str:
+def vantages_toml(links: Sequence[Link], versions: Sequence[int] = (4,)) -> str:
     """The vantages as a campaign reads them."""
     blocks = []
     for k in links:
         rows = {
             "name": k.name, "region": k.title, "netns": k.netns, "interface": "eth0",
-            "source_address": k.prober_address, "resolver": k.resolver,
+            "source_address": k.prober_address, "source_address6": k.prober_address6(versions), "resolver": k.resolver,
         }  # fmt: skip
-        blocks.append("[[vantage]]\n" + "".join(f'{name} = "{text}"\n' for name, text in rows.items()))
+        blocks.append("[[vantage]]\n" + "".join(f'{name} = "{text}"\n' for name, text in rows.items() if text))
     return "\n".join(blocks)

@@ -182,8 +182,18 @@ def load(path: Path) -> dict[str, Site]:
 
 async def accept(port: int, sites: Mapping[str, S], serve: Callable[[socket.socket, int, S], Awaitable[None]]) -> None:
     """Accept on every address there is; the address that was connected to decides the rest."""
+    everywhere = [("0.0.0.0", socket.AF_INET)] + [("::", socket.AF_INET6)] * any(":" in site for site in sites)
+    listeners = [socket.create_server((a, port), family=family, backlog=BACKLOG) for a, family in everywhere]
+    await asyncio.gather(*(_accept(listener, port, sites, serve) for listener in listeners))
+
+
+async def _accept(
+    listener: socket.socket,
+    port: int,
+    sites: Mapping[str, S],
+    serve: Callable[[socket.socket, int, S], Awaitable[None]],
+) -> None:
     loop = asyncio.get_running_loop()
-    listener = socket.create_server(("0.0.0.0", port), backlog=BACKLOG)
     listener.setblocking(False)
     while True:
         connection, _ = await loop.sock_accept(listener)

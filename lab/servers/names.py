@@ -1,7 +1,7 @@
 """The laboratory's name server: each region's clients get that region's addresses.
 
-Usage: names.py ZONES.json, {"views": {own address: {name: address}}}. The address that was asked decides the view.
-Answers A for a site and for www.SITE; other types are empty, other names do not exist.
+Usage: names.py ZONES.json, {"views": {own address: {name: [address, ...]}}}. The address that was asked decides the
+view. Answers A and AAAA for a site and for www.SITE; other types are empty, other names do not exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 4 << 20
 
 
-def answer(wire: bytes, view: dict[str, str]) -> bytes | None:
+def answer(wire: bytes, view: dict[str, list[str]]) -> bytes | None:
     """The answer to one query, or None when it is not one."""
     try:
         query = dns.message.from_wire(wire)
@@ -39,11 +39,13 @@ def answer(wire: bytes, view: dict[str, str]) -> bytes | None:
     response.flags |= dns.flags.AA | dns.flags.RA
     question = query.question[0]
     name = question.name.to_text(omit_final_dot=True).lower()
-    address = view.get(name) or view.get(name.removeprefix("www."))
-    if address is None:
+    addresses = view.get(name) or view.get(name.removeprefix("www."))
+    if addresses is None:
         response.set_rcode(dns.rcode.NXDOMAIN)
-    elif question.rdtype == dns.rdatatype.A:
-        response.answer.append(dns.rrset.from_text(question.name, TTL_S, "IN", "A", address))
+        return response.to_wire()
+    for kind, address in ((dns.rdatatype.AAAA if ":" in a else dns.rdatatype.A, a) for a in addresses):
+        if question.rdtype == kind:
+            response.answer.append(dns.rrset.from_text(question.name, TTL_S, "IN", kind.name, address))
     return response.to_wire()
 
 

@@ -41,12 +41,15 @@ function serversOf(row) {
 }
 
 const servers = listed.sites.map(serversOf);
+const everywhere = ['0.0.0.0', ...(Object.keys(listed.by_address).some((a) => a.includes(':')) ? ['::'] : [])];
 for (const port of [80, 443]) {
-  const listener = net.createServer({ noDelay: true }, (socket) => {
-    socket.on('error', () => socket.destroy());
-    const index = listed.by_address[socket.localAddress];
-    if (index === undefined) socket.destroy();
-    else servers[index][port].emit('connection', socket);
-  });
-  listener.listen({ host: '0.0.0.0', port, backlog: BACKLOG });
+  for (const host of everywhere) {
+    const listener = net.createServer({ noDelay: true }, (socket) => {
+      socket.on('error', () => socket.destroy());
+      const index = listed.by_address[socket.localAddress];
+      if (index === undefined) socket.destroy();
+      else servers[index][port].emit('connection', socket);
+    });
+    listener.listen({ host, port, backlog: BACKLOG, ipv6Only: true });
+  }
 }

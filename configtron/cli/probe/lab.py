@@ -68,6 +68,7 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
         troubles=options.lab_troubles,
         loss_percent=options.lab_loss,
         reorder_percent=options.lab_reorder,
+        versions=options.versions,
     )
 
 

@@ -1,0 +1,151 @@
+"""Namespaces, links, addresses and routes of a world; each farm's routes read back.
+
+    v-na ... v-au   one namespace a vantage: eth0 with the region's delay, half of it each way
+    (here)          the router between all links
+    f-nginx ...     one namespace a farm: a local route for all its addresses
+    dns             the name server, an address for each region's view
+
+With IPv6, every address has its other (addresses.py), on the same links.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from configtron.errors import Missing
+from configtron.lab import links
+from configtron.lab.addresses import six, six_prefix
+from configtron.lab.shares import CONGESTION_CONTROLS
+from configtron.lab.world import Farm, Link, World
+
+
+def raise_all(world: World) -> None:
+    """Everything but the programs."""
+    has_six = 6 in world.versions
+    _router(has_six)
+    for link in world.links:
+        _raise_vantage(link, has_six)
+    for farm in world.farms:
+        _raise_farm(farm, has_six)
+    own = [link.resolver for link in world.links]
+    _pair("dns", "r-dns", 61, 0, "10.61.0.254", own)
+    _neighbours("r-dns", _mac(61, 0, 1), own)
+
+
+def _router(has_six: bool) -> None:
+    links.ip("", ["link set lo up"])
+    links.sysctl("", [("net/ipv4/ip_forward", "1"), ("net/ipv4/conf/all/rp_filter", "0")])
+    if has_six:
+        links.sysctl("", [("net/ipv6/conf/all/forwarding", "1")])
+    present = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    absent = {name for name, _ in CONGESTION_CONTROLS} - set(present)
+    if absent:
+        raise Missing(f"this kernel has no congestion control {', '.join(sorted(absent))}")
+
+
+def _mac(kind: int, number: int, end: int) -> str:
+    """A locally administered address that says what it belongs to."""
+    return f"02:00:00:{kind:02x}:{number:02x}:{end:02x}"
+
+
+def _pair(netns: str, router_interface: str, kind: int, number: int, gateway: str, own: Sequence[str]) -> None:
+    """A namespace, its eth0, and the router's end; neighbours are permanent, so nobody asks by ARP."""
+    inner, outer = _mac(kind, number, 1), _mac(kind, number, 2)
+    links.ip("", [
+        f"netns add {netns}",
+        f"link add {router_interface} address {outer} type veth peer name eth0 address {inner} netns {netns}",
+        f"addr add {gateway}/24 dev {router_interface}",
+        f"link set {router_interface} up",
+    ])  # fmt: skip
+    links.ip(netns, [
+        "link set lo up",
+        *(f"addr add {address}/24 dev eth0" for address in own),
+        "link set eth0 up",
+        f"neigh replace {gateway} lladdr {outer} dev eth0 nud permanent",
+        f"route add default via {gateway} dev eth0",
+    ])  # fmt: skip
+    links.without_offloads("", router_interface)
+    links.without_offloads(netns, "eth0")
+
+
+def _pair6(netns: str, router_interface: str, kind: int, number: int, gateway: str, own: str) -> None:
+    """IPv6 on a link that stands; nobody looks for duplicates, which there are none of, and would take a second."""
+    outer = _mac(kind, number, 2)
+    links.ip6("", [f"addr add {six(gateway)}/64 dev {router_interface} nodad"])
+    links.ip6(netns, [
+        f"addr add {six(own)}/64 dev eth0 nodad",
+        f"neigh replace {six(gateway)} lladdr {outer} dev eth0 nud permanent",
+        f"route add default via {six(gateway)} dev eth0",
+    ])  # fmt: skip
+
+
+def _neighbours(router_interface: str, mac: str, addresses: Sequence[str]) -> None:
+    links.ip("", [f"neigh replace {a} lladdr {mac} dev {router_interface} nud permanent" for a in addresses])
+
+
+def _raise_vantage(link: Link, has_six: bool) -> None:
+    _pair(link.netns, link.router_interface, 60, link.number, link.router_address, (link.kernel_address,))
+    known = [link.kernel_address, link.prober_address]
+    if has_six:
+        _pair6(link.netns, link.router_interface, 60, link.number, link.router_address, link.kernel_address)
+        known += [six(address) for address in known]
+    _neighbours(link.router_interface, _mac(60, link.number, 1), known)
+    # the prober's address is not the kernel's: what comes for it must not be sent on
+    links.sysctl(link.netns, [("net/ipv4/ip_forward", "0"), ("net/ipv4/conf/all/rp_filter", "0")])
+    if link.rtt_ms or link.loss_percent:
+        ends = (("", link.router_interface, 0), (link.netns, "eth0", 1))
+        for netns, interface, end in ends:
+            seed = link.seed * 2 + end
+            links.netem(
+                netns,
+                interface,
+                delay_ms=link.rtt_ms / 2,
+                loss_percent=link.loss_percent,
+                reorder_percent=link.reorder_percent,
+                seed=seed,
+            )
+
+
+def _raise_farm(farm: Farm, has_six: bool) -> None:
+    own, router = f"10.62.{farm.number}.1", f"10.62.{farm.number}.254"
+    _pair(farm.netns, farm.router_interface, 62, farm.number, router, (own,))
+    _neighbours(farm.router_interface, _mac(62, farm.number, 1), (own,))
+    links.ip("", [f"route add {farm.prefix} via {own} dev {farm.router_interface}"])
+    links.ip(farm.netns, _routes(farm, farm.prefix, router, [route.prefix for route in farm.routes]))
+    _check_routes(farm, "-4", [route.prefix for route in farm.routes])
+    if has_six:
+        prefixes = [six_prefix(route.prefix) for route in farm.routes]
+        _pair6(farm.netns, farm.router_interface, 62, farm.number, router, own)
+        _neighbours(farm.router_interface, _mac(62, farm.number, 1), (six(own),))
+        links.ip6("", [f"route add {six_prefix(farm.prefix)} via {six(own)} dev {farm.router_interface}"])
+        links.ip6(farm.netns, _routes(farm, six_prefix(farm.prefix), six(router), prefixes))
+        _check_routes(farm, "-6", prefixes)
+    links.sysctl(farm.netns, farm.sysctls)
+
+
+def _routes(farm: Farm, whole: str, router: str, prefixes: Sequence[str]) -> list[str]:
+    """All addresses are this namespace's own; what they send goes by the route of their prefix."""
+    rules = [f"route add local {whole} dev lo"]
+    for route, prefix in zip(farm.routes, prefixes, strict=True):
+        rules.append(f"rule add from {prefix} lookup {route.table}")
+        metrics = f"rto_min {route.rto_min_ms}ms advmss {route.advmss}"
+        rules.append(f"route add default via {router} dev eth0 table {route.table} {metrics}")
+    return rules
+
+
+def _check_routes(farm: Farm, family: str, prefixes: Sequence[str]) -> None:
+    shown = _shown(farm, family, "rule")
+    for route, prefix in zip(farm.routes, prefixes, strict=True):
+        if f"from {prefix} lookup {route.table}" not in shown:
+            raise Missing(f"{farm.netns}: no rule for {prefix}")
+        text = _shown(farm, family, "route", "show", "table", str(route.table))
+        # iproute2 prints whole seconds as "1s"
+        rto_min = f"{route.rto_min_ms // 1000}s" if route.rto_min_ms % 1000 == 0 else f"{route.rto_min_ms}ms"
+        if f"rto_min lock {rto_min}" not in text or f"advmss {route.advmss}" not in text:
+            raise Missing(f"{farm.netns}: table {route.table} shows {text.strip()!r}")
+
+
+def _shown(farm: Farm, *words: str) -> str:
+    return subprocess.run(["ip", "-netns", farm.netns, *words], capture_output=True, text=True).stdout
