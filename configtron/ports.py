@@ -10,8 +10,8 @@ from configtron.nouns import Context, Decision, Outcome, Packet, Profile, Segmen
 class Wire(Protocol):
     """One TCP flow of segments. Knows ports and initial sequence numbers, so nobody else has to."""
 
-    def send(self, segment: Segment) -> Packet:
-        """Put a segment on the wire; returns it as sent, with its time."""
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
+        """Put a segment on the wire, with that type of service; returns it as sent, with its time."""
 
     def receive(self, until: float) -> Packet | None:
         """The next packet heard, or None once `until` (seconds since the trace began) has passed."""

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from configtron.fingerprint import (
+    agreed,
     cwnd_at_request,
     data_rto,
+    ecn,
     h2_settings,
     http_version,
     icw,
@@ -23,8 +25,10 @@ from configtron.fingerprint import (
     load_balancing,
     rwin,
     signature,
+    stack,
     syn_cookies,
     synack_rto,
+    tfo,
     tls_versions,
 )
 from configtron.nouns import Observation, Trace
@@ -50,6 +54,10 @@ INFERENCES = {
         Inference("data_rto", data_rto.PROBES, data_rto.infer),
         Inference("rwin", rwin.PROBES, rwin.infer),
         Inference("signature", signature.PROBES, signature.infer),
+        Inference("stack", stack.PROBES, stack.infer),
+        Inference("agreed", agreed.PROBES, agreed.infer),
+        Inference("ecn", ecn.PROBES, ecn.infer),
+        Inference("tfo", tfo.PROBES, tfo.infer),
         Inference("http_version", http_version.PROBES, http_version.infer),
         Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
         Inference("tls_versions", tls_versions.PROBES, tls_versions.infer),
@@ -64,6 +72,7 @@ ACROSS: dict[str, Across] = {
     "icw_formula": icw_formula.across,
     "data_rto": data_rto.across,
     "min_rto": data_rto.across_least,
+    "stack": stack.across,
     "synack_rto": synack_rto.across,
     "synack_retries": synack_rto.across_retries,
     "synack_end": synack_rto.across_end,

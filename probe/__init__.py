@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from configtron.probe.cwnd_at_request import cwnd_at_request
+from configtron.probe.ecn import ecn
 from configtron.probe.h2_settings import h2_settings
 from configtron.probe.http_version import http_version
 from configtron.probe.icw import icw
@@ -17,6 +18,7 @@ from configtron.probe.rto import rto
 from configtron.probe.rwin import rwin
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.signature import signature
+from configtron.probe.tfo import tfo
 from configtron.probe.tls_versions import tls_versions
 
 
@@ -47,5 +49,7 @@ PROBES = {
         Probe("cwnd_at_request", cwnd_at_request, True, "congestion window when a request is asked inside TLS"),
         Probe("rwin", rwin, False, "receive window, scaled, after a request"),
         Probe("signature", signature, False, "options, window and quirks of the SYN-ACK"),
+        Probe("ecn", ecn, False, "explicit congestion notification, by a request that is marked"),
+        Probe("tfo", tfo, False, "TCP Fast Open: a cookie, and a request in a SYN"),
     )
 }

@@ -10,7 +10,7 @@ from configtron.nouns import Message, Packet, Segment, Session, Trace
 from configtron.ports import Wire
 from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Write
 
-Transmit = Callable[[Segment], Packet]
+Transmit = Callable[[Segment, int], Packet]
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Player:
         try:
             command = self.script.send(event)
             while isinstance(command, Send):
-                sent = self.transmit(command.segment)
+                sent = self.transmit(command.segment, command.tos)
                 self.packets.append(sent)
                 command = self.script.send(sent)
             self.deadline = command.until
@@ -79,10 +79,10 @@ class Recorded:
         self._packets = list(packets)
         self._next = 0
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         """The recorded packet, if it says the same."""
         recorded = self._packets[self._next] if self._next < len(self._packets) else None
-        if recorded is None or recorded.way != "out" or _said(recorded.segment) != _said(segment):
+        if recorded is None or recorded.way != "out" or (recorded.tos, *_said(recorded.segment)) != (tos, *_said(segment)):
             raise Diverged(f"packet {self._next}: the script sends {segment}; the recording has {recorded}")
         self._next += 1
         return recorded

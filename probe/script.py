@@ -42,9 +42,10 @@ from configtron.nouns import (
 
 
 class Send(NamedTuple):
-    """Put this segment on the wire."""
+    """Put this segment on the wire; `tos` is its IP header's type of service (RFC 3168 5: the last two bits are ECN)."""
 
     segment: Segment
+    tos: int = 0
 
 
 class Wait(NamedTuple):

@@ -1,18 +1,30 @@
-"""Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py`."""
+"""Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py` and, for what was
+agreed to, in `fingerprint/agreed.py`.
+"""
 
 from __future__ import annotations
 
 from configtron.nouns import CWR, ECE, SYN, Target
-from configtron.probe.script import Script, Send, handshake, reset, syn_options
+from configtron.probe.script import Offer, Script, Send, handshake, reset, syn_options
+
+# What a SYN may offer beside MSS 1460. Servers echo only what is offered, so each set shows another part. "paper" is
+# the SYN of Table 2, whose receive windows are multiples of 1460 and so were offered no timestamps.
+OFFERS = {
+    "all": Offer(sack=True, timestamps=True),
+    "paper": Offer(wscale=None),
+    "sack": Offer(sack=True, wscale=None),
+    "timestamps": Offer(timestamps=True, wscale=None),
+    "scale": Offer(),
+}
 
 
-def signature(target: Target, agent: str, *, ecn: bool = False) -> Script:
-    """Offer MSS 1460, SACK, timestamps and scale 7 (servers echo only what is offered).
+def signature(target: Target, agent: str, *, offer: str = "all", ecn: bool = False) -> Script:
+    """Offer MSS 1460 and the options of that row of `OFFERS`.
 
     With `ecn`, ECN set-up too (RFC 3168).
     """
     flags = SYN | (ECE | CWR if ecn else 0)
-    opening = yield from handshake(syn_options(1460, sack=True, timestamps=True, wscale=7), flags=flags)
+    opening = yield from handshake(syn_options(**OFFERS[offer]._asdict()), flags=flags)
     if opening.reason:
         return opening.reason
     yield Send(reset(1))

@@ -51,7 +51,7 @@ class FakeServer:
     _frame: int = 0
     _paused_at: int = 0
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         """The script speaks; the server hears it half a round trip later and plans its answers."""
         arrival = self.now + self.rtt_s / 2
         if segment.flags & RST:

@@ -41,7 +41,7 @@ class HalfOpenServer:
     _frame: int = 0
     synacks: int = 0
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         if self.random.random() >= self.loss:
             self._plan(self.now + self.rtt_s / 2, "in", segment)
         return self._packet("out", self.now, segment)
@@ -115,7 +115,7 @@ class Relative:
         self.server = server
         self._base: int | None = None
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         return self.server.send(segment)
 
     def receive(self, until: float) -> Packet | None:

@@ -131,11 +131,11 @@ class Flow:
             # No route, host unreachable, forbidden: the network's answer, not our mistake.
             self.player.ending = f"send-failed:{problem.strerror or problem}"
 
-    def _transmit(self, segment: Segment) -> Packet:
+    def _transmit(self, segment: Segment, tos: int = 0) -> Packet:
         numbers = self.numbers
         seq, ack = numbers.absolute(segment)
         self._ident = self._ident + 1 & 0x7FFF or 1
-        envelope = self.envelope._replace(ident=self._ident)
+        envelope = self.envelope._replace(ident=self._ident, tos=tos)
         data = build(envelope, segment, seq, ack)
         at_ns = self._say(data, self.about.target.address)
         self.sent += 1

@@ -22,7 +22,7 @@ class Losing:
     def __init__(self, server: FakeServer, lost: frozenset[int]) -> None:
         self.server, self.lost, self.copies = server, lost, 0
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         return self.server.send(segment)
 
     def receive(self, until: float) -> Packet | None:

@@ -47,7 +47,7 @@ traces = st.builds(
     target=st.just(Target("x.example", "192.0.2.1")),
     vantage=st.just("here"),
     probe=st.sampled_from(
-        ["icw", "rto", "rwin", "signature", "http_version", "h2_settings", "tls_versions", "unheard-of"]
+        "icw rto rwin signature ecn tfo delayed_ack idle http_version h2_settings tls_versions unheard-of".split()
     ),
     params=st.sampled_from([(), (("sack", True),), (("way", "clear"),), (("way", "h2c"),), (("way", "tls"),)]),
     packets=st.lists(packets, max_size=25).map(tuple),

@@ -103,7 +103,7 @@ class Shifted:
     def __init__(self, wire: Relative, start: float) -> None:
         self.wire, self.start = wire, start
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         return self._mine(self.wire.send(segment))
 
     def receive(self, until: float) -> Packet | None:

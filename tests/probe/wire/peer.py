@@ -44,7 +44,7 @@ class Peer:
         self._order = count()
         self._pieces: dict[int, bytes] = {}
 
-    def send(self, segment: Segment) -> Packet:
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
         if not self._lost("out"):
             self._take(segment)
         return Packet(self.now, "out", segment)
