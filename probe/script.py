@@ -42,7 +42,7 @@ from configtron.nouns import (
 
 
 class Send(NamedTuple):
-    """Put this segment on the wire; `tos` is its IP header's type of service, whose last two bits are ECN (RFC 3168)."""
+    """Put this segment on the wire; `tos` is its IP header's type of service, its last two bits are ECN (RFC 3168)."""
 
     segment: Segment
     tos: int = 0
