@@ -82,7 +82,8 @@ class Recorded:
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         """The recorded packet, if it says the same."""
         recorded = self._packets[self._next] if self._next < len(self._packets) else None
-        if recorded is None or recorded.way != "out" or (recorded.tos, *_said(recorded.segment)) != (tos, *_said(segment)):
+        said = recorded is not None and (recorded.way, recorded.tos, *_said(recorded.segment))
+        if recorded is None or said != ("out", tos, *_said(segment)):
             raise Diverged(f"packet {self._next}: the script sends {segment}; the recording has {recorded}")
         self._next += 1
         return recorded
