@@ -10,7 +10,8 @@ Reads as   "split" if the SYN-ACK's time to live is none of the later ones, whic
 Fails as   no-synack, refused, no-data.
 Differs    from p0f, which takes a changed time to live between connections for address translation: here the two are of
            one connection.
-Source     RFC 7323 section 5.4 (a clock of 1 ms to 1 s; Linux also has one of 1 us); RFC 4987 section 3.7 (SYN proxies).
+Source     RFC 7323 section 5.4 (a clock of 1 ms to 1 s; Linux also has one of 1 us); RFC 4987 section 3.7 (SYN
+proxies).
 """
 
 from __future__ import annotations
