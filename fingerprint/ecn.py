@@ -3,8 +3,9 @@
 Question   Does the server agree to ECN, and does it report a mark of congestion back?
 Method     A SYN with ECE and CWR; if the SYN-ACK agrees, a request marked "congestion experienced".
 Stop when  the request is acknowledged.
-Reads as   "no" (the SYN-ACK does not carry ECE alone; a SYN-ACK that mirrors both flags does not understand them), "yes"
-           (the mark came back as ECE), "negotiated" (agreed to, but the mark was not reported, or was wiped on the way).
+Reads as   "no" (the SYN-ACK does not carry ECE alone; a SYN-ACK that mirrors both flags does not understand them),
+           "yes" (the mark came back as ECE), "negotiated" (agreed to, but the mark was not reported, or was wiped on
+           the way).
 Fails as   no-synack, refused, reset, no-data (the request was never acknowledged).
 Differs    from scamper's tbit: it reads the same three states; here the request itself carries the mark.
 Source     RFC 3168 sections 6.1.1 and 6.1.3; net/ipv4/tcp_input.c (tcp_ecn_check_ce).
