@@ -31,8 +31,6 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if not opening.synacks:
         return tuple(no(knob, "refused" if opening.reset else "no-synack", trace) for knob in offered)
     packet = trace.packets[opening.synacks[0]]
-    return tuple(
-        yes(knob, "no" if packet.segment.option(KINDS[knob]) is None else "yes", trace, "", "option of the SYN-ACK", "C",
-            (packet.frame,))
-        for knob in offered
-    )  # fmt: skip
+    method, frames = "option of the SYN-ACK", (packet.frame,)
+    answers = {knob: "no" if packet.segment.option(KINDS[knob]) is None else "yes" for knob in offered}
+    return tuple(yes(knob, answer, trace, "", method, "C", frames) for knob, answer in answers.items())
