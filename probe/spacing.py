@@ -31,8 +31,9 @@ WINDOW_S, WINDOW_SLACK_S = 1.0, 0.002
 CATCH_UP_S = 0.01
 # Length of the networks that share a limit: what one operator usually runs, and the longest the Internet routes.
 NETWORK_BITS = {4: 24, 6: 48}
-# Forget idle hosts and networks when so many are known: bounded memory, rare sweeps.
-SWEEP_ABOVE = 65536
+# Forget idle hosts and networks when so many are known, and twice as many as were left the last time: memory stays in
+# step with what is under way, and sweeps are rare.
+SWEEP_ABOVE = 4096
 
 
 def interval_s(rate_per_s: float) -> float:
@@ -54,6 +55,7 @@ class Circle:
 
     interval_s: float
     _free_at: dict[str, float] = field(default_factory=dict)
+    _sweep_above: int = 0
 
     def free_at(self, key: str) -> float:
         """When the next start is allowed."""
@@ -63,8 +65,9 @@ class Circle:
         """A start happened."""
         if self.interval_s:
             self._free_at[key] = at + self.interval_s
-            if len(self._free_at) > SWEEP_ABOVE:
+            if len(self._free_at) > max(self._sweep_above, SWEEP_ABOVE):
                 self._free_at = {k: free for k, free in self._free_at.items() if free > at}
+                self._sweep_above = 2 * len(self._free_at)
 
 
 class Pace:
@@ -163,6 +166,8 @@ class Spacing:
         self._networks.take(self._network(address), at)
 
     def _network(self, address: str) -> str:
+        if not self._networks.interval_s:
+            return ""
         network = self._known.get(address)
         if network is None:
             if len(self._known) > SWEEP_ABOVE:

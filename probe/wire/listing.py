@@ -17,8 +17,8 @@ from typing import IO, NamedTuple
 from configtron.nouns import Target
 from configtron.probe.targets import rank
 
-# Targets sorted in memory at once: some 10 MB of them.
-CHUNK = 20_000
+# Targets sorted in memory at once: some 5 MB of them.
+CHUNK = 10_000
 
 
 class Listing(NamedTuple):
