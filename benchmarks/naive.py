@@ -1,0 +1,66 @@
+"""Two older ways to read an initial window, to be measured beside ours: what a first scapy script does, and what COMSYS's
+ZMap module counts. Both are written here as they are described, at their best on a quiet network.
+
+    python -m benchmarks.naive ADDRESS COUNT SOURCE      scapy's way, inside the vantage's namespace; a number a line
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+
+from configtron.nouns import SYN, Trace
+
+# What such scripts offer, and how long they listen: above Linux's smallest retransmission timeout.
+MSS = 64
+LISTEN_S = 0.6
+
+
+def span(trace: Trace) -> int:
+    """Segments by span, as COMSYS's ZMap module counts (`initcwnd_common.c`): the highest byte before the first repeat,
+    over the segment size offered."""
+    highest, seen = 0, set()
+    for packet in trace.packets:
+        segment = packet.segment
+        if packet.way == "out" or segment.length <= 0 or segment.flags & SYN:
+            continue
+        if segment.seq in seen:
+            break
+        seen.add(segment.seq)
+        highest = max(highest, segment.end - 1)
+    return highest // MSS
+
+
+def scapy_icw(address: str, source: str, port: int) -> int:
+    """Send a SYN, an ACK and a GET, then sniff: data packets before the first repeat."""
+    from scapy.all import IP, TCP, conf, send, sniff, sr1
+
+    conf.verb = 0
+    number = random.randrange(1 << 32)
+    to = IP(src=source, dst=address)
+    synack = sr1(to / TCP(sport=port, dport=80, flags="S", seq=number, options=[("MSS", MSS)]), timeout=2)
+    if synack is None:
+        return 0
+    ends = {"sport": port, "dport": 80, "seq": number + 1, "ack": synack.seq + 1}
+    send(to / TCP(**ends, flags="A"))
+    send(to / TCP(**ends, flags="PA") / f"GET / HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+    heard = sniff(filter=f"tcp and src host {address} and dst port {port}", timeout=LISTEN_S)
+    send(to / TCP(sport=port, dport=80, seq=ends["seq"], flags="R"))
+    seen: set[int] = set()
+    for packet in heard:
+        if TCP in packet and len(packet[TCP].payload):
+            if packet[TCP].seq in seen:
+                break
+            seen.add(packet[TCP].seq)
+    return len(seen)
+
+
+def main(words: Sequence[str]) -> None:
+    address, count, source = words[0], int(words[1]), words[2]
+    for n in range(count):
+        print(scapy_icw(address, source, 20_000 + n), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,162 @@
+"""Claim: at least 500 initial windows a second, nearly all right; beside two older ways to read them, in one run.
+
+    python -m benchmarks.probe [COUNT]      as root; connections of each kind, 3000 by default
+
+A town's nginx has each of several initial windows in turn, on a quiet network and on one that loses packets (a firewall
+rule in its namespace drops that share of what goes either way). Against it:
+
+    configtron    one run at 536 bytes with SACK, everything kept as in a campaign: packets, journal, readings
+    exact only    the same connections, of which those count whose reading claims to be exact
+    span          COMSYS's count over our packets at 64 bytes without SACK: highest byte over segment size
+    scapy         send, then sniff, one after the other, as first scripts do; only `SCAPY` of them, since each takes a second
+
+Per second is wall time on this machine, the server's work included; CPU seconds are the prober's, per thousand sites.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.naive import MSS, span
+from benchmarks.town import Town, lit, town
+from configtron.nouns import Observation, Target, Trace, Value
+from configtron.probe.journey import Call
+from configtron.probe.wire.lane import Recorder
+from configtron.probe.wire.namespaces import ip
+from configtron.probe.wire.pcap import read_evidence
+from configtron.probe.wire.pump import Pump
+
+WINDOWS = (4, 10, 30)
+LOSSES_PERCENT = (0, 2)
+SCAPY = 8
+AT_ONCE = 1000
+PORTS = range(1024, 32768)
+CLAIM_PER_S = 500
+
+
+class Row(NamedTuple):
+    """What one way gave: connections, seconds by the clock on the wall and of the prober, how many were right."""
+
+    count: int
+    wall_s: float
+    cpu_s: float
+    right: int
+    wrong: int
+
+    def __add__(self, other: object) -> Row:
+        assert isinstance(other, Row)
+        return Row(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def set_window(standing: Town, segments: int) -> None:
+    """The server's initial window, by its route to the vantage."""
+    network = standing.vantages[0].source_address.rpartition(".")[0] + ".0/24"
+    ip("route", "change", *_route(standing, network), "initcwnd", str(segments), netns=standing.netns)
+
+
+def _route(standing: Town, network: str) -> list[str]:
+    words = ip("route", "show", network, netns=standing.netns).split()
+    return [word for n, word in enumerate(words) if "initcwnd" not in (word, words[n - 1])]
+
+
+@contextmanager
+def losing(standing: Town, percent: int) -> Iterator[None]:
+    """That share of packets dropped either way, in the server's namespace."""
+    drop = f"tcp %s 80 numgen random mod 100 < {percent} drop"
+    rules = (
+        f"table inet losing {{ chain to {{ type filter hook input priority 0; {drop % 'dport'}; }};"
+        f" chain from {{ type filter hook output priority 0; {drop % 'sport'}; }}; }}"
+    )
+    nft = ["ip", "netns", "exec", standing.netns, "nft"]
+    if percent:
+        subprocess.run([*nft, rules], check=True)
+    try:
+        yield
+    finally:
+        if percent:
+            subprocess.run([*nft, "delete table inet losing"], check=True)
+
+
+def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> tuple[Row, Row, Row]:
+    """Our rows, all readings and the exact ones, and the span's over the same packets."""
+    call = [Call("icw", tuple(sorted(params.items())), Target(lit(n), lit(n))) for n in range(count)]
+    vantage = standing.vantages[0]
+    with (
+        tempfile.TemporaryDirectory(prefix="probe-") as name,
+        Pump([vantage], ports=PORTS, seed=window, agent="benchmark") as pump,
+    ):
+        files = {vantage.name: "evidence.pcapng"}
+        lane = Recorder(pump, Path(name), files, {}, lambda results: None, lambda host, address: "")
+        read: list[Observation] = []
+        wall, cpu, begun, back = time.monotonic(), time.process_time(), 0, 0
+        while back < count:
+            while begun < count and pump.active < AT_ONCE:
+                lane.begin(f"{vantage.name}/{begun}/icw.1", vantage.name, call[begun], call[begun].target)
+                begun += 1
+            for finished in lane.finished(0.5):
+                back += 1
+                read += [o for o in finished.readings if o.knob == "icw"]
+        wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+        lane.close()
+        spans = [span(trace) for trace in read_evidence(Path(name) / "evidence.pcapng")]
+    exact = [o for o in read if o.grade == "C"]
+    bounds_too = sum(o.grade == "L" and isinstance(o.value, int) and o.value <= window for o in read)
+    right = sum(o.value == window for o in exact)
+    overclaims = len([o for o in read if o.value is not None]) - right - bounds_too
+    return (
+        Row(count, wall, cpu, right + bounds_too, overclaims),
+        Row(count, wall, cpu, right, len(exact) - right),
+        Row(count, wall, cpu, spans.count(window), sum(s not in (0, window) for s in spans)),
+    )
+
+
+def scapys(standing: Town, window: int) -> Row:
+    """The row of scapy's way."""
+    vantage = standing.vantages[0]
+    words = [sys.executable, "-m", "benchmarks.naive", lit(window), str(SCAPY), vantage.source_address]
+    began = time.monotonic()
+    process = subprocess.Popen(["ip", "netns", "exec", vantage.netns, *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    counts = [int(line) for line in process.stdout]
+    _, _, usage = os.wait4(process.pid, 0)
+    right = counts.count(window)
+    return Row(SCAPY, time.monotonic() - began, usage.ru_utime + usage.ru_stime, right, len(counts) - right)
+
+
+def main(count: int) -> int:
+    """Print a row a way and loss; 1 if the claim does not hold."""
+    print(f"{'loss':>5} {'way':12} {'sites':>6} {'per second':>11} {'CPU s per 1000':>15} {'right':>8} {'wrong':>8}")
+    holds = True
+    with town() as standing:
+        for percent in LOSSES_PERCENT:
+            rows: dict[str, Row] = {}
+            with losing(standing, percent):
+                for window in WINDOWS:
+                    set_window(standing, window)
+                    each = count // len(WINDOWS)
+                    first, exact, _ = ours(standing, each, window, {"mss": 536, "sack": True, "wscale": 7})
+                    _, _, spans = ours(standing, each, window, {"mss": MSS})
+                    found = {"configtron": first, "exact only": exact, "span": spans, "scapy": scapys(standing, window)}
+                    rows = {way: rows[way] + row if way in rows else row for way, row in found.items()}
+            for way, row in rows.items():
+                print(
+                    f"{percent:3} % {way:12} {row.count:6} {row.count / row.wall_s:11.0f}"
+                    f" {1000 * row.cpu_s / row.count:15.2f} {100 * row.right / row.count:6.1f} %"
+                    f" {100 * row.wrong / row.count:6.1f} %",
+                    flush=True,
+                )
+            ahead = rows["configtron"]
+            holds = holds and not ahead.wrong and (percent > 0 or ahead.count / ahead.wall_s >= CLAIM_PER_S)
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3000))
