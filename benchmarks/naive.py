@@ -1,5 +1,6 @@
-"""Two older ways to read an initial window, to be measured beside ours: what a first scapy script does, and what COMSYS's
-ZMap module counts. Both are written here as they are described, at their best on a quiet network.
+"""Two older ways to read an initial window, to be measured beside ours.
+
+What a first scapy script does, and what COMSYS's ZMap module counts; written here as they are described.
 
     python -m benchmarks.naive ADDRESS COUNT SOURCE      scapy's way, inside the vantage's namespace; a number a line
 """

@@ -8,7 +8,7 @@ rule in its namespace drops that share of what goes either way). Against it:
     configtron    one run at 536 bytes with SACK, everything kept as in a campaign: packets, journal, readings
     exact only    the same connections, of which those count whose reading claims to be exact
     span          COMSYS's count over our packets at 64 bytes without SACK: highest byte over segment size
-    scapy         send, then sniff, one after the other, as first scripts do; only `SCAPY` of them, since each takes a second
+    scapy         send, then sniff, one after the other, as first scripts do; `SCAPY` of them, since each takes a second
 
 Per second is wall time on this machine, the server's work included; CPU seconds are the prober's, per thousand sites.
 """
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from benchmarks.naive import MSS, span
 from benchmarks.town import Town, lit, town
-from configtron.nouns import Observation, Target, Trace, Value
+from configtron.nouns import Observation, Target, Value
 from configtron.probe.journey import Call
 from configtron.probe.wire.lane import Recorder
 from configtron.probe.wire.namespaces import ip

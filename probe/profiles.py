@@ -58,10 +58,20 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("http_version", way="h2c"),
         _row("http_version", way="h2c"),
     ),
+    # What the paper's SYN offered: no timestamps, so that its windows (29200 = 20 x 1460) can be met again.
+    "paper": (
+        _row("rto", full=False, patience_s=75.0),
+        _row("rto", full=False, patience_s=75.0),
+        _row("icw", mss=536, repeats=2),
+        _row("icw", mss=1460, repeats=2),
+        _row("icw", mss=536, early=True),
+        _row("icw", mss=536, sack=True),
+    ),
 }
 SECURE: dict[str, tuple[Row, ...]] = {
     "quick": (_row("h2_settings"),),
     "standard": (_row("h2_settings"), _row("h2_settings")),
+    "paper": (_row("h2_settings"), _row("h2_settings")),
     "full": (
         _row("h2_settings"),
         _row("h2_settings"),
@@ -94,6 +104,7 @@ WINDOW: dict[str, tuple[Row, ...]] = {
         _row("cwnd_at_request", mss=536, sack=True),
     ),
     "full": (),
+    "paper": (),
 }
 PROFILES = tuple(CLEAR)
 # What `--tests` may name -> the probes that answer it.
@@ -123,7 +134,7 @@ AGAIN_MOST = 1
 # Trials beyond the plan that a target may have where its answers leave a parameter unknown (`fingerprint/wants.py`), in
 # each of its strands; and which rows they are, in turn. Windows are asked for at their edge first, which no lost tail
 # shortens.
-MORE = {"quick": 0, "standard": 2, "full": 6}
+MORE = {"quick": 0, "standard": 2, "full": 6, "paper": 2}
 # A signature differs with what our SYN offered, so no further trial would make it better known: it is not here.
 
 

@@ -16,11 +16,11 @@ from configtron.probe.wire.namespaces import ip
 ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 
-def standing(vantage: Vantage, targets: Sequence[Target]) -> Vantage:
+def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int] = (4,)) -> Vantage:
     """The vantage with a source address and an interface; those that it names stay as they are, but are checked.
 
     Where all targets are given as addresses, the first of them decides (so that a server on this host is met on its
-    own device); else the default route does.
+    own device); else the default route does, for each IP version that is asked for.
     """
     if vantage.netns and not Path("/run/netns", vantage.netns).exists():
         raise BadInput(f"vantage {vantage.name!r}: no network namespace {vantage.netns!r}; `ip netns` lists them")
@@ -28,7 +28,7 @@ def standing(vantage: Vantage, targets: Sequence[Target]) -> Vantage:
     if source and vantage.interface:
         return _checked(vantage)
     literal = [target.address for target in targets]
-    version = ip_address(source).version if source else 4
+    version = ip_address(source).version if source else versions[0]
     towards = literal[0] if literal and all(literal) else ELSEWHERE[version]
     if source and ip_address(towards).version != version:
         towards = ELSEWHERE[version]
@@ -37,6 +37,12 @@ def standing(vantage: Vantage, targets: Sequence[Target]) -> Vantage:
         raise Missing(f"vantage {vantage.name!r}: no route to {towards}; name source_address and interface")
     field = "source_address" if ip_address(towards).version == 4 else "source_address6"
     found = vantage if source else replace(vantage, **{field: route["prefsrc"]})
+    for other in (v for v in versions if v != version and not all(literal)):
+        # A host without that version has no route, and its targets are told so one by one.
+        route_of = _route(ELSEWHERE[other], "", vantage.netns)
+        name = "source_address" if other == 4 else "source_address6"
+        if route_of is not None and not getattr(found, name):
+            found = replace(found, **{name: route_of["prefsrc"]})
     return _checked(replace(found, interface=vantage.interface or route["dev"]))
 
 

@@ -70,7 +70,7 @@ def laid_out(options: ProbeOptions, place: Path) -> Iterator[Laid]:
 def standing_of(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
     """The vantages, with what the kernel's routes say where the options say nothing."""
     sample = [listing.sample] if listing.sample is not None else []
-    return tuple(standing(vantage, sample) for vantage in plan.vantages_of(options))
+    return tuple(standing(vantage, sample, options.versions) for vantage in plan.vantages_of(options))
 
 
 def keep(laid: Laid, folder: Path) -> None:

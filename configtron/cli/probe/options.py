@@ -33,7 +33,7 @@ class ProbeOptions:
     rate_per_s: float = 100.0
     host_rate_per_s: float = 2.0
     network_rate_per_s: float = 10.0
-    concurrency: int = 500
+    concurrency: int = 1000
     versions: tuple[int, ...] = (4,)
     interface: str = ""
     source_ip: str = ""

@@ -24,6 +24,18 @@ def test_what_does_not_exist_is_said_at_once() -> None:
 
 
 @pytest.mark.root
+def test_an_address_of_each_version_that_is_asked_for() -> None:
+    names = [Target("a.example")]
+    with own_namespace() as (vantage, _):
+        bare = Vantage("a", "A", netns=vantage.netns)
+        six = standing(bare, names, (6,))
+        assert (six.source_address, six.interface) == ("", "eth0") and six.source_address6.endswith("::2")
+        both = standing(bare, names, (4, 6))
+        assert both.source_address.endswith(".2") and both.source_address6.endswith("::2")
+        assert standing(bare, names).source_address6 == ""
+
+
+@pytest.mark.root
 def test_a_vantage_of_a_namespace_is_kept() -> None:
     with own_namespace() as (vantage, _):
         assert standing(vantage, []) == vantage
