@@ -18,6 +18,8 @@ from configtron.report.score import Judged
 
 # What stands for a verdict where there is none at all.
 NOT_PROBED = "not-probed"
+# Asked only where the answer in clear shows no window: nothing is missing elsewhere.
+WHERE_NEEDED = ("icw_tls", "cwnd_at_request")
 
 
 def is_of_the_lab(run: Run) -> bool:
@@ -61,7 +63,7 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
         silence = Observation("", reason=item.reason or NOT_PROBED)
         trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
-            if knob not in asked:
+            if knob not in asked or (knob in WHERE_NEEDED and knob not in item.verdicts):
                 continue
             verdict = item.verdicts.get(knob) or replace(silence, knob=knob)
             yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
