@@ -36,6 +36,9 @@ STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer
 # initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
 # 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
 IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
+# No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
+# their part of each segment (RFC 7323, with padding).
+PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
 # An unscaled window this close to full (in segments) may have been what stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
 
@@ -109,6 +112,7 @@ def read_window(
             "window-limited" if edge - base + WINDOW_MARGIN_SEGMENTS * mss > _window(packets, opening, start) else "",
             "uneven" if may_hide_a_probe(packets, held, opening) else "",
             "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) else "",
+            "" if _had_more(packets, held, offered) else "no-queue",
             "short-end" if held.stop == "quiet" and flight.sizes()[-1] < mss else "",
         )
         proof = next((doubt for doubt in doubts if doubt), proof)
@@ -185,6 +189,20 @@ def _proof(packets: Sequence[Packet], held: Held) -> str:
         if packet.segment.flags & FIN:
             return "exact-fit"
     return "unverified"
+
+
+def _had_more(packets: Sequence[Packet], held: Held, offered: int) -> bool:
+    """Whether the server had a queue, as one has whom its window stopped: Linux fills what is unsent to whole segments.
+
+    So what the ACK brought out is a whole segment, or more follows at once, or the end. A server that lets a few bytes
+    fall now and then would seem stopped wherever its next ones happen to come when fresh data is due.
+    """
+    whole = min(offered, PATH_MSS_MIN) - TIMESTAMPS_BYTES
+    slack_s = PROMPT_SLACK_S + (PROMPT_TO - 1) * (held.flight.rtt_s or 0.0)
+    heard = [p for p in packets[held.at :] if p.way == "in" and p.segment.end > held.flight.end]
+    if not heard or heard[0].segment.length >= whole or heard[0].segment.flags & FIN:
+        return True
+    return any(p.segment.end > heard[0].segment.end and p.at <= heard[0].at + slack_s for p in heard[1:])
 
 
 def _prompt(after_s: float, rtt_s: float) -> bool:

@@ -112,6 +112,9 @@ class FakeServer:
         rto = self.rtt_s + max(self.rto_min_s, 2 * self.rtt_s)
         pause_s = self.think_s if self.think_after else 0.0
         fresh = self._burst(at, self.icw)
+        if self._sent < self.header:
+            # what the window left of the header lies in the tail that the body is appended to (tcp_sendmsg_locked())
+            self.header = 0
         if not fresh:
             return
         if self._tlp and pause_s > 2 * self.rtt_s:
