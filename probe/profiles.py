@@ -46,6 +46,8 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("icw", mss=536, early=True),
         _row("icw", mss=64),
         _row("icw", mss=1460, wscale=7, sack=True),
+        _row("icw", mss=1460, wscale=7, early=True),
+        _row("icw", mss=64, sack=True),
         _row("rwin"),
         _row("rwin"),
         _row("signature"),
@@ -73,8 +75,7 @@ SECURE: dict[str, tuple[Row, ...]] = {
     "standard": (_row("h2_settings"), _row("h2_settings")),
     "paper": (_row("h2_settings"), _row("h2_settings")),
     "full": (
-        _row("h2_settings"),
-        _row("h2_settings"),
+        *(_row("h2_settings") for _ in range(6)),
         _row("h2_settings", ask=False),
         _row("http_version", way="https"),
         _row("http_version", way="https"),

@@ -16,6 +16,9 @@ from configtron.nouns import Observation, Value
 NUMBERS = count()
 
 
+FEW = "None N"
+
+
 def trial(knob: str, value: Value, grade: str = "C", **details: Value) -> Observation:
     return Observation(knob, value, None, grade=grade, trace_id=f"v/h/p.{next(NUMBERS)}", details=canonical(details))
 
@@ -33,7 +36,7 @@ def text(*trials: Observation) -> str:
     return f"{found.value} {found.grade}" if found is not None else "-"
 
 
-@pytest.mark.parametrize(("connections", "said"), [(2, "-"), (3, "one C"), (6, "one B"), (8, "one A")])
+@pytest.mark.parametrize(("connections", "said"), [(1, FEW), (5, FEW), (6, "one B"), (8, "one A")])
 def test_one_needs_connections(connections: int, said: str) -> None:
     assert text(*(trial("wscale", 7) for _ in range(connections))) == said
 
@@ -85,13 +88,33 @@ def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
     ],
 )
 def test_what_loss_or_another_question_explains_is_not(alike: list[Observation]) -> None:
-    assert text(*alike) == "one C"
+    assert text(*alike) == FEW
+    assert text(*alike, *alike, *alike) in ("one A", "one B")
 
 
 @pytest.mark.parametrize(("others", "said"), [(8, "mixed C"), (9, "one A"), (14, "one A")])
 def test_one_odd_window_among_many_is_an_accident(others: int, said: str) -> None:
     assert text(icw(4), *[icw(10)] * others) == said
     assert text(icw(4), icw(4), *[icw(10)] * others) == "mixed B"
+
+
+def test_one_needs_windows_and_settings_where_there_are_some() -> None:
+    seen = [trial("wscale", 7) for _ in range(9)]
+    assert text(*seen, *[icw(10)] * 5) == FEW and text(*seen, *[icw(10)] * 6) == "one B"
+    assert text(*seen, *[trial("h2_settings", ())] * 3) == FEW
+    paused = trial("icw", 4, "L", proof="server-paced", mss=536, bytes=2144)
+    assert text(*seen, *[paused] * 3) == "one A", "such runs show no window, in which others could differ"
+
+
+def test_windows_that_only_a_timer_followed_count_as_well() -> None:
+    low = trial("icw", 4, "L", proof="after-timer", mss=536, bytes=2144)
+    assert text(*[icw(10)] * 3, low, low) == "mixed B"
+
+
+def test_each_port_is_compared_with_itself() -> None:
+    secure = [trial("icw_tls", 4, mss=64, bytes=256)] * 3
+    assert text(*[icw(10)] * 6, *secure) == "one B"
+    assert text(*[icw(10)] * 6, *secure, trial("icw_tls", 10, mss=64, bytes=640)) == "mixed C"
 
 
 def test_two_facts_are_two_witnesses() -> None:
@@ -101,7 +124,7 @@ def test_two_facts_are_two_witnesses() -> None:
 
 
 def test_places_are_told() -> None:
-    trials = [trial("http_clear", "http/1.1", status=200, server="x", place=place) for place in ("fra", "ams", "fra")]
+    trials = [trial("http_clear", "http/1.1", status=200, server="x", place=place) for place in ("fra", "ams") * 3]
     found = verdict(*trials)
     assert found is not None and found.value == "one" and found.detail("places") == ("ams", "fra")
 
@@ -129,4 +152,6 @@ def test_shares_found_and_false(loss: float) -> None:
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert across({}) is None and across({"icw": [icw(10), icw(10)]}) is None
+    assert across({}) is None
+    silent = Observation("icw", None, "no-synack", grade="N")
+    assert across({"icw": [silent], "http_clear": [silent]}) is None
