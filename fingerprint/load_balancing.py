@@ -8,7 +8,7 @@ Stop when  the plan is through; one connection more never takes a difference bac
 Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
            and of whatever was seen most. Details: `differs` names the facts, `connections` is the least of those
            counts, `places` are the networks' own names of where it was answered.
-Fails as   unclear:few-connections; nothing at all where no connection showed anything.
+Fails as   unclear:few-connections; nothing at all below three connections.
 Differs    from comparing numbers: a lost packet shortens a flight, so windows differ only beyond what loss does, and
            only if no formula of the segment size fits them all; timers, which loss lengthens, are not compared. A
            Server field is compared among answers of one status: a redirect is often made by another program.
@@ -25,13 +25,11 @@ from configtron.nouns import Observation, Value
 
 KNOBS = ("load_balancing",)
 # Two servers that take turns evenly hide from so many connections with chance 2 ** (1 - n): 3 % and 1 % of them.
-CONNECTIONS_B, CONNECTIONS_A = 6, 8
+# From fewer than three nobody would expect an answer.
+CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 6, 8
 # A flight of which more than so many last segments were lost by chance is rarer than one in 100 000 at 5 % loss; the
 # same margin covers segments that a server held back.
 LOST_MOST = 3
-# A window read once otherwise among so many readings is rather a connection that went badly (a repeated handshake, a
-# pause) than a second server: taking turns evenly, that one would show itself only once with chance 2 %.
-READINGS_MANY = 10
 SETTINGS = "settings"
 
 
@@ -52,7 +50,6 @@ FACTS = (
     Fact("signature", "signature"),
     Fact("window", "rwin", within=("server_mss",)),
     Fact("window with timestamps", "rwin_ts", within=("server_mss",)),
-    Fact("scale", "wscale"),
     Fact("alpn", "http_version"),
     Fact("tls", "http_version", "tls"),
     Fact("tls", "tls_versions", within=("most",)),
@@ -64,11 +61,7 @@ FACTS = (
     Fact("server", "http_tls", "server", ("status",)),
     Fact("server", "h2_settings", "server", ("status",)),
 )
-# Each port may be another server's, so each window is compared with its like.
-WINDOWS = ("icw", "icw_tls")
-# What shows the window, and not the page's end or the server's own pace: the proofs of an exact reading, and that of a
-# flight which the server repeated before fresh data came (`fingerprint/window.py`).
-AFTER_TIMER = "after-timer"
+ICW = "icw"
 
 # (fact, what its readings must share) -> value -> the trials that showed it.
 Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
@@ -77,10 +70,10 @@ Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """One verdict on all trials of a target; None if they show nothing."""
     faces = _faces(trials)
-    windows = {knob: _windows(trials.get(knob, ())) for knob in WINDOWS}
-    mixed = [values for values in faces.values() if len(values) > 1] + [w for w in windows.values() if w]
+    windows = _windows(trials.get(ICW, ()))
+    mixed = [values for values in (*faces.values(), windows) if len(values) > 1]
     shown = _shown(trials, faces)
-    if not shown:
+    if not mixed and shown < CONNECTIONS_LEAST:
         return None
     details: dict[str, Value] = {"connections": shown}
     if places := {str(t.detail("place")) for several in trials.values() for t in several if t.detail("place")}:
@@ -90,7 +83,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if not mixed:
         grade = "A" if shown >= CONNECTIONS_A else "B"
         return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
-    names = {key[0] for key, values in faces.items() if len(values) > 1} | {k for k, w in windows.items() if w}
+    names = {key[0] for key, values in faces.items() if len(values) > 1} | ({ICW} if windows else set())
     details["differs"] = tuple(sorted(names))
     # Each reading of the rarer kind is one witness, and so is each further fact.
     witnesses = max(sorted(map(len, values.values()))[-AGREE_B] for values in mixed)
@@ -101,14 +94,12 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 def _shown(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> int:
     """How many connections would have shown another server: in its window, in its SETTINGS, in anything."""
-    counts = [sum(map(_is_firm, trials.get(WINDOWS[0], ())))]
+    told = [t for t in trials.get(ICW, ()) if t.value is not None]
+    top = max(map(number, told), default=0.0)
+    counts = [sum(t.grade == "C" or number(t) >= top - LOST_MOST for t in told)]
     counts.append(sum(map(len, faces.get((SETTINGS,), {}).values())))
     counts.append(max((sum(map(len, values.values())) for values in faces.values()), default=0))
     return min(filter(None, counts), default=0)
-
-
-def _is_firm(trial: Observation) -> bool:
-    return trial.grade == "C" or trial.grade == "L" and trial.detail("proof") == AFTER_TIMER
 
 
 def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
@@ -124,30 +115,28 @@ def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
 
 
 def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
-    """Windows by being high or low, if no one server can have shown them all; else nothing."""
-    firm = [t for t in trials if _is_firm(t)]
-    told = [t for t in trials if t.grade in "CL"]
-    if not firm or _by_segments(firm, told) or _by_bytes(firm, told):
+    """Windows by being high or low, if no one server can have shown them all; else nothing.
+
+    A low one counts only if it is exact: a bound may be low for any reason.
+    """
+    exact = [t for t in trials if t.grade == "C"]
+    told = [t for t in trials if t.value is not None]
+    if not exact or _by_segments(exact, told) or _by_bytes(exact, told):
         return {}
-    found: dict[Value, list[Observation]] = {}
     top = max(map(number, told))
-    for trial in told:
-        near = number(trial) >= top - LOST_MOST
-        if near or _is_firm(trial):
-            found.setdefault("high" if near else "low", []).append(trial)
-    alone = min(map(len, found.values())) < AGREE_B
-    return {} if alone and sum(map(len, found.values())) >= READINGS_MANY else found
+    high = [t for t in told if number(t) >= top - LOST_MOST]
+    return {"high": high, "low": [t for t in exact if number(t) < top - LOST_MOST]}
 
 
-def _by_segments(firm: Sequence[Observation], told: Sequence[Observation]) -> bool:
+def _by_segments(exact: Sequence[Observation], told: Sequence[Observation]) -> bool:
     """Whether one number of segments, some of them lost, explains all readings."""
-    return min(map(number, firm)) >= max(map(number, told)) - LOST_MOST
+    return min(map(number, exact)) >= max(map(number, told)) - LOST_MOST
 
 
-def _by_bytes(firm: Sequence[Observation], told: Sequence[Observation]) -> bool:
+def _by_bytes(exact: Sequence[Observation], told: Sequence[Observation]) -> bool:
     """Whether one number of bytes, in segments of each run's size, explains all readings."""
     least = max(_detail(t, "bytes") - _detail(t, "mss") for t in told)
-    return least <= min(_detail(t, "bytes") + LOST_MOST * _detail(t, "mss") for t in firm)
+    return least <= min(_detail(t, "bytes") + LOST_MOST * _detail(t, "mss") for t in exact)
 
 
 def _detail(trial: Observation, name: str) -> float:

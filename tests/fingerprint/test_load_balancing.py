@@ -36,9 +36,9 @@ def text(*trials: Observation) -> str:
     return f"{found.value} {found.grade}" if found is not None else "-"
 
 
-@pytest.mark.parametrize(("connections", "said"), [(1, FEW), (5, FEW), (6, "one B"), (8, "one A")])
+@pytest.mark.parametrize(("connections", "said"), [(2, "-"), (3, FEW), (5, FEW), (6, "one B"), (8, "one A")])
 def test_one_needs_connections(connections: int, said: str) -> None:
-    assert text(*(trial("wscale", 7) for _ in range(connections))) == said
+    assert text(*(trial("signature", "4:64") for _ in range(connections))) == said
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_one_needs_connections(connections: int, said: str) -> None:
 def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
     found = verdict(*unlike)
     assert found is not None and (found.value, found.grade) == ("mixed", "C"), unlike
-    assert list(found.trials) == unlike
+    assert set(found.trials) == set(unlike)
     again = verdict(*unlike, *unlike)
     assert again is not None and (again.value, again.grade) == ("mixed", "B")
 
@@ -70,7 +70,11 @@ def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
 @pytest.mark.parametrize(
     "alike",
     [
-        [trial("rwin", 29200, server_mss=1460), trial("rwin", 26800, server_mss=1340), *[trial("wscale", 7)] * 3],
+        [
+            trial("rwin", 29200, server_mss=1460),
+            trial("rwin", 26800, server_mss=1340),
+            *[trial("signature", "4:64")] * 3,
+        ],
         [
             trial("http_clear", "http/1.1", server="a", status=301),
             trial("http_clear", "http/1.1", server="b", status=200),
@@ -88,39 +92,27 @@ def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
     ],
 )
 def test_what_loss_or_another_question_explains_is_not(alike: list[Observation]) -> None:
-    assert text(*alike) == FEW
+    assert text(*alike) in (FEW, "-")
     assert text(*alike, *alike, *alike) in ("one A", "one B")
 
 
-@pytest.mark.parametrize(("others", "said"), [(8, "mixed C"), (9, "one A"), (14, "one A")])
-def test_one_odd_window_among_many_is_an_accident(others: int, said: str) -> None:
-    assert text(icw(4), *[icw(10)] * others) == said
-    assert text(icw(4), icw(4), *[icw(10)] * others) == "mixed B"
-
-
 def test_one_needs_windows_and_settings_where_there_are_some() -> None:
-    seen = [trial("wscale", 7) for _ in range(9)]
+    seen = [trial("signature", "4:64") for _ in range(9)]
     assert text(*seen, *[icw(10)] * 5) == FEW and text(*seen, *[icw(10)] * 6) == "one B"
     assert text(*seen, *[trial("h2_settings", ())] * 3) == FEW
-    paused = trial("icw", 4, "L", proof="server-paced", mss=536, bytes=2144)
-    assert text(*seen, *[paused] * 3) == "one A", "such runs show no window, in which others could differ"
+    paused = [trial("icw", n, "L", proof="server-paced", mss=536, bytes=n * 536) for n in (1, 4, 20, 20, 20)]
+    assert text(*seen, *paused) == FEW, "three runs would have shown a window of less than 20"
 
 
-def test_windows_that_only_a_timer_followed_count_as_well() -> None:
+def test_a_low_bound_is_no_low_window() -> None:
     low = trial("icw", 4, "L", proof="after-timer", mss=536, bytes=2144)
-    assert text(*[icw(10)] * 3, low, low) == "mixed B"
-
-
-def test_each_port_is_compared_with_itself() -> None:
-    secure = [trial("icw_tls", 4, mss=64, bytes=256)] * 3
-    assert text(*[icw(10)] * 6, *secure) == "one B"
-    assert text(*[icw(10)] * 6, *secure, trial("icw_tls", 10, mss=64, bytes=640)) == "mixed C"
+    assert text(*[icw(10)] * 6, low, low) == "one B"
 
 
 def test_two_facts_are_two_witnesses() -> None:
-    trials = [trial("wscale", 7), trial("wscale", 8), icw(10), icw(4)]
+    trials = [trial("signature", "4:64"), trial("signature", "4:128"), icw(10), icw(4)]
     found = verdict(*trials)
-    assert found is not None and (found.grade, found.detail("differs")) == ("B", ("icw", "scale"))
+    assert found is not None and (found.grade, found.detail("differs")) == ("B", ("icw", "signature"))
 
 
 def test_places_are_told() -> None:
