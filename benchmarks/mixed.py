@@ -7,7 +7,7 @@ shows now the one, now the other, by chance, in nothing but the parameters named
 what loss did to it; only the balancer is made up. Beside it the sites as they are: each is one server. Exit code 1 if a
 goal is missed.
 
-found     of the pairs that differ in that parameter (initial windows: by four segments or more)
+found     of the pairs that differ in that parameter (initial windows: by three segments or more)
 mixed     of the sites as they are
 Shares carry Wilson's 95 % interval.
 """
@@ -39,7 +39,7 @@ FOUND_PERCENT, MIXED_PERCENT = 95.0, 1.0
 # Sites mixed with the site drawn, for each kind of mixture.
 PAIRS = 400
 # Windows nearer than this are told from loss only by chance (`fingerprint/load_balancing.py`).
-ICW_APART = 4
+ICW_APART = 3
 KNOWN = ("A", "B")
 
 

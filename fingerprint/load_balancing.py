@@ -8,7 +8,7 @@ Stop when  the plan is through; one connection more never takes a difference bac
 Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
            and of whatever was seen most. Details: `differs` names the facts, `connections` is the least of those
            counts, `places` are the networks' own names of where it was answered.
-Fails as   unclear:few-connections; nothing at all below three connections.
+Fails as   unclear:few-connections (or some of them hint at another window); nothing at all below three connections.
 Differs    from comparing numbers: a lost packet shortens a flight, so windows differ only beyond what loss does, and
            only if no formula of the segment size fits them all; timers, which loss lengthens, are not compared. A
            Server field is compared among answers of one status: a redirect is often made by another program.
@@ -27,9 +27,9 @@ KNOBS = ("load_balancing",)
 # Two servers that take turns evenly hide from so many connections with chance 2 ** (1 - n): 3 % and 1 % of them.
 # From fewer than three nobody would expect an answer.
 CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 6, 8
-# A flight of which more than so many last segments were lost by chance is rarer than one in 100 000 at 5 % loss; the
-# same margin covers segments that a server held back.
-LOST_MOST = 3
+# A flight whose last three segments were lost by chance is rarer than one in 8000 at 5 % loss; the same margin covers
+# the two that a server may hold back (tcp_tso_should_defer() in net/ipv4/tcp_output.c).
+LOST_MOST = 2
 SETTINGS = "settings"
 
 
@@ -62,6 +62,8 @@ FACTS = (
     Fact("server", "h2_settings", "server", ("status",)),
 )
 ICW = "icw"
+# How `fingerprint/window.py` calls that bound.
+AFTER_TIMER = "after-timer"
 
 # (fact, what its readings must share) -> value -> the trials that showed it.
 Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
@@ -78,7 +80,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     details: dict[str, Value] = {"connections": shown}
     if places := {str(t.detail("place")) for several in trials.values() for t in several if t.detail("place")}:
         details["places"] = tuple(sorted(places))
-    if not mixed and shown < CONNECTIONS_B:
+    if not mixed and (shown < CONNECTIONS_B or _doubtful(trials.get(ICW, ()))):
         return over("load_balancing", (), None, "N", reason="unclear:few-connections", details=details)
     if not mixed:
         grade = "A" if shown >= CONNECTIONS_A else "B"
@@ -98,7 +100,7 @@ def _shown(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> int:
     top = max(map(number, told), default=0.0)
     counts = [sum(t.grade == "C" or number(t) >= top - LOST_MOST for t in told)]
     counts.append(sum(map(len, faces.get((SETTINGS,), {}).values())))
-    counts.append(max((sum(map(len, values.values())) for values in faces.values()), default=0))
+    counts.append(max(counts[0], *(sum(map(len, values.values())) for values in faces.values()), 0))
     return min(filter(None, counts), default=0)
 
 
@@ -126,6 +128,13 @@ def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
     top = max(map(number, told))
     high = [t for t in told if number(t) >= top - LOST_MOST]
     return {"high": high, "low": [t for t in exact if number(t) < top - LOST_MOST]}
+
+
+def _doubtful(trials: Sequence[Observation]) -> bool:
+    """Whether some run looks like a lower window, and does not prove it: the server repeated itself, then went on."""
+    top = max((number(t) for t in trials if t.value is not None), default=0.0)
+    bounds = (t for t in trials if t.grade == "L" and t.detail("proof") == AFTER_TIMER)
+    return any(number(t) < top - LOST_MOST for t in bounds)
 
 
 def _by_segments(exact: Sequence[Observation], told: Sequence[Observation]) -> bool:
