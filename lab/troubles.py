@@ -212,6 +212,13 @@ TROUBLES: tuple[Trouble, ...] = (
         box=Rule(rewrite=True, window=0),
         honest=(Honest("rwin rwin_ts", values=(0,)),),
     ),
+    Trouble(
+        "narrow-window",
+        1.0,
+        "the SYN-ACK offers 64 bytes, less than any request",
+        box=Rule(rewrite=True, window=64),
+        honest=(Honest("rwin rwin_ts", values=(64,)),),
+    ),
     # Two servers behind one address.
     Trouble(
         "mixed-icw",

@@ -66,7 +66,7 @@ REAL_MODULES = (
     "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/dummy", "drivers/net/tun", "net/sched/sch_netem",
     "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32", "net/ipv4/tcp_bbr",
     "net/ipv4/tcp_vegas", "net/ipv4/inet_diag", "net/ipv4/tcp_diag", "net/netfilter/nfnetlink", "lib/libcrc32c",
-    "net/netfilter/nf_tables",
+    "net/netfilter/nf_tables", "net/sched/sch_ingress", "net/sched/cls_bpf",
 )  # fmt: skip
 
 

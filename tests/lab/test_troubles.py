@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import fields, replace
 
@@ -11,8 +12,10 @@ from configtron.lab import truth
 from configtron.lab.afflict import troubled
 from configtron.lab.internet import Internet, draw
 from configtron.lab.sites import PROGRAM_OCTET, Server, Site
+from configtron.lab.stacks import NAMED
 from configtron.lab.troubles import BY_NAME, TROUBLES, Honest, Trouble
 from configtron.lab.truth import KNOBS, oracle
+from tests.test_layers import ROOT
 
 SITES = [f"site{n}.example" for n in range(1000)]
 
@@ -40,6 +43,14 @@ def test_a_row_sets_what_there_is_and_speaks_of_known_knobs(trouble: Trouble) ->
     for line in trouble.honest:
         assert any(line.fits(knob) for knob in KNOBS), line
         assert line.values != () or line.reasons, "nothing to find, and no reason"
+
+
+def test_the_page_names_every_trouble_and_stack() -> None:
+    """docs/troubles.md: a row each, with the same words; amounts stand together."""
+    rows = dict(re.findall(r"^\| `([\w.-]+)` \|.*?\| ([^|]*) \|$", (ROOT / "docs" / "troubles.md").read_text(), re.M))
+    notes = {trouble.name.partition(":")[0]: trouble.note for trouble in TROUBLES}
+    assert {name: rows.get(name) for name in notes} == notes
+    assert set(rows) == set(notes) | {stack.name for stack in NAMED}
 
 
 def test_without_troubles_there_are_none() -> None:
