@@ -47,7 +47,10 @@ def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
         alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = alternative.get_values_for_type(x509.DNSName)
         found["names"], found["names_count"] = tuple(names[:NAMES_MOST]), len(names)
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except (
+        ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
+        x509.DuplicateExtension,
+    ):  # fmt: skip
         # What was read so far is told.
         pass
     return tuple(sorted(found.items()))
