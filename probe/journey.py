@@ -10,7 +10,7 @@ answer can be fed back exactly like a fresh one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -86,8 +86,9 @@ Gathering = Generator[Call | Lookup | Beside, Readings | Answer | None, list[Obs
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: nobody answers, or somebody says no.
 SHUT = ("no-synack", "refused")
-# What the proof of a bound says where the page was at its end: a longer answer might show more.
-SHORT = ("response-ended", "exact-fit", "unverified")
+# What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK is
+# such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
+SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
 # Readings beside the answer proper: what they hold is known of every host.
 ASIDE = ("address", "provider")
 
@@ -140,17 +141,32 @@ def _held(rows: Plan, page: Page) -> Journey:
 
 def _clear(rows: Iterable[Row], page: Page) -> Gathering:
     seen: list[Observation] = []
-    repeated, short = 0, False
+    repeated = 0
+    plain: list[Observation] = []
+    longer: list[Observation] = []
     for probe, params in rows:
-        if probe == "icw" and short:
+        lengthen = probe == "icw" and _is_short(plain, longer)
+        if lengthen:
             params = tuple(sorted((*params, ("longer", True))))
         found = yield from _ask((probe, params), page.target, page.cookie)
         repeated += _reason(found, "data_rto") == "synack-repeated"
-        short = short or any(o.knob == "icw" and o.grade == "L" and o.detail("proof") in SHORT for o in found)
+        (longer if lengthen else plain).extend(o for o in found if o.knob == "icw")
         seen += found
     if repeated >= STAMPED_AFTER:
         seen += yield from _each(STAMPED, page)
     return seen
+
+
+def _is_short(plain: Sequence[Observation], longer: Sequence[Observation]) -> bool:
+    """Whether the page ends within the window, and no longer path has met an answer that is shorter still."""
+    proofs = [o.detail("proof") for o in plain if o.grade == "L"]
+    if not any(proof in SHORT for proof in proofs) and proofs.count(SHORT_IF_TWICE) < 2:
+        return False
+    return _most_bytes(longer) >= _most_bytes(plain) if any(o.value is not None for o in longer) else True
+
+
+def _most_bytes(windows: Sequence[Observation]) -> int:
+    return max((size for o in windows if isinstance(size := o.detail("bytes"), int)), default=0)
 
 
 def _each(rows: Iterable[Row], page: Page) -> Gathering:

@@ -77,14 +77,31 @@ def test_where_the_page_is_over_tls_its_window_is_asked_there() -> None:
     assert (there.host, there.port, there.path) == ("a.example", 443, "/home?x")
 
 
-def test_a_short_page_is_made_longer() -> None:
-    def short(call: Call, n: int) -> Readings:
-        details = (("proof", "response-ended"),)
-        bound = Observation("icw", 3, None, "segments", "", "L", "v/a/icw.1", details=details)
-        return (bound,) if call.probe == "icw" else known(call, n)
+def lengthened(*told: tuple[str, int]) -> list[bool]:
+    """Which of the runs asked for a longer path, if they said this (proof, bytes), the last for all that follow."""
+    made: list[bool] = []
 
-    longer = [dict(call.params).get("longer", False) for call in calls_of(short) if call.probe == "icw"]
-    assert longer[0] is False and longer[1:] == [True] * (len(longer) - 1)
+    def answer(call: Call, n: int) -> Readings:
+        if call.probe != "icw":
+            return known(call, n)
+        proof, size = told[min(len(made), len(told) - 1)]
+        made.append(bool(dict(call.params).get("longer", False)))
+        details = (("bytes", size), ("proof", proof))
+        return (Observation("icw", 3, None, "segments", "", "L", "v/a/icw.1", details=details),)
+
+    calls_of(answer)
+    return made[:4]
+
+
+def test_a_short_page_is_made_longer() -> None:
+    assert lengthened(("response-ended", 300), ("response-ended", 1400)) == [False, True, True, True]
+
+
+def test_a_lost_packet_is_no_short_page() -> None:
+    """Silence after our ACK counts once it was heard twice; a longer path that is answered shorter is left again."""
+    assert lengthened(("unverified", 5360), ("after-timer", 5360)) == [False] * 4
+    assert lengthened(("unverified", 300), ("unverified", 300), ("unverified", 1400)) == [False, False, True, True]
+    assert lengthened(("response-ended", 2000), ("response-ended", 303)) == [False, True, False, False]
 
 
 def test_without_a_port_in_clear_the_transport_is_asked_at_the_other() -> None:
