@@ -86,8 +86,8 @@ Gathering = Generator[Call | Lookup | Beside, Readings | Answer | None, list[Obs
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: nobody answers, or somebody says no.
 SHUT = ("no-synack", "refused")
-# What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK is
-# such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
+# What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK
+# is such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
 SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
 # Readings beside the answer proper: what they hold is known of every host.
 ASIDE = ("address", "provider")
