@@ -1,7 +1,8 @@
 """A town on this host: one real nginx behind sixty thousand addresses, and vantages to look at it from.
 
 The server's namespace holds every address of 198.19.0.0/17 (AnyIP: one route, no list); 198.19.128.0/17 is its dark
-half, where nobody answers. Each vantage is a namespace of its own, whose source address no kernel owns.
+half, where nobody answers. Each vantage is a namespace of its own, whose source address no kernel owns; between them
+and the town lies a road, a namespace that forwards, where packets can be lost.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from pathlib import Path
 
 from benchmarks.servers import SERVERS, running
 from configtron.nouns import Vantage
+from configtron.probe.wire.live import inside
 from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed, nobody's.
 LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"
+# The ends of the road.
+AT_ROAD, AT_TOWN = "198.18.255.1", "198.18.255.2"
 
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """The server's namespace, and where to look from."""
+    """The namespaces of the server and of the road to it, and where to look from."""
 
     netns: str
+    road: str
     vantages: tuple[Vantage, ...]
 
 
@@ -34,11 +39,21 @@ def town(vantages: int = 1) -> Iterator[Town]:
     """The town, standing; gone on every exit path."""
     with ExitStack() as stack:
         netns = stack.enter_context(throwaway("town"))
+        road = stack.enter_context(throwaway("road"))
+        ip("link", "add", "town", "type", "veth", "peer", "name", "eth0", "netns", netns, netns=road)
+        for device, address, place in (("town", AT_ROAD, road), ("eth0", AT_TOWN, netns)):
+            ip("addr", "add", f"{address}/30", "dev", device, netns=place)
+            ip("link", "set", device, "up", netns=place)
+        ip("route", "add", "default", "via", AT_ROAD, netns=netns)
         ip("route", "add", "local", LIT, "dev", "lo", netns=netns)
-        found = [stack.enter_context(own_namespace(netns, name=f"v{n}"))[0] for n in range(vantages)]
+        for block in (LIT, DARK):
+            ip("route", "add", block, "via", AT_TOWN, netns=road)
+        with inside(road):
+            Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        found = [stack.enter_context(own_namespace(road, name=f"v{n}"))[0] for n in range(vantages)]
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="configtron-town-")))
         stack.enter_context(running(SERVERS["nginx"], "0.0.0.0", folder, netns))
-        yield Town(netns, tuple(found))
+        yield Town(netns, road, tuple(found))
 
 
 def lit(number: int) -> str:
