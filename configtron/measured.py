@@ -144,7 +144,7 @@ MEASURED: tuple[Knob, ...] = (
         "tcp",
         unit="s",
         default=0.04,
-        note="how long a lone segment waits for its ACK once the first, prompt ones are used up; 0 if never",
+        note="how long a lone segment waits for its ACK on a connection that has answered before",
         source="RFC 1122 section 4.2.3.2; TCP_DELACK_MIN in include/net/tcp.h",
     ),
     Knob(

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from configtron.probe.cwnd_at_request import cwnd_at_request
+from configtron.probe.delayed_ack import delayed_ack
 from configtron.probe.ecn import ecn
 from configtron.probe.h2_settings import h2_settings
 from configtron.probe.http_version import http_version
 from configtron.probe.icw import icw
 from configtron.probe.icw_tls import icw_tls
+from configtron.probe.idle import idle
 from configtron.probe.rto import rto
 from configtron.probe.rwin import rwin
 from configtron.probe.script import Script, StreamScript
@@ -49,6 +51,8 @@ PROBES = {
         Probe("cwnd_at_request", cwnd_at_request, True, "congestion window when a request is asked inside TLS"),
         Probe("rwin", rwin, False, "receive window, scaled, after a request"),
         Probe("signature", signature, False, "options, window and quirks of the SYN-ACK"),
+        Probe("delayed_ack", delayed_ack, False, "delayed acknowledgements: a request in pieces of two bytes"),
+        Probe("idle", idle, False, "slow start after idle: a page, a silence, the page again"),
         Probe("ecn", ecn, False, "explicit congestion notification, by a request that is marked"),
         Probe("tfo", tfo, False, "TCP Fast Open: a cookie, and a request in a SYN"),
     )

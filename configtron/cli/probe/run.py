@@ -15,7 +15,7 @@ from configtron.errors import BadInput
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 # Kept literal, so that `--help` imports no probe; tests hold them against the tables they repeat.
-TESTS = ("icw", "icw_tls", "rto", "rwin", "signature", "options", "http", "h2", "tls")
+TESTS = ("icw", "icw_tls", "rto", "rwin", "signature", "options", "behaviour", "http", "h2", "tls")
 PROFILES = ("quick", "standard", "full", "paper")
 FORMATS = ("table", "jsonl", "csv")
 BACKENDS = ("uml-virtual", "uml-real", "netns")

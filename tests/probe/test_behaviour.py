@@ -1,0 +1,102 @@
+"""Delayed acknowledgements and slow start after idle, against peers that do the one or the other."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import Any
+
+import pytest
+
+from configtron.fingerprint import read
+from configtron.nouns import ACK, FIN, OPT_MSS, RST, SYN, Observation, Packet, Segment, Target, Trace
+from configtron.probe import PROBES
+from configtron.probe.play import Recorded, play
+
+TARGET = Target("site.example", "192.0.2.1")
+MSS = 1460
+
+
+class Server:
+    """Doubles its window with each acknowledgement of a full one; after a silence it restarts, or does not."""
+
+    def __init__(self, *, rtt_s: float = 0.05, icw: int = 10, page: int = 120, restarts: bool = True,
+                 delay_s: float = 0.04, closes: bool = False) -> None:  # fmt: skip
+        self.rtt_s, self.icw, self.page, self.restarts = rtt_s, icw, page, restarts
+        self.delay_s, self.closes = delay_s, closes
+        self.now, self.window, self.left, self.sent, self.acked, self.heard = 0.0, icw, 0, 0, 0, 1
+        self.spoke_at, self.heads = 0.0, 0
+        self.due: list[tuple[float, int, Segment]] = []
+        self.serial = count()
+
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
+        at = self.now + self.rtt_s
+        if segment.flags & SYN:
+            self.say(at, Segment(SYN | ACK, ack=1, options=((OPT_MSS, MSS.to_bytes(2, "big")),)))
+        elif segment.length and segment.payload.startswith(b"HEAD"):
+            self.heads, self.heard = self.heads + 1, segment.end
+            self.sent += 1
+            self.say(at, Segment(ACK, 1 + (self.sent - 1) * MSS, segment.end, length=MSS))
+        elif segment.length and segment.payload.startswith(b"GET"):
+            self.heard = segment.end
+            if self.restarts and at - self.spoke_at > 1.0:
+                self.window = self.icw
+            self.left = self.page
+            self.burst(at)
+        elif segment.length:
+            self.heard = segment.end
+            self.say(at + (self.delay_s if self.heads >= 3 else 0.0), Segment(ACK, 1, segment.end))
+            self.heads = 0
+        elif segment.flags & ACK and not segment.flags & RST and (segment.ack - 1) // MSS > self.acked:
+            full = self.sent - self.acked >= self.window
+            self.acked = (segment.ack - 1) // MSS
+            self.window *= 2 if full else 1
+            self.burst(at)
+        return Packet(self.now, "out", segment, next(self.serial))
+
+    def burst(self, at: float) -> None:
+        for _ in range(min(self.window, self.left)):
+            flags = ACK | (FIN if self.closes and self.left == 1 else 0)
+            self.say(at, Segment(flags, 1 + self.sent * MSS, self.heard, length=MSS))
+            self.sent, self.left, self.spoke_at = self.sent + 1, self.left - 1, at
+
+    def say(self, at: float, segment: Segment) -> None:
+        heapq.heappush(self.due, (at, next(self.serial), segment))
+
+    def receive(self, until: float) -> Packet | None:
+        if not self.due or self.due[0][0] > until:
+            self.now = max(self.now, until)
+            return None
+        self.now, _, segment = heapq.heappop(self.due)
+        return Packet(self.now, "in", segment, next(self.serial))
+
+
+def seen(probe: str, server: Server) -> Observation:
+    script: Any = PROBES[probe].script
+    packets, ending = play(script(TARGET, "agent"), server)
+    assert play(script(TARGET, "agent"), Recorded(packets)) == (packets, ending)
+    found = read(Trace("t", TARGET, "here", probe, (), 0, packets, ending=ending))
+    return next(o for o in found if o.knob in ("delayed_ack", "slow_start_after_idle"))
+
+
+@pytest.mark.parametrize("rtt_s", [0.001, 0.05, 0.4])
+@pytest.mark.parametrize(("restarts", "value"), [(True, "on"), (False, "off")])
+@pytest.mark.parametrize("icw", [1, 4, 10, 24])
+def test_a_window_that_shrinks_while_idle_is_told(rtt_s: float, restarts: bool, value: str, icw: int) -> None:
+    found = seen("idle", Server(rtt_s=rtt_s, restarts=restarts, icw=icw))
+    assert found.value == value, found.details
+
+
+def test_a_short_page_or_a_closing_server_tells_nothing() -> None:
+    assert seen("idle", Server(page=8)).reason == "unclear:no-growth"
+    assert seen("idle", Server(closes=True)).reason == "closed"
+
+
+@pytest.mark.parametrize("rtt_s", [0.001, 0.05, 0.4])
+@pytest.mark.parametrize("delay_s", [0.04, 0.2])
+def test_the_wait_of_a_lone_segment(rtt_s: float, delay_s: float) -> None:
+    assert seen("delayed_ack", Server(rtt_s=rtt_s, delay_s=delay_s)).value == pytest.approx(delay_s, abs=1e-6)
+
+
+def test_a_server_that_never_waits_has_no_delay() -> None:
+    assert seen("delayed_ack", Server(delay_s=0.0)).reason == "unclear:no-ack"
