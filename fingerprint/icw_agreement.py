@@ -36,6 +36,6 @@ def agree_icw(
     agreeing = [*exact, *support]
     grade = count_grade(len(agreeing))
     consent = any(t.detail("sack_offered", t.detail("sack")) for t in exact)
-    if grade == "A" and (len({t.detail("mss") for t in agreeing}) < AGREE_B or not consent):
+    if grade == "A" and (len({t.detail("offered_mss", t.detail("mss")) for t in agreeing}) < AGREE_B or not consent):
         grade = "B"
     return settled(trials, best, grade)

@@ -21,6 +21,8 @@ BURST_GAP_MIN_S = 0.03
 BURST_GAP_RTTS = 1.5
 # ... or this many times the largest pause already seen inside the burst.
 BURST_GAP_FACTOR = 4.0
+# Two samples of a round trip within this share of each other are of the same path.
+AGREE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class Flight:
     sampled: bool = False
     _asked: Packet | None = None
     _asked_twice: bool = False
+    _asked_last: float = 0.0
 
     def __post_init__(self) -> None:
         self.edge = max(self.edge, self.base)
@@ -114,6 +117,7 @@ class Flight:
             self._asked = packet
         elif packet.segment.seq == self._asked.segment.seq:
             self._asked_twice = True
+        self._asked_last = packet.at
 
     def _sample(self, packet: Packet) -> None:
         asked = self._asked
@@ -123,6 +127,9 @@ class Flight:
         if not self._asked_twice:
             self.sampled = True
             self.rtt_s = min(packet.at - asked.at, math.inf if self.rtt_s is None else self.rtt_s)
+        elif self.rtt_s is not None:
+            # Ambiguous by itself, but where the last copy was answered after the handshake's round trip, both agree.
+            self.sampled = abs(packet.at - self._asked_last - self.rtt_s) <= AGREE_SHARE * self.rtt_s
 
     def hear(self, packet: Packet) -> str:
         """Take one packet in; says what it was (see above)."""
