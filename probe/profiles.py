@@ -72,8 +72,8 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("rto", full=False, patience_s=75.0),
         _row("icw", mss=536, repeats=2),
         _row("icw", mss=1460, repeats=2),
-        _row("icw", mss=536, early=True, timestamps=True),
-        _row("icw", mss=536, sack=True, timestamps=True),
+        _row("icw", mss=536, early=True),
+        _row("icw", mss=536, sack=True),
     ),
 }
 SECURE: dict[str, tuple[Row, ...]] = {
