@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.town import Town, command, dark, lit, town
 from configtron.errors import DONE, PARTIAL
 from configtron.probe.wire.live import inside
+from configtron.probe.wire.namespaces import abandoned
 from configtron.probe.wire.pcap import read_evidence
 
 TARGETS = 40
@@ -81,10 +82,12 @@ def calls_of(folder: Path) -> Counter[str]:
 
 
 def left_behind(standing: Town, before: set[str]) -> list[str]:
-    """Tables in the vantage's namespace, and namespaces that were not there before."""
+    """Tables in the vantage's namespace, and namespaces that dead processes left since."""
     with inside(standing.vantages[0].netns):
         listed = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
-    return listed.stdout.splitlines() + sorted({p.name for p in Path("/run/netns").iterdir()} - before)
+    return listed.stdout.splitlines() + sorted(
+        p.name for p in Path("/run/netns").iterdir() if p.name not in before and abandoned(p.name)
+    )
 
 
 def main(count: int) -> int:
