@@ -31,6 +31,9 @@ PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
 # with more to say and room in its window would have said it: the window was full. After a timeout the window is one
 # segment, and data written meanwhile waits for our ACK as well: that is a bound, which may support a stronger proof.
 PROOFS = {"quiet": "before-timer", "edge": "edge"}
+# That no timer fired before our ACK arrived is sure only if it left within the shortest wait of one, less a round trip
+# for both ways: 0.2 s, or two round trips. A later silence may be the timer's copies lost.
+TIMER_MIN_S, TIMER_RTTS = 0.2, 2.0
 STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
 # A server that said nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
 # initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
@@ -185,7 +188,8 @@ def _proof(packets: Sequence[Packet], held: Held) -> str:
             return "server-paced"
         # A probe has shown the edge, whatever is lost behind it; without one, a gap there may be the flight's own tail.
         if packet.segment.length > 0 and (packet.segment.seq <= flight.end or held.stop == "edge"):
-            return PROOFS.get(held.stop, "after-timer")
+            in_time = held.stop == "edge" or acks[0] - flight.last_at < max(TIMER_MIN_S, TIMER_RTTS * rtt_s)
+            return PROOFS.get(held.stop, "after-timer") if in_time else "after-timer"
         if packet.segment.flags & FIN:
             return "exact-fit"
     return "unverified"

@@ -49,7 +49,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("icw", mss=64),
         _row("icw", mss=1460, wscale=7, sack=True, timestamps=True),
         _row("icw", mss=1460, wscale=7, early=True, timestamps=True),
-        _row("icw", mss=64, sack=True),
+        _row("icw", mss=64, sack=True, timestamps=True),
         _row("rwin"),
         _row("rwin"),
         _row("signature"),

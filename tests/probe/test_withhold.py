@@ -115,6 +115,19 @@ def test_an_edge_stands_though_the_ack_or_fresh_data_are_lost(after: list[tuple[
     assert (seen.value, seen.detail("proof")) == (10, "edge")
 
 
+@pytest.mark.parametrize(("waited_s", "proof"), [(0.1, "before-timer"), (6.0, "after-timer")])
+def test_a_long_silence_may_be_the_timers_copies_lost(waited_s: float, proof: str) -> None:
+    """What the ACK lets out may then be the flight's own tail, sent again."""
+    at = 0.04 + waited_s
+    flight = [(0.04, "in", data(n)) for n in range(8)]
+    trace = told(
+        (0.0, "out", OFFER._replace(options=OFFER.options[:1])), (0.02, "in", ANSWER), (0.02, "out", ASK), *flight,
+        (at, "out", Segment(ACK, 51, 1 + 536 * 8)), (at + 0.02, "in", data(8)),
+    )  # fmt: skip
+    (seen,) = icw.infer(trace)
+    assert (seen.value, seen.detail("proof")) == (8, proof)
+
+
 def test_an_edge_without_fresh_data_is_a_bound() -> None:
     assert icw.infer(edge_run())[0].detail("proof") == "unverified"
     assert icw.infer(edge_run((0.3, "in", data(11))))[0].detail("proof") == "server-paced"
