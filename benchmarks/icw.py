@@ -55,28 +55,32 @@ def cases(standing: Raised) -> Iterator[Case]:
 
 
 class Kernel:
-    """What the servers' kernel says of its connections: (time in ns, our port) -> window in segments."""
+    """What the servers' kernel says of its connections: our port -> (asked, answered, window); ns, segments."""
 
     def __init__(self, netns: str) -> None:
         self._netns, self._asked_at = netns, 0.0
-        self.samples: dict[int, list[tuple[int, int]]] = {}
+        self.samples: dict[int, list[tuple[int, int, int]]] = {}
 
     def ask(self) -> None:
         """Note every window, unless it was just done."""
         if time.monotonic() - self._asked_at < ASK_EVERY_S:
             return
-        self._asked_at = time.monotonic()
+        self._asked_at, asked_ns = time.monotonic(), time.time_ns()
         said = subprocess.run(
             ["ip", "netns", "exec", self._netns, "ss", "-Htin", "sport", "=", ":443"], capture_output=True, text=True
         ).stdout
         now_ns = time.time_ns()
-        for port, window in re.findall(r":(\d+)\s*\n\s.*?\bcwnd:(\d+)", said):
-            self.samples.setdefault(int(port), []).append((now_ns, int(window)))
+        for port, line, window in re.findall(r":(\d+)\s*\n(\s.*?\bcwnd:(\d+).*)", said):
+            # A timer has fired: the window is that of a loss.
+            if " lost:" in line or " backoff:" in line:
+                continue
+            self.samples.setdefault(int(port), []).append((asked_ns, now_ns, int(window)))
 
     def window(self, trace: Trace, port: int, begin_at: float, end_at: float) -> int | None:
         """The window of a connection between two times of its trace, if it was asked for then."""
         begin_ns, end_ns = (trace.started_at + int(at * 1e9) for at in (begin_at, end_at))
-        found = [window for at_ns, window in self.samples.get(port, ()) if begin_ns < at_ns < end_ns]
+        samples = self.samples.get(port, ())
+        found = [window for asked_ns, now_ns, window in samples if begin_ns < asked_ns and now_ns < end_ns]
         return found[0] if found else None
 
 
