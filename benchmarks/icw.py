@@ -23,7 +23,7 @@ from benchmarks.servers import Raised, raised
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge
 from configtron.nouns import Observation, Target, Trace, Value
-from configtron.probe.wire.namespaces import addresses, ip
+from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pump import Pump
 
 WINDOWS = (1, 2, 3, 4, 6, 10, 16, 20, 24, 30, 32, 45, 64, 100)
@@ -140,7 +140,9 @@ def main(windows: Sequence[int]) -> int:
     with raised(SERVERS) as standing, Pump([standing.vantage], ports=PORTS, seed=1, agent="benchmark") as pump:
         address = standing.clear[0].address
         folder = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-        netns = next(n for n in (line.split()[0] for line in folder.splitlines()) if address in addresses(n))
+        # Another process may have raised the same addresses in namespaces of its own.
+        mine = [line.split()[0] for line in folder.splitlines() if owner() in line]
+        netns = next(name for name in mine if address in addresses(name))
         device = addresses(netns)[address]
         kernel, rows = Kernel(netns), list(cases(standing))
         for window in windows:
