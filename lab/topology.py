@@ -130,7 +130,7 @@ def _routes(farm: Farm, whole: str, router: str, prefixes: Sequence[str]) -> lis
     rules = [f"route add local {whole} dev lo"]
     for route, prefix in zip(farm.routes, prefixes, strict=True):
         rules.append(f"rule add from {prefix} lookup {route.table}")
-        metrics = f"rto_min {route.rto_min_ms}ms advmss {route.advmss}"
+        metrics = f"rto_min {route.rto_min_ms}ms advmss {route.advmss} window {route.window_bytes}"
         rules.append(f"route add default via {router} dev eth0 table {route.table} {metrics}")
     return rules
 
@@ -143,7 +143,8 @@ def _check_routes(farm: Farm, family: str, prefixes: Sequence[str]) -> None:
         text = _shown(farm, family, "route", "show", "table", str(route.table))
         # iproute2 prints whole seconds as "1s"
         rto_min = f"{route.rto_min_ms // 1000}s" if route.rto_min_ms % 1000 == 0 else f"{route.rto_min_ms}ms"
-        if f"rto_min lock {rto_min}" not in text or f"advmss {route.advmss}" not in text:
+        wanted = (f"rto_min lock {rto_min}", f"advmss {route.advmss}", f"window {route.window_bytes}")
+        if any(metric not in text for metric in wanted):
             raise Missing(f"{farm.netns}: table {route.table} shows {text.strip()!r}")
 
 

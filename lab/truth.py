@@ -33,6 +33,8 @@ from configtron.nouns import Value
 WHEEL_LATENESS = 0.125
 # Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.
 TICKS_SLACK_S = 0.02
+# How long the prober makes a round trip seem to the server where it is shorter (`probe/withhold.py`, SETTLE_S).
+HELD_S = 0.02
 # A timestamps option with its padding (TCPOLEN_TSTAMP_ALIGNED).
 TIMESTAMPS_BYTES = 12
 # The window field has 16 bits, and a SYN-ACK's is never scaled (RFC 7323 section 2.2).
@@ -153,7 +155,9 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict
 
 
 def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
-    data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
+    # the server's first sample, out of which it makes the timer, is as long as the handshake's ACK was under way
+    trip_s = max(rtt_s, HELD_S)
+    data_rto_s = trip_s + max(server.rto_min_ms / 1000, 2 * trip_s)
     windows, short = _windows(program, server, data_rto_s, rtt_s), server.page_bytes == SHORT_PAGE_BYTES
     grown = tuple(n + more for n in windows for more in range(HANDSHAKE_SEGMENTS + 1))
     return {

@@ -78,12 +78,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which minimum RTO and which announced MSS servers of a prefix have, in which routing table."""
+    """Which minimum RTO, announced MSS and largest window servers of a prefix have, in which routing table.
+
+    The window is tcp_rmem's largest: the scale announced is of the larger of that and net.core.rmem_max, which the host
+    keeps for all its namespaces, unless the route has a limit (net/ipv4/tcp_output.c, tcp_select_initial_window).
+    """
 
     prefix: str
     table: int
     rto_min_ms: int
     advmss: int
+    window_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +251,8 @@ def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> F
         for advmss in ADVMSSES:
             if (rto_min_ms, advmss) in classes:
                 first, length = prefix(program, rto_min_ms, advmss, stack)
-                routes.append(Route(f"{first}/{length}", FIRST_TABLE + len(routes), rto_min_ms, advmss))
+                table, window = FIRST_TABLE + len(routes), RMEM_MAX_BYTES[program]
+                routes.append(Route(f"{first}/{length}", table, rto_min_ms, advmss, window))
     number = octet(program, stack)
     sysctls = (
         ("net/ipv4/tcp_synack_retries", str(SYNACK_RETRIES[program])),
