@@ -11,7 +11,7 @@ Reads as   data_rto: the time between the first two copies, in s; the doubling o
 Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), synack-repeated (SYN or
            SYN-ACK twice, or lost: without timestamps RFC 6298 5.7 falls back to 3 s), unclear:first-segment-lost,
            unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path (min_rto is at most
-           the detail `at_most`). None from runs with SACK: a tail loss probe re-arms the timer.
+           the detail `at_most`), unclear:one-repeat (and nothing agrees with it), unclear:syn-cookies. None from runs with SACK: a tail loss probe re-arms the timer.
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.
 Source     RFC 6298 2.2, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c (tcp_retransmit_timer).
 """
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, waits, whole
+from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
 from configtron.fingerprint.stream import Flight, Handshake, handshake_of
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
 from configtron.fingerprint.window import SYNACK_LOST_S, hold
@@ -38,9 +38,11 @@ SPANS_NONE_RTTS = 9 * 0.95
 # A server that sampled no round trip (its SYN-ACK was sent twice, or our ACK came with a repeated request) begins with
 # 3 s (RFC 6298 5.7, TCP_TIMEOUT_FALLBACK), an eighth late at most. A shorter timer shows that it did.
 FALLBACK_S = 3.0
-# The minimum shows if it is longer than the variation that stands in its place otherwise (twice the round trip), by the
-# wheel's eighth and a tick of a 100 Hz kernel.
-SHOWS_FACTOR, SHOWS_SLACK_S = 2 * (1 + WHEEL), 0.01
+# The minimum shows if the timer is longer than three round trips, of which the variation that stands in its place takes
+# two, can make it: by the grain of the timer wheel (from 63 ticks on 8, from 504 on 64, kernel/time/timer.c LVL_START)
+# and a tick, at the rates that kernels are built with, and by some jitter.
+TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
+SHOWS_SLACK_S = 0.01
 
 
 class Copies(NamedTuple):
@@ -95,8 +97,8 @@ def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -
     acked = next((p.at for p in packets if p.way == "out" and p.at >= synack.at), synack.at)
     asked = [p for p in packets if p.way == "out" and p.segment.length and p.segment.seq == 1]
     rtt_s = flight.rtt_s if late or opening.rtt_s is None else opening.rtt_s
-    told = not late and not opening.repeats(packets) and len(asked) == 1
-    return (rtt_s or 0.0) + acked - synack.at, told or synack.segment.timestamps is not None
+    sampled = synack.segment.timestamps is not None or not late and not opening.repeats(packets)
+    return (rtt_s or 0.0) + acked - synack.at, sampled and rtt_s is not None and len(asked) == 1
 
 
 def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
@@ -121,12 +123,12 @@ def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
 
 def _timer(trace: Trace, copies: Copies, flight: Flight, trip_s: float) -> Observation:
     regular = copies.schedule.kind == "exponential"
-    first_s, rtt_s = copies.schedule.first_s, flight.rtt_s or 0.0
+    first_s = copies.schedule.first_s
     details: dict[str, Value] = {
         "gaps": copies.schedule.gaps,
         "missed": copies.schedule.missed,
         "trip": round(trip_s, 6),
-        "rtt": round(rtt_s, 6),
+        **({} if flight.rtt_s is None else {"rtt": round(flight.rtt_s, 6)}),
         "regular": regular or (len(copies.schedule.gaps) == 1 and first_s < SPANS_NONE_RTTS * trip_s),
     }
     value = round(first_s, 6)
@@ -138,30 +140,49 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
         return no("min_rto", "unclear:one-repeat", trace, UNIT)
     timer_s = min(gap / waits(gap, copies.schedule.first_s) for gap in copies.schedule.gaps)
     least_s = round(timer_s - trip_s, 6)
-    details: dict[str, Value] = {"trip": round(trip_s, 6), "timer": round(timer_s, 6)}
-    if least_s < SHOWS_FACTOR * trip_s + SHOWS_SLACK_S:
+    details: dict[str, Value] = {
+        "trip": round(trip_s, 6),
+        "timer": round(timer_s, 6),
+        "missed": copies.schedule.missed,
+    }
+    if timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S:
         return no("min_rto", "unclear:long-path", trace, UNIT, details={**details, "at_most": least_s})
     method = "retransmission timer less round trip"
     return yes("min_rto", least_s, trace, UNIT, method, "C", copies.frames, details)
 
 
+def _late_s(timer_s: float) -> float:
+    """How late a timer of that length may fire."""
+    return max((_grain(timer_s * hz) + 1) / hz for hz in TICK_RATES_HZ)
+
+
+def _grain(ticks: float) -> int:
+    grain = 1
+    while ticks >= WHEEL_START * grain:
+        grain *= WHEEL_GRAIN
+    return grain
+
+
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The timer out of all runs: the shortest counts, since a lost copy only lengthens.
+    """The timer out of all runs: the shortest that two agree on, since a lost copy only lengthens.
 
     B asks that two agree and one of them is regular: its gaps double, or a single one is too short to span a lost copy.
+    One that stands alone is outvoted, or believed at C if it is regular and no copy of it was lost: the arithmetic of
+    lost copies fits some rows of gaps by chance.
     """
     every = trials.get("data_rto", ())
     exact = [t for t in every if t.grade == "C"]
     if not exact or any(t.detail("gaps") is None for t in exact):
         return None
-    best = min(exact, key=lambda t: _number(t.value))
-    near = [t for t in exact if _number(t.value) <= _number(best.value) * (1 + WHEEL) + SHOWS_SLACK_S]
-    sure = any(t.detail("regular") for t in near)
-    # A single gap of thrice the timer lost a copy; it is no other opinion.
-    against = [t for t in exact if t not in near and t.detail("regular")]
-    if not sure:
+    if _cookies(trials):
+        return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
+    near = _agreed(exact, [t for t in exact if t.detail("regular")])
+    best = near[0] if near else exact[0]
+    if not near or len(near) < AGREE_B and best.detail("missed"):
         reason = "unclear:one-repeat"
         return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
+    # A gap of several timers lost copies; it is no other opinion.
+    against = [t for t in exact if t not in near and t.detail("regular") and not _spans(t, best)]
     grade = count_grade(len(near)) if not against else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
@@ -170,18 +191,48 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The minimum out of all runs: the shortest, since timers fire late and never early."""
+    """The minimum out of all runs: the shortest that two agree on, since timers fire late and never early."""
     every = trials.get("min_rto", ())
     exact = [t for t in every if t.grade == "C"]
     if not exact:
         return None
-    best = min(exact, key=lambda t: _number(t.value))
-    near = [t for t in exact if _number(t.value) <= _number(best.value) * (1 + WHEEL) + SHOWS_SLACK_S]
+    if _cookies(trials):
+        return over("min_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
+    near = _agreed(exact, exact)
+    best = near[0]
+    if len(near) < AGREE_B and best.detail("missed"):
+        reason = "unclear:one-repeat"
+        return over("min_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     grade = count_grade(len(near)) if len(near) >= max(len(exact), AGREE_B) else "C"
     if grade == "C":
         details |= seen(exact)
     return over("min_rto", every, best.value, grade, UNIT, best.method, details=details)
+
+
+def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
+    """Whether the server makes SYN cookies: it does not know when its SYN-ACK left.
+
+    Without timestamps it has no round trip; with them, one up to 64 ms too long (syncookies.c, cookie_init_timestamp()
+    takes the stamp's low bits for our options).
+    """
+    told = {t.value for t in trials.get("syn_cookies", ()) if t.value is not None}
+    return told == {"yes"}
+
+
+def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[Observation]:
+    """Those that agree with the shortest that is not alone, or else with the shortest; one of them is sure."""
+    order = sorted(exact, key=lambda t: _number(t.value))
+    groups = [
+        [t for t in order[n:] if _number(t.value) <= _number(shortest.value) * (1 + WHEEL) + SHOWS_SLACK_S]
+        for n, shortest in enumerate(order)
+    ]
+    groups = [group for group in groups if any(t in sure for t in group)]
+    return next((group for group in groups if len(group) >= AGREE_B), groups[0] if groups else [])
+
+
+def _spans(trial: Observation, best: Observation) -> bool:
+    return bool(trial.detail("missed")) or spans(_number(trial.value), _number(best.value))
 
 
 def _number(value: Value | None) -> float:

@@ -36,9 +36,12 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if trace.tainted:
         return (no("delayed_ack", trace.tainted[0], trace, UNIT),)
     took = _took(trace.packets)
-    quickest = min([s for s, _ in took] + ([opening.rtt_s] if opening.rtt_s is not None else []), default=0.0)
+    trips = [s for s, _ in took] + ([opening.rtt_s] if opening.rtt_s is not None else [])
+    quickest = min(trips, default=0.0)
     delays = [(s - quickest, frame) for s, frame in took if s - quickest > LATE_S]
-    details: dict[str, Value] = {"delayed": len(delays), "prompt": len(took) - len(delays), "rtt": round(quickest, 6)}
+    details: dict[str, Value] = {"delayed": len(delays), "prompt": len(took) - len(delays)}
+    if trips:
+        details["rtt"] = round(quickest, 6)
     frames = tuple(frame for _, frame in delays)
     if delays:
         value = round(median(s for s, _ in delays), 6)

@@ -4,20 +4,24 @@ Question   Does a connection that was silent begin anew with its initial window?
 Method     A page, acknowledged window by window, so that the window doubles and each round shows it; four seconds of
            silence; the same request again, and how much comes before an acknowledgement.
 Stop when  the second answer's first window is there.
-Reads as   "off" if it is about as large as the largest round before, "on" if it is clearly smaller.
+Reads as   "on" if it is clearly smaller than the largest round before. "off" if it is about as large, and larger than a
+           window that restarts could be after that silence: halved for each timeout that surely passed, from the
+           largest that it could have grown to.
 Fails as   no-synack, refused, reset, closed (the server keeps no connection open), no-data, unclear:no-growth (the page
-           is too short for the window to grow, or it grew too little), unclear:retransmitted (a timeout shrank it).
+           is too short for the window to grow, or to tell it from a larger one halved), unclear:retransmitted (a
+           timeout shrank it).
 Differs    from setting the knob: BBR never restarts, whatever is set, and reads "off".
 Source     RFC 5681 section 4.1; RFC 2861; net/ipv4/tcp_output.c (tcp_cwnd_restart), tcp.h
-(tcp_slow_start_after_idle_check).
+(tcp_slow_start_after_idle_check, tcp_is_cwnd_limited).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from configtron.fingerprint.stream import handshake_of
+from configtron.fingerprint.stream import BURST_GAP_MIN_S, BURST_GAP_RTTS, Handshake, handshake_of
 from configtron.fingerprint.verdict import no, yes
 from configtron.nouns import SYN, Observation, Packet, Trace, Value
 
@@ -28,15 +32,45 @@ GROWTH = 2.0
 # A kept window shows at least this share of the largest round (a lost tail hides some), a restarted one at most that:
 # it was halved once or more.
 KEPT, RESTARTED = 0.8, 0.6
+# It restarts from Linux's usual initial window (TCP_INIT_CWND), or from its own if that was smaller; of less than half
+# of that, more was lost than a tail.
+USUAL, LEAST = 10, 0.5
+# In slow start Linux lets a window grow while it is less than twice what was sent of it, by what is acknowledged.
+UNUSED_MOST = 3
+# Where our ACK took longer, the server may have repeated its SYN-ACK and lost the round trip (Karn); its timeout is
+# then anyone's guess, at least (RFC 6298 5.7) 3 s, and surely less than the silence. The shortest SYN-ACK timer is
+# 0.2 s, a wheel's eighth less.
+SURE_TRIP_S = 0.17
+# No timeout is longer than the round trip and its variation, but for a minimum of 1 s (RFC 6298 2.4).
+MINIMUM_S = 1.0
 
 
-class Rounds(NamedTuple):
-    """Segments of each window before the silence, those of the first after it, and whether old data came again."""
+@dataclass(slots=True)
+class Rounds:
+    """What came before and after the silence.
 
-    before: tuple[int, ...]
-    after: int
-    again: bool
-    frames: tuple[int, ...]
+    before   segments heard of each window before the silence; `ends` where each ended (bytes), `holds` how long we took
+             to acknowledge it (s), `answers` how long it took to begin after our ACK (s)
+    after    those of the first window after it
+    again    whether old data came again, or fresh data as late as a timer's
+    mss      the largest segment, bytes
+    idle_s   from the last data before the silence to the request that ended it
+    """
+
+    before: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    holds: list[float] = field(default_factory=list)
+    answers: list[float] = field(default_factory=list)
+    after: int = 0
+    again: bool = False
+    mss: int = 1
+    idle_s: float = 0.0
+    frames: list[int] = field(default_factory=list)
+
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """Segments that each window before the silence had, those lost among them."""
+        return tuple(math.ceil((b - a) / self.mss) for a, b in zip([1, *self.ends], self.ends, strict=False))
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
@@ -48,46 +82,78 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if trace.tainted:
         return (no(knob, trace.tainted[0], trace),)
     rounds = _rounds(trace.packets)
-    details: dict[str, Value] = {"before": rounds.before, "after": rounds.after}
+    details: dict[str, Value] = {"before": tuple(rounds.before), "after": rounds.after}
     if trace.ending in ("closed", "reset"):
         return (no(knob, trace.ending, trace, details=details),)
     if not rounds.before or not rounds.after:
         return (no(knob, "no-data", trace, details=details),)
-    largest = max(rounds.before)
-    if rounds.again:
-        return (no(knob, "unclear:retransmitted", trace, details=details),)
-    if largest < GROWTH * rounds.before[0]:
-        return (no(knob, "unclear:no-growth", trace, details=details),)
+    trip_s = min([*rounds.answers, *([opening.rtt_s] if opening.rtt_s is not None else [])], default=0.0)
+    late_s = BURST_GAP_RTTS * trip_s + BURST_GAP_MIN_S
+    largest, first = max(rounds.before), min(max(rounds.sent[0], rounds.before[0]), USUAL)
+    halved = _halved(trace.packets, opening, rounds, trip_s)
+    details["restarted_at_most"] = halved
     method = "first window after a silence, beside the largest before"
-    if rounds.after >= KEPT * largest:
-        return (yes(knob, "off", trace, "", method, "C", rounds.frames, details),)
-    if rounds.after <= RESTARTED * largest:
-        return (yes(knob, "on", trace, "", method, "C", rounds.frames, details),)
+    if largest >= GROWTH * rounds.before[0] and rounds.after > halved and rounds.after >= KEPT * largest:
+        return (yes(knob, "off", trace, "", method, "C", tuple(rounds.frames), details),)
+    if rounds.again or any(answer_s > late_s for answer_s in rounds.answers) or rounds.after < LEAST * first:
+        return (no(knob, "unclear:retransmitted", trace, details=details),)
+    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest:
+        return (yes(knob, "on", trace, "", method, "C", tuple(rounds.frames), details),)
     return (no(knob, "unclear:no-growth", trace, details=details),)
+
+
+def _halved(packets: Sequence[Packet], opening: Handshake, rounds: Rounds, trip_s: float) -> int:
+    """The largest window that a server could have which halved its own for each timeout of silence (segments)."""
+    sent = rounds.sent
+    grown = min(sent[0] + sum(sent), UNUSED_MOST * max(sent))
+    asked = [p for p in packets if p.way == "out" and p.segment.length and p.segment.seq == 1]
+    late = opening.rtt_s is None or opening.rtt_s > SURE_TRIP_S or bool(opening.repeats(packets))
+    times = 1
+    if not late and len(asked) == 1:
+        times = max(math.ceil((rounds.idle_s + trip_s) / _timeout_s(trip_s, rounds.holds)) - 1, 1)
+    return max(grown >> times, sent[0], USUAL)
+
+
+def _timeout_s(trip_s: float, holds: Sequence[float]) -> float:
+    """The longest timeout that the server can have by what it measured (RFC 6298 2.2, 2.3), in s."""
+    mean_s, spread_s = trip_s, 2 * trip_s
+    longest_s = mean_s + max(spread_s, MINIMUM_S)
+    for hold_s in holds:
+        apart_s = trip_s + hold_s - mean_s
+        mean_s += apart_s / 8
+        spread_s += abs(apart_s) - spread_s / 4
+        longest_s = max(longest_s, mean_s + max(spread_s, MINIMUM_S))
+    return longest_s
 
 
 def _rounds(packets: Sequence[Packet]) -> Rounds:
     """Fresh segments between one word of ours and the next; the second request begins the last round."""
     asks = sorted({p.segment.seq for p in packets if p.way == "out" and p.segment.length and not p.segment.flags & SYN})
-    before: list[int] = []
-    edge, fresh, again = 1, set[int](), False
-    second = False
-    frames: list[int] = []
+    found = Rounds()
+    edge, end, fresh, second = 1, 1, set[int](), False
+    began = heard = said = 0.0
     for packet in packets:
         segment = packet.segment
         if packet.way == "out":
             if fresh and not second:
-                before.append(len(fresh))
+                found.before.append(len(fresh))
+                found.ends.append(end)
+                found.holds.append(packet.at - began)
                 fresh = set()
-            if len(asks) > 1 and segment.length and segment.seq == asks[1]:
-                second = True
+            if len(asks) > 1 and segment.length and segment.seq == asks[1] and not second:
+                second, found.idle_s = True, packet.at - heard
+            edge, said = max(edge, segment.ack), packet.at
         elif segment.length > 0 and not segment.flags & SYN:
-            if segment.seq >= edge or segment.seq in fresh:
-                again = again or (second and segment.seq in fresh)
-                fresh.add(segment.seq)
-                frames += [packet.frame] * second
-            else:
-                again = True
-        if packet.way == "out" and segment.ack > edge:
-            edge = segment.ack
-    return Rounds(tuple(before), len(fresh) if second else 0, again, tuple(frames))
+            found.mss = max(found.mss, segment.length)
+            heard = packet.at if not second else heard
+            if segment.seq < edge or second and segment.seq in fresh:
+                found.again = True
+                continue
+            if not fresh:
+                began = packet.at
+                found.answers += [packet.at - said] * (edge > 1 and not second)
+            fresh.add(segment.seq)
+            end = max(end, segment.end)
+            found.frames += [packet.frame] * second
+    found.after = len(fresh) if second else 0
+    return found

@@ -95,7 +95,10 @@ def _retries(
     overdue = (opening.overdue, opening.overdue_last)
     count = _count(schedule, details, overdue)
     more: dict[str, Value] = {"reset": opening.reset is not None, "missed": count - heard, "overdue": overdue}
-    grade = "C" if _ended(opening) else "L"
+    # A timer that stays as it is need not end with the connection, as one that doubles does: nobody knows whether what
+    # was overdue was ever sent.
+    unsure = schedule.kind == "linear" and opening.overdue_last > 0
+    grade = "C" if _ended(opening) and not unsure else "L"
     if grade == "L":
         # What came after an echo may have been made by it; what came before is sure.
         count = len(schedule.gaps)
@@ -173,19 +176,24 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
     if timer is None or not exact:
         return None
     base_s, kinds = _number(timer.value), {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
-    counts = []
+    counts, read_in = [], []
     for trial in exact:
         rtt_s = shortest_trip(trials)
         details = {**dict(trial.details), **({} if rtt_s is None else {"rtt": rtt_s})}
         read = _resolved(trial, rtt_s).schedule
         kind = read.kind or (str(*kinds) if len(kinds) == 1 else "")
         overdue = _numbers(trial.detail("overdue")) or (0, 0)
+        if kind == "linear" and overdue[1]:
+            continue
         counts.append(_count(read._replace(first_s=base_s, kind=kind), details, overdue))
+        read_in.append(trial)
+    if not counts:
+        return None
     most = max(counts)
     bound = max((t for t in every if t.grade == "L"), key=lambda t: _number(t.value), default=None)
     if bound is not None and _number(bound.value) > most:
         return None
-    details = {**dict(exact[counts.index(most)].details), "agreeing": counts.count(most)}
+    details = {**dict(read_in[counts.index(most)].details), "agreeing": counts.count(most)}
     if counts.count(most) < len(counts):
         details |= seen(exact)
     grade = count_grade(counts.count(most)) if timer.grade != "C" else "C"
@@ -207,7 +215,7 @@ def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | Non
 def shortest_trip(trials: Mapping[str, Sequence[Observation]]) -> float | None:
     """The shortest round trip (s) that any reading of this target kept; a lost packet only lengthens one."""
     kept = [t.detail("rtt") for readings in trials.values() for t in readings]
-    return min((float(rtt) for rtt in kept if isinstance(rtt, int | float)), default=None)
+    return min((float(rtt) for rtt in kept if isinstance(rtt, int | float) and rtt > 0), default=None)
 
 
 def _resolved(trial: Observation, rtt_s: float | None) -> _Run:

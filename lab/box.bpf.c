@@ -314,8 +314,10 @@ int from_server(struct __sk_buff *skb)
 		skb->tstamp = bpf_ktime_get_ns() + rule->copy_ms * NS_PER_MS;
 		return TC_ACT_OK;
 	}
+	/* lost on the way: TC_ACT_SHOT would tell the sender, who then waits half a second (tcp_retransmit_timer) and
+	 * shrinks its window (tcp_enter_cwr) as no path can make it */
 	if (by_chance(rule->loss_per_mille))
-		return TC_ACT_SHOT;
+		return TC_ACT_STOLEN;
 	if (by_chance(rule->late_per_mille))
 		skb->tstamp = bpf_ktime_get_ns() + rule->late_ms * NS_PER_MS;
 	syn_ack = packet.tcp->syn && packet.tcp->ack;

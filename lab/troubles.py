@@ -259,8 +259,10 @@ TROUBLES: tuple[Trouble, ...] = (
         only=("nginx",),
         honest=(
             Honest("synack_rto synack_backoff synack_retries synack_end", values=(), reasons=("no-repeat",)),
-            # it does not know when its SYN-ACK left, so it has no round trip but the timestamps'
+            # it does not know when its SYN-ACK left, so it has no round trip but the timestamps', whose low bits the
+            # cookie takes for itself (syncookies.c, cookie_init_timestamp())
             Honest("data_rto", also=(FALLBACK_RTO_S,)),
+            Honest("data_rto min_rto", reasons=("unclear:syn-cookies", "synack-repeated")),
         ),
     ),
     Trouble(

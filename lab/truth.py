@@ -9,6 +9,8 @@ in the Linux source that makes them, so that a prober is scored against what ser
                      from the timestamps, if the SYN-ACK was sent twice     tcp_input.c tcp_synack_rtt_meas()
                      (without them 3 s, which says nothing of the server)   tcp_metrics.c tcp_init_metrics()
     every timer      fires up to 1/8 late, and a tick                       kernel/time/timer.c, "timer wheel"
+    after idleness   BBR keeps its window, whatever the namespace has:      tcp.h tcp_slow_start_after_idle_check()
+                     who controls his own (cong_control) is left alone
 
 Left out: the window after the first ACK (it depends on how the stack grew its buffer) and the SYN-ACK's signature.
 """
@@ -202,12 +204,13 @@ def _min_rto(min_s: float, rtt_s: float) -> Expectation:
 def _features(program: str, server: Server) -> dict[str, Expectation]:
     """What the namespace decides, and windows, whose arithmetic depends on it."""
     stack = STACKS[server.stack]
+    restarts = stack.slow_start_after_idle and server.congestion_control != "bbr"
     stamped_mss = server.advmss - TIMESTAMPS_BYTES * stack.timestamps
     scale = RMEM_MAX_BYTES[program].bit_length() - 1 - 15
     answers = {name: Expectation(("yes" if getattr(stack, name) else "no",)) for name in YES_OR_NO}
     return answers | {
         "syn_cookies": Expectation(("yes" if stack.cookies else "no",)),
-        "slow_start_after_idle": Expectation(("on" if stack.slow_start_after_idle else "off",)),
+        "slow_start_after_idle": Expectation(("on" if restarts else "off",)),
         "rwin": Expectation((_window(server, server.advmss, stack),)),
         "rwin_ts": Expectation((_window(server, stamped_mss, stack),)),
         "wscale": Expectation((scale,)) if stack.scaling else Expectation(reason="not-announced"),

@@ -78,3 +78,51 @@ def test_lost_copies_never_agree_on_a_wrong_timer(lost: set[int], rtt_s: float, 
 def test_one_good_run_and_one_that_lost_agree_where_the_doubling_shows_it() -> None:
     seen = verdicts(trial(frozenset({1})), trial())["data_rto"]
     assert (seen.value, seen.grade) == (pytest.approx(0.25, abs=1e-6), "B")
+
+
+def reading(knob: str, value: float | str, **details: Any) -> Observation:
+    grade = "C" if knob in ("data_rto", "min_rto", "syn_cookies") else "N"
+    return Observation(knob, value, None, "s", "", grade, "t", (), (), tuple(sorted(details.items())))
+
+
+def timer(value: float, *gaps: float, missed: int = 0) -> Observation:
+    return reading("data_rto", value, gaps=gaps, missed=missed, regular=True)
+
+
+# A gap that is no timer's (a sender that waited half a second for its own queue) fits a base with two copies lost.
+ODD = timer(0.188, 1.316, 1.57, 3.12, missed=2)
+
+
+def test_an_odd_short_run_is_outvoted_and_shown() -> None:
+    seen = merge_all([ODD, timer(0.77, 0.77, 1.6), timer(0.8, 0.8, 1.6)])["data_rto"]
+    assert seen.value == 0.77
+    assert "0.188" in (seen.detail("seen") or ())
+
+
+def test_an_odd_run_alone_is_no_timer() -> None:
+    assert merge_all([ODD])["data_rto"].reason == "unclear:one-repeat"
+    assert merge_all([ODD, timer(0.77, 0.77, 1.6)])["data_rto"].grade in ("C", "N")
+
+
+def test_a_server_with_cookies_has_no_timer_of_its_own() -> None:
+    said = reading("syn_cookies", "yes")
+    least = reading("min_rto", 0.26, timer=0.28, trip=0.02)
+    seen = merge_all([timer(0.28, 0.28, 0.56), timer(0.29, 0.29, 0.58), least, least, said])
+    assert {seen[knob].reason for knob in ("data_rto", "min_rto")} == {"unclear:syn-cookies"}
+
+
+@pytest.mark.parametrize("rtt_s", [0.22, 0.25, 0.4])
+def test_a_timer_as_late_as_the_wheel_lets_it_shows_no_minimum(rtt_s: float) -> None:
+    late_s = 3 * rtt_s * 0.07
+    gaps = [3 * rtt_s + late_s, 6 * rtt_s + 2 * late_s]
+    packets, ending = play(icw(TARGET, "agent", repeats=2), Losing(FakeServer(rtt_s=rtt_s), frozenset()))
+    copies = [n for n, p in enumerate(packets) if p.way == "in" and p.segment.length and p.segment.seq == 1]
+    moved = list(packets)
+    for n, gap in zip(copies[1:], gaps, strict=False):
+        before = moved[copies[copies.index(n) - 1]]
+        moved[n] = moved[n]._replace(at=before.at + gap)
+    moved = moved[: copies[2] + 1]
+    trace = Trace("t", TARGET, "here", "icw", (("mss", 536), ("repeats", 2)), 0, tuple(moved), ending=ending)
+    found = {o.knob: o for o in read(trace)}
+    assert found["data_rto"].value == pytest.approx(gaps[0], abs=1e-6)
+    assert found["min_rto"].reason == "unclear:long-path"

@@ -21,9 +21,10 @@ class Server:
     """Doubles its window with each acknowledgement of a full one; after a silence it restarts, or does not."""
 
     def __init__(self, *, rtt_s: float = 0.05, icw: int = 10, page: int = 120, restarts: bool = True,
-                 delay_s: float = 0.04, closes: bool = False) -> None:  # fmt: skip
+                 delay_s: float = 0.04, closes: bool = False, timeout_s: float = 0.2,
+                 lost: int | None = None) -> None:  # fmt: skip
         self.rtt_s, self.icw, self.page, self.restarts = rtt_s, icw, page, restarts
-        self.delay_s, self.closes = delay_s, closes
+        self.delay_s, self.closes, self.timeout_s, self.lost = delay_s, closes, timeout_s, lost
         self.now, self.window, self.left, self.sent, self.acked, self.heard = 0.0, icw, 0, 0, 0, 1
         self.spoke_at, self.heads = 0.0, 0
         self.due: list[tuple[float, int, Segment]] = []
@@ -39,8 +40,8 @@ class Server:
             self.say(at, Segment(ACK, 1 + (self.sent - 1) * MSS, segment.end, length=MSS))
         elif segment.length and segment.payload.startswith(b"GET"):
             self.heard = segment.end
-            if self.restarts and at - self.spoke_at > 1.0:
-                self.window = self.icw
+            for _ in range(int((at - self.spoke_at) / self.timeout_s) if self.restarts else 0):
+                self.window = max(self.window // 2, self.icw)
             self.left = self.page
             self.burst(at)
         elif segment.length:
@@ -57,7 +58,8 @@ class Server:
     def burst(self, at: float) -> None:
         for _ in range(min(self.window, self.left)):
             flags = ACK | (FIN if self.closes and self.left == 1 else 0)
-            self.say(at, Segment(flags, 1 + self.sent * MSS, self.heard, length=MSS))
+            came_at = at + (5 * self.rtt_s + 0.2 if self.sent == self.lost else 0.0)
+            self.say(came_at, Segment(flags, 1 + self.sent * MSS, self.heard, length=MSS))
             self.sent, self.left, self.spoke_at = self.sent + 1, self.left - 1, at
 
     def say(self, at: float, segment: Segment) -> None:
@@ -100,3 +102,14 @@ def test_the_wait_of_a_lone_segment(rtt_s: float, delay_s: float) -> None:
 
 def test_a_server_that_never_waits_has_no_delay() -> None:
     assert seen("delayed_ack", Server(delay_s=0.0)).reason == "unclear:no-ack"
+
+
+@pytest.mark.parametrize(("rtt_s", "timeout_s"), [(0.05, 0.5), (0.4, 0.5), (0.4, 2.6)])
+def test_a_window_halved_once_is_not_taken_for_a_kept_one(rtt_s: float, timeout_s: float) -> None:
+    found = seen("idle", Server(rtt_s=rtt_s, page=100, timeout_s=timeout_s))
+    assert found.value != "off", found.details
+
+
+def test_a_window_that_a_timeout_shrank_did_not_restart() -> None:
+    found = seen("idle", Server(restarts=False, lost=119))
+    assert found.value != "on", found.details

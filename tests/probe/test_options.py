@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -186,3 +186,17 @@ def test_sack_is_read_from_any_syn_that_offers_it() -> None:
     packets = (Packet(0, "out", syn), Packet(0.1, "in", Segment(SYN | ACK, ack=1, options=(MSS,)), 1))
     found = {o.knob: o.value for o in read(Trace("t", TARGET, "here", "icw", packets=packets))}
     assert found["sack"] == "no" and "timestamps" not in found
+
+
+def cookies(*trials: Mapping[str, Observation]) -> Observation:
+    return merge_all([trial["tfo"] for trial in trials])["tfo"]
+
+
+def test_a_repeated_syn_ack_without_a_cookie_proves_no_refusal() -> None:
+    """Linux gives its cookie in the first SYN-ACK only."""
+    none, lost = seen("tfo", opening(False, False)), seen("tfo", opening(False, False), frozenset({0}))
+    given = seen("tfo", opening(True, True))
+    assert (cookies(none, none).value, cookies(none, none).grade) == ("no", "B")
+    assert cookies(none, lost).value == "no"
+    assert cookies(lost, lost).reason == "synack-repeated"
+    assert (cookies(lost, given).value, cookies(given, given).grade) == ("yes", "B")
