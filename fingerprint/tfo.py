@@ -5,8 +5,8 @@ Method     A SYN with an empty Fast Open option; RST; the same with the cookie a
 Stop when  the second SYN-ACK is there, or the first has no cookie.
 Reads as   "no" (no cookie), "yes" (the second SYN-ACK acknowledges the request), "cookie" (only the SYN).
 Fails as   no-synack, refused, no-data (no answer to the SYN with data, or only to its repeat, whose data a server may
-           leave out though it took the first), synack-repeated (no cookie in any SYN-ACK that may be the server's first:
-           Linux hands out none in a copy).
+           leave out though it took the first), synack-repeated (no cookie, and no SYN-ACK that is surely the server's
+           first: Linux hands out none in a copy).
 Differs    from scamper's tbit: the cookie is used, not only asked for.
 Source     RFC 7413 sections 3.1 and 4.1; net/ipv4/tcp_fastopen.c (tcp_try_fastopen), tcp_output.c
            (tcp_synack_options: a copy has no cookie to give).
