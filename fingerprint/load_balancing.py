@@ -4,33 +4,40 @@ Question   Do all connections to an address meet the same configuration?
 Method     Compare what each connection of a target shows, whatever it was made for: SYN-ACK, certificate, ALPN,
            SETTINGS, Server field, initial window. Servers behind a balancer are chosen anew for each connection, and so
            are anycast sites where routes are shared by flow.
-Stop when  the plan is through; one connection more never takes a difference back.
+Stop when  `CONNECTIONS_B` connections show the window, and as many the SETTINGS where there are any; or when what
+           differs was seen twice. `lacking` names the readings that are missing until then.
 Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
            and of whatever was seen most. Details: `differs` names the facts, `connections` is the least of those
            counts, `places` are the networks' own names of where it was answered.
-Fails as   unclear:few-connections (or some of them hint at another window); nothing at all below three connections.
-Differs    from comparing numbers: a lost packet shortens a flight, so windows differ only beyond what loss does, and
-           only if no formula of the segment size fits them all; timers, which loss lengthens, are not compared. A
-           Server field is compared among answers of one status: a redirect is often made by another program.
+Fails as   unclear:few-connections (or some of them hint at another window, or none shows any whole); nothing at all
+           below three connections.
+Differs    from comparing numbers: windows differ only if neither one number of segments nor one of bytes explains all
+           readings, and bounds count for what they prove; timers, which loss lengthens, are not compared. A Server
+           field is compared among answers of one status: a redirect is often made by another program.
 Source     RFC 7094 (anycast), RFC 2992 (flows hashed over equal paths), RFC 6928, RFC 3390 (windows by formula).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from configtron.fingerprint.icw_agreement import SUPPORTS
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
 from configtron.nouns import Observation, Value
 
 KNOBS = ("load_balancing",)
-# Two servers that take turns evenly hide from so many connections with chance 2 ** (1 - n): 3 % and 1 % of them.
-# From fewer than three nobody would expect an answer.
-CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 6, 8
-# A flight whose last three segments were lost by chance is rarer than one in 8000 at 5 % loss; the same margin covers
-# the two that a server may hold back (tcp_tso_should_defer() in net/ipv4/tcp_output.c).
-LOST_MOST = 2
-SETTINGS = "settings"
+# Two servers of which one has 60 % of the connections hide from eight of them with chance 0.6 ** 8 + 0.4 ** 8 = 1.7 %,
+# from twelve with 0.2 %. From fewer than three nobody would expect an answer.
+CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
+# Readings that prove a window bear no loss: what is fresh follows the flight's last byte (`fingerprint/window.py`). One
+# segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
+# (net/ipv4/tcp_output.c); not so where runs of one segment size show it again and again.
+AMISS = 1
+SETTINGS, WINDOW, ANYTHING = "settings", "window", "anything"
+# How `fingerprint/window.py` calls a bound that came after a timer.
+AFTER_TIMER = "after-timer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,9 @@ class Fact:
 
 FACTS = (
     Fact("signature", "signature"),
+    # of the route alone, whatever we offer (net/ipv4/route.c, ipv4_default_advmss())
+    Fact("mss", "rwin", "server_mss"),
+    Fact("mss", "rwin_ts", "server_mss"),
     Fact("window", "rwin", within=("server_mss",)),
     Fact("window with timestamps", "rwin_ts", within=("server_mss",)),
     Fact("alpn", "http_version"),
@@ -61,9 +71,8 @@ FACTS = (
     Fact("server", "http_tls", "server", ("status",)),
     Fact("server", "h2_settings", "server", ("status",)),
 )
-ICW = "icw"
-# How `fingerprint/window.py` calls that bound.
-AFTER_TIMER = "after-timer"
+# Each is compared with itself: the ports of an address may have servers of their own.
+WINDOWS = ("icw", "icw_tls")
 
 # (fact, what its readings must share) -> value -> the trials that showed it.
 Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
@@ -71,37 +80,80 @@ Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """One verdict on all trials of a target; None if they show nothing."""
-    faces = _faces(trials)
-    windows = _windows(trials.get(ICW, ()))
-    mixed = [values for values in (*faces.values(), windows) if len(values) > 1]
-    shown = _shown(trials, faces)
-    if not mixed and shown < CONNECTIONS_LEAST:
+    faces = _faces(trials) | {(knob,): _windows(trials.get(knob, ())) for knob in WINDOWS}
+    unlike = {key: values for key, values in faces.items() if len(values) > 1}
+    counts = _counts(trials, faces)
+    shown = min(filter(None, counts.values()), default=0)
+    if not unlike and counts[ANYTHING] < CONNECTIONS_LEAST:
         return None
     details: dict[str, Value] = {"connections": shown}
     if places := {str(t.detail("place")) for several in trials.values() for t in several if t.detail("place")}:
         details["places"] = tuple(sorted(places))
-    if not mixed and (shown < CONNECTIONS_B or _doubtful(trials.get(ICW, ()))):
+    if unlike:
+        names = {key[0] for key in unlike}
+        details["differs"] = tuple(sorted(names))
+        # Each reading of the rarer kind is one witness, and so is each further fact.
+        witnesses = max(sorted(map(len, values.values()))[-AGREE_B] for values in unlike.values())
+        readings = [t for values in unlike.values() for several in values.values() for t in several]
+        grade = count_grade(max(witnesses, len(names)))
+        return over("load_balancing", readings, "mixed", grade, "", "connections show unlike servers", details=details)
+    if shown < _needed(trials) or not counts[WINDOW]:
         return over("load_balancing", (), None, "N", reason="unclear:few-connections", details=details)
-    if not mixed:
-        grade = "A" if shown >= CONNECTIONS_A else "B"
-        return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
-    names = {key[0] for key, values in faces.items() if len(values) > 1} | ({ICW} if windows else set())
-    details["differs"] = tuple(sorted(names))
-    # Each reading of the rarer kind is one witness, and so is each further fact.
-    witnesses = max(sorted(map(len, values.values()))[-AGREE_B] for values in mixed)
-    readings = [t for values in mixed for several in values.values() for t in several]
-    grade = count_grade(max(witnesses, len(names)))
-    return over("load_balancing", readings, "mixed", grade, "", "connections show unlike servers", details=details)
+    grade = "A" if shown >= CONNECTIONS_A else "B"
+    return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
 
 
-def _shown(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> int:
+def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
+    """Knobs whose further readings could tell one server from two, the most telling first; () once it is told."""
+    by_knob = _by_knob(trials)
+    verdict = across(by_knob)
+    if verdict is None or verdict.grade in ("A", "B"):
+        return ()
+    if verdict.value is not None:
+        return tuple(sorted({trial.knob for trial in verdict.trials}))
+    counts = _counts(by_knob, _faces(by_knob))
+    # the one of which most runs come to something
+    best = max(WINDOWS, key=lambda knob: _shown(by_knob.get(knob, ())) / max(len(by_knob.get(knob, ())), 1))
+    least = _needed(by_knob)
+    short = {best: counts[WINDOW], "h2_settings": counts[SETTINGS]}
+    return tuple(knob for knob, shown in short.items() if 0 < shown < least)
+
+
+def hints(trials: Iterable[Observation]) -> bool:
+    """Whether something speaks for unlike servers, and does not prove them: a single witness, or a low bound."""
+    by_knob = _by_knob(trials)
+    verdict = across(by_knob)
+    return verdict is not None and verdict.value != "one" and (verdict.grade == "C" or _needed(by_knob) > CONNECTIONS_B)
+
+
+def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
+    by_knob: dict[str, list[Observation]] = {}
+    for trial in trials:
+        by_knob.setdefault(trial.knob, []).append(trial)
+    return by_knob
+
+
+def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
+    """How many connections must be of one mind: more where some run looks otherwise."""
+    return CONNECTIONS_A if any(_doubtful(trials.get(knob, ())) for knob in WINDOWS) else CONNECTIONS_B
+
+
+def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[str, int]:
     """How many connections would have shown another server: in its window, in its SETTINGS, in anything."""
-    told = [t for t in trials.get(ICW, ()) if t.value is not None]
-    top = max(map(number, told), default=0.0)
-    counts = [sum(t.grade == "C" or number(t) >= top - LOST_MOST for t in told)]
-    counts.append(sum(map(len, faces.get((SETTINGS,), {}).values())))
-    counts.append(max(counts[0], *(sum(map(len, values.values())) for values in faces.values()), 0))
-    return min(filter(None, counts), default=0)
+    windows = sum(_shown(trials.get(knob, ())) for knob in WINDOWS)
+    every = [sum(map(len, values.values())) for values in faces.values()]
+    every += [sum(t.value is not None for t in trials.get(knob, ())) for knob in WINDOWS]
+    return {
+        WINDOW: windows,
+        SETTINGS: sum(map(len, faces.get((SETTINGS,), {}).values())),
+        ANYTHING: max(windows, *every, 0),
+    }
+
+
+def _shown(trials: Sequence[Observation]) -> int:
+    """Runs that show the window: they prove it, or are stopped by less than a proof where others prove it."""
+    exact = {number(t) for t in trials if t.grade == "C"}
+    return sum(t.grade == "C" or (t.detail("proof") in SUPPORTS and number(t) in exact) for t in trials)
 
 
 def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
@@ -123,29 +175,44 @@ def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
     """
     exact = [t for t in trials if t.grade == "C"]
     told = [t for t in trials if t.value is not None]
-    if not exact or _by_segments(exact, told) or _by_bytes(exact, told):
+    amiss = 0 if _again_and_again(exact) else AMISS
+    if not exact or _by_segments(exact, told, amiss) or _by_bytes(exact, told, amiss):
         return {}
     top = max(map(number, told))
-    high = [t for t in told if number(t) >= top - LOST_MOST]
-    return {"high": high, "low": [t for t in exact if number(t) < top - LOST_MOST]}
+    high = [t for t in told if number(t) >= top - amiss]
+    low = [t for t in exact if number(t) < top - amiss]
+    return {"high": high, "low": low}
+
+
+def _again_and_again(exact: Sequence[Observation]) -> bool:
+    """Whether runs of one segment size prove two windows twice each, which is no accident."""
+    counts = Counter((_detail(t, "mss"), number(t)) for t in exact)
+    twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
+    return any(values > 1 for values in twice.values())
 
 
 def _doubtful(trials: Sequence[Observation]) -> bool:
     """Whether some run looks like a lower window, and does not prove it: the server repeated itself, then went on."""
     top = max((number(t) for t in trials if t.value is not None), default=0.0)
     bounds = (t for t in trials if t.grade == "L" and t.detail("proof") == AFTER_TIMER)
-    return any(number(t) < top - LOST_MOST for t in bounds)
+    return any(number(t) < top - AMISS for t in bounds)
 
 
-def _by_segments(exact: Sequence[Observation], told: Sequence[Observation]) -> bool:
-    """Whether one number of segments, some of them lost, explains all readings."""
-    return min(map(number, exact)) >= max(map(number, told)) - LOST_MOST
+def _by_segments(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:
+    """Whether one number of segments explains all readings."""
+    return min(map(number, exact)) >= max(map(number, told)) - amiss
 
 
-def _by_bytes(exact: Sequence[Observation], told: Sequence[Observation]) -> bool:
-    """Whether one number of bytes, in segments of each run's size, explains all readings."""
+def _by_bytes(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:
+    """Whether one number of bytes, in segments of each run's size, explains all readings.
+
+    Servers round it up or down, but always alike: what was seen is less than a segment away.
+    """
+    sizes = {_detail(t, "mss"): [s for s in told if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
+    if not all(_by_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
+        return False
     least = max(_detail(t, "bytes") - _detail(t, "mss") for t in told)
-    return least <= min(_detail(t, "bytes") + LOST_MOST * _detail(t, "mss") for t in exact)
+    return least < min(_detail(t, "bytes") + _detail(t, "mss") for t in exact)
 
 
 def _detail(trial: Observation, name: str) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.wants import wants
 from configtron.nouns import Observation, Target
 from configtron.probe.page import redirected
@@ -21,6 +22,7 @@ from configtron.probe.profiles import (
     AGAIN,
     AGAIN_MOST,
     ANYWHERE,
+    APART,
     BRINGS_COOKIE,
     FURTHER,
     HELD,
@@ -110,7 +112,7 @@ def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
     for n, row in enumerate(rows.secure):
         found = yield from _ask(row, secure.target)
         if n == 0 and _reason(found, "http_version") in SHUT:
-            yield from _more(rows, places, seen)
+            yield from _settle(rows, places, seen)
             return
         seen += found
         places.setdefault(row[0], secure)
@@ -123,7 +125,7 @@ def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
         there = Page(page.secure, page.secure_cookie) if page.secure is not None else secure
         seen += yield from _each(rows.window, there)
         places |= {probe: there for probe, _ in rows.window}
-    yield from _more(rows, places, seen)
+    yield from _settle(rows, places, seen)
 
 
 def name_of(target: Target) -> str:
@@ -176,6 +178,12 @@ def _each(rows: Iterable[Row], page: Page) -> Gathering:
     return seen
 
 
+def _settle(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
+    """Trials beyond the plan: for grades, then for the question who answers."""
+    yield from _more(rows, places, seen)
+    yield from _apart(rows, places, seen)
+
+
 def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
     """Trials beyond the plan, as long as one could raise a grade and the profile has any left.
 
@@ -189,8 +197,22 @@ def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journ
             return
         row = further.rows[made[further] % len(further.rows)]
         made[further] += 1
-        page = places[row[0]]
-        seen += yield from _ask(row, page.target, page.cookie)
+        seen += yield from _each((row,), places[row[0]])
+
+
+def _apart(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
+    """Trials that tell one server from two, as long as too few connections do and the profile has any left."""
+    made: Counter[str] = Counter()
+    for n in range(rows.apart_if_hinted):
+        if n >= rows.apart and not hints(seen):
+            return
+        asked = [knob for knob in lacking(seen) if knob in APART and APART[knob][0][0] in places]
+        if not asked:
+            return
+        knob = min(asked, key=lambda knob: made[knob])
+        row = APART[knob][made[knob] % len(APART[knob])]
+        made[knob] += 1
+        seen += yield from _each((row,), places[row[0]])
 
 
 def _ask(row: Row, target: Target, cookie: str = "") -> Asking:

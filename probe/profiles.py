@@ -81,7 +81,7 @@ SECURE: dict[str, tuple[Row, ...]] = {
     "standard": (_row("h2_settings"), _row("h2_settings")),
     "paper": (_row("h2_settings"), _row("h2_settings")),
     "full": (
-        *(_row("h2_settings") for _ in range(6)),
+        *(_row("h2_settings") for _ in range(7)),
         _row("h2_settings", ask=False),
         _row("http_version", way="https"),
         _row("http_version", way="https"),
@@ -177,6 +177,21 @@ FURTHER = (
     Further(("h2c",), (_row("http_version", way="h2c"),)),
     Further(("http_version", "h2_settings"), (_row("h2_settings"),)),
 )
+# Trials that tell one server at an address from two (`fingerprint/load_balancing.py`): how many every target may have,
+# and how many one may where something hints at two; and which rows show a knob again, in turn. Windows are asked for at
+# their edge, and one that the page is too short for in the certificate's flight.
+APART_MOST = {"quick": (0, 0), "standard": (0, 4), "full": (12, 16), "paper": (0, 0)}
+APART: dict[str, tuple[Row, ...]] = {
+    "icw": (
+        _row("icw", mss=536, sack=True, timestamps=True),
+        _row("icw", mss=1460, wscale=7, sack=True, timestamps=True),
+    ),
+    "icw_tls": (_row("icw_tls", mss=64, sack=True), _row("icw_tls", mss=64, early=True)),
+    "h2_settings": (_row("h2_settings"),),
+    "http_version": (_row("h2_settings"),),
+    "http_clear": (_row("http_version", way="h2c"),),
+    "rwin": (_row("rwin"),),
+}
 
 
 class Plan(NamedTuple):
@@ -184,6 +199,8 @@ class Plan(NamedTuple):
 
     clear_wanted: bool
     more: int
+    apart: int
+    apart_if_hinted: int
     held: tuple[Row, ...]
     clear: tuple[Row, ...]
     secure: tuple[Row, ...]
@@ -197,6 +214,7 @@ def plan(profile: str, tests: frozenset[str]) -> Plan:
     return Plan(
         bool(clear) or "http_version" in probes,
         MORE[profile],
+        *APART_MOST[profile],
         tuple(row for row in clear if row[0] in HELD),
         tuple(row for row in clear if row[0] not in HELD),
         tuple(row for row in SECURE[profile] if row[0] in probes),

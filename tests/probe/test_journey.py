@@ -8,7 +8,7 @@ import pytest
 
 from configtron.nouns import Observation, Target
 from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, journey
-from configtron.probe.profiles import AGAIN_MOST, HELD, MORE, TESTS, plan
+from configtron.probe.profiles import AGAIN_MOST, APART_MOST, HELD, MORE, TESTS, plan
 
 ALL = frozenset(TESTS)
 HOME = Target("a.example", "192.0.2.1")
@@ -153,6 +153,45 @@ def test_further_trials_where_a_grade_needs_them_and_no_more() -> None:
         assert sum(call.probe == "icw" for call in calls) == planned
     calls, _ = told(journey(HOME, ALL, "standard"), differing)
     assert sum(call.probe == "icw" for call in calls) > sum(probe == "icw" for probe, _ in plan("standard", ALL).clear)
+
+
+def settings(call: Call, n: int, unlike: int = -1) -> Readings:
+    """A server whose window is in every run, and whose SETTINGS the `unlike`-th connection sees otherwise."""
+    if call.probe == "icw":
+        details = (("mss", 536 + n), ("proof", "edge"), ("sack", True))
+        return (Observation("icw", 10, None, "segments", "", "C", f"v/a/icw.{n}", details=details),)
+    if call.probe == "h2_settings":
+        return (Observation("h2_settings", ((3, 100 + (n == unlike)),), None, "", "", "C", f"v/a/h2_settings.{n}"),)
+    return known(call, n)
+
+
+def asked(profile: str, probe: str, answer: Callable[[Call, int], Readings]) -> int:
+    """How many more of a probe than planned."""
+    calls, _ = told(journey(HOME, ALL, profile), answer)
+    rows = plan(profile, ALL)
+    return sum(call.probe == probe for call in calls) - sum(row[0] == probe for row in (*rows.clear, *rows.secure))
+
+
+def test_one_server_is_told_from_two_by_connections_enough() -> None:
+    def slow(call: Call, n: int) -> Readings:
+        return () if call.probe == "h2_settings" and n < 3 else settings(call, n)
+
+    assert asked("full", "h2_settings", settings) == 0
+    assert asked("full", "h2_settings", slow) == 3, "three of them showed nothing"
+    assert asked("standard", "h2_settings", settings) == 0, "this profile does not ask who answers"
+
+
+def test_a_hint_at_two_servers_is_followed() -> None:
+    def once(call: Call, n: int) -> Readings:
+        return settings(call, n, unlike=1)
+
+    def never(call: Call, n: int) -> Readings:
+        return settings(call, n, unlike=-1 if n else 0)
+
+    most = APART_MOST["standard"][1] + MORE["standard"]
+    assert 0 < asked("standard", "h2_settings", once) <= most
+    assert 0 < asked("standard", "h2_settings", never) <= most
+    assert asked("quick", "h2_settings", once) == 0
 
 
 def test_redirects_are_followed_twice_and_checked() -> None:

@@ -20,6 +20,9 @@ from configtron.report.score import Judged
 NOT_PROBED = "not-probed"
 # Asked only where the answer in clear shows no window: nothing is missing elsewhere.
 WHERE_NEEDED = ("icw_tls", "cwnd_at_request")
+# Knob -> the profiles that make connections enough to answer it. What another says of it all the same is judged; that
+# it has too few of them is not.
+ANSWERED_BY, TOO_FEW = {"load_balancing": ("full",)}, "unclear:few-connections"
 
 
 def is_of_the_lab(run: Run) -> bool:
@@ -53,12 +56,18 @@ def regional(store: Store, run: Run) -> list[PlantScore]:
     return planted(found_in(store.results(run.id)), internet.plants, SUMMARY, BASELINE)
 
 
+def is_asked(verdict: Observation, profile: str) -> bool:
+    """Whether that profile asks enough to answer; of what it answers all the same, always."""
+    return verdict.reason not in (TOO_FEW, NOT_PROBED) or profile in ANSWERED_BY.get(verdict.knob, (profile,))
+
+
 def judged(store: Store, run: Run) -> Iterator[Judged]:
     """Every parameter that the run asked about, for every site from every vantage, with its truth."""
     internet = _internet(store, run)
     known = {site.host for site in internet.sites}
     found = [item for item in found_in(store.results(run.id)) if item.site in known]
     asked = {knob for item in found for knob in item.verdicts}
+    profile = str(json.loads(run.config).get("options", {}).get("profile", ""))
     for item in found:
         silence = Observation("", reason=item.reason or NOT_PROBED)
         trouble = internet.server(item.vantage, item.site).trouble
@@ -66,4 +75,5 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
             if knob not in asked or (knob in WHERE_NEEDED and knob not in item.verdicts):
                 continue
             verdict = item.verdicts.get(knob) or replace(silence, knob=knob)
-            yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
+            if is_asked(verdict, profile):
+                yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)

@@ -1,0 +1,21 @@
+"""What a run is asked about, before it is compared with the truth."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.cli.probe.truth import NOT_PROBED, TOO_FEW, is_asked
+from configtron.nouns import Observation
+
+
+@pytest.mark.parametrize("profile", ["quick", "standard", "paper"])
+def test_who_answers_is_asked_by_one_profile(profile: str) -> None:
+    for reason in (TOO_FEW, NOT_PROBED):
+        silent = Observation("load_balancing", reason=reason)
+        assert is_asked(silent, "full") and not is_asked(silent, profile)
+        assert is_asked(Observation("icw", reason=reason), profile)
+
+
+def test_what_was_said_is_judged_whoever_asked() -> None:
+    assert is_asked(Observation("load_balancing", "one", grade="B"), "standard")
+    assert is_asked(Observation("load_balancing", reason="no-data"), "standard")
