@@ -35,6 +35,9 @@ CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
 # segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
 # (net/ipv4/tcp_output.c); not so where runs of one segment size show it again and again.
 AMISS = 1
+# A flight in segments smaller than this is many packets, of which loss in both ways can make a window that looks proven:
+# such a low one counts once it was seen twice. The paths' own segments, and those of 536 less timestamps, are larger.
+SMALL_MSS = 512
 SETTINGS, WINDOW, ANYTHING = "settings", "window", "anything"
 # How `fingerprint/window.py` calls a bound that came after a timer.
 AFTER_TIMER = "after-timer"
@@ -171,10 +174,12 @@ def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
 def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
     """Windows by being high or low, if no one server can have shown them all; else nothing.
 
-    A low one counts only if it is exact: a bound may be low for any reason.
+    A low one counts only if it is exact, and sound: a bound may be low for any reason.
     """
-    exact = [t for t in trials if t.grade == "C"]
     told = [t for t in trials if t.value is not None]
+    proven = [t for t in trials if t.grade == "C"]
+    times = Counter((_detail(t, "mss"), number(t)) for t in proven)
+    exact = [t for t in proven if _detail(t, "mss") >= SMALL_MSS or times[_detail(t, "mss"), number(t)] >= AGREE_B]
     amiss = 0 if _again_and_again(exact) else AMISS
     if not exact or _by_segments(exact, told, amiss) or _by_bytes(exact, told, amiss):
         return {}
@@ -185,17 +190,17 @@ def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
 
 
 def _again_and_again(exact: Sequence[Observation]) -> bool:
-    """Whether runs of one segment size prove two windows twice each, which is no accident."""
-    counts = Counter((_detail(t, "mss"), number(t)) for t in exact)
+    """Whether runs of one segment size, not a small one, prove two windows twice each, which is no accident."""
+    counts = Counter((_detail(t, "mss"), number(t)) for t in exact if _detail(t, "mss") >= SMALL_MSS)
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
 
 def _doubtful(trials: Sequence[Observation]) -> bool:
-    """Whether some run looks like a lower window, and does not prove it: the server repeated itself, then went on."""
+    """Whether some run looks like a lower window, and does not prove it: a server that repeated itself, then went on."""
     top = max((number(t) for t in trials if t.value is not None), default=0.0)
-    bounds = (t for t in trials if t.grade == "L" and t.detail("proof") == AFTER_TIMER)
-    return any(number(t) < top - AMISS for t in bounds)
+    low = (t for t in trials if t.value is not None and number(t) < top - AMISS)
+    return not _windows(trials) and any(t.grade == "C" or t.detail("proof") == AFTER_TIMER for t in low)
 
 
 def _by_segments(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:

@@ -72,7 +72,6 @@ def test_one_needs_windows() -> None:
         [icw(4), icw(10, grade="L")],
         [icw(10), icw(8)],
         [icw(10, mss=536), icw(10, mss=1460), icw(7, mss=536)],
-        [trial("icw_tls", 10, mss=64, bytes=640), trial("icw_tls", 4, mss=64, bytes=256)],
     ],
 )
 def test_unlike_facts_are_mixed(unlike: list[Observation]) -> None:
@@ -143,6 +142,13 @@ def test_an_odd_window_twice_is_no_accident() -> None:
     assert text(*[icw(10)] * 8, icw(9)) == "one B"
     assert text(*[icw(10)] * 8, icw(9), icw(9)) == "mixed B"
     assert text(*[icw(10)] * 8, icw(9), icw(9, mss=64)) == "one B", "small segments have a reason to"
+
+
+def test_a_low_window_in_small_segments_counts_twice() -> None:
+    many = [trial("icw_tls", 10, mss=64, bytes=640)] * 8
+    odd, other = (trial("icw_tls", n, mss=64, bytes=n * 64) for n in (4, 6))
+    assert text(*many, odd) == text(*many, odd, other) == FEW and hints([*many, odd])
+    assert text(*many, odd, odd) == "mixed B"
 
 
 def test_what_is_lacking_is_named_until_it_is_told() -> None:
