@@ -197,7 +197,7 @@ def _again_and_again(exact: Sequence[Observation]) -> bool:
 
 
 def _doubtful(trials: Sequence[Observation]) -> bool:
-    """Whether some run looks like a lower window, and does not prove it: a server that repeated itself, then went on."""
+    """Whether some run looks like a lower window and proves none: a server that repeated itself, then went on."""
     top = max((number(t) for t in trials if t.value is not None), default=0.0)
     low = (t for t in trials if t.value is not None and number(t) < top - AMISS)
     return not _windows(trials) and any(t.grade == "C" or t.detail("proof") == AFTER_TIMER for t in low)
