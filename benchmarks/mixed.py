@@ -5,8 +5,8 @@ and invented in <= 1 %, by any profile; also at 5 % loss.
 
 Probes laboratory internets by seed with the program itself, then deals its readings anew: of two sites, each connection
 shows now the one, now the other, by chance, in nothing but the parameters named. So every reading is a real one, with
-what loss did to it; only the balancer is made up, and nothing is asked further because of it. Beside it the sites as
-they are: each is one server. Exit code 1 if a goal is missed.
+what loss did to it; only the balancer is made up. What the profile then asks further is answered by readings of the
+same two sites, drawn again. Beside it the sites as they are: each is one server. Exit code 1 if a goal is missed.
 
 found     mixed, of the pairs that differ in that parameter (initial windows: by two segments or more)
 one       of the same pairs: taken for one server
@@ -29,8 +29,10 @@ from typing import NamedTuple
 import click
 
 from configtron.db.store import Store
+from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.merge import merge_all
 from configtron.nouns import Observation, Value
+from configtron.probe.profiles import APART, APART_MOST, Params
 from configtron.records import Result
 from configtron.report.planted import share
 
@@ -52,7 +54,7 @@ KNOWN = ("A", "B")
 class Seen(NamedTuple):
     """A site from a vantage: its connections, each as (probe and parameters, readings), and the verdicts."""
 
-    connections: tuple[tuple[tuple[str, object], tuple[Observation, ...]], ...]
+    connections: tuple[tuple[tuple[str, Params], tuple[Observation, ...]], ...]
     verdicts: dict[str, Observation]
 
     def known(self, knob: str, detail: str = "") -> Value | None:
@@ -112,7 +114,7 @@ def seen(results: Iterator[Result]) -> Iterator[Seen]:
 
 def dealt(one: Seen, other: Seen, knobs: tuple[str, ...], rng: Random) -> list[Observation]:
     """The readings of one site, in each connection replaced or not by those of the other on these knobs."""
-    theirs: dict[tuple[str, object], list[tuple[Observation, ...]]] = {}
+    theirs: dict[tuple[str, Params], list[tuple[Observation, ...]]] = {}
     for asked, readings in other.connections:
         theirs.setdefault(asked, []).append(readings)
     found: list[Observation] = []
@@ -127,13 +129,40 @@ def dealt(one: Seen, other: Seen, knobs: tuple[str, ...], rng: Random) -> list[O
     return found
 
 
+def further(
+    readings: list[Observation], one: Seen, other: Seen, knobs: tuple[str, ...], profile: str, rng: Random
+) -> list[Observation]:
+    """The readings with those that the profile asks for because of them (`probe/journey.py`)."""
+    most, if_hinted = APART_MOST[profile]
+    for n in range(if_hinted):
+        wanted = [knob for knob in lacking(readings) if knob in APART]
+        if not wanted or (n >= most and not hints(readings)):
+            break
+        probe, params = rng.choice(APART[rng.choice(wanted)])
+        turns = [_answers(site, probe, params) for site in (one, other)]
+        if not all(turns):
+            break
+        answer, theirs = (rng.choice(stock) for stock in turns)
+        if rng.random() < 0.5:
+            answer = tuple(o for o in answer if not o.knob.startswith(knobs)) + tuple(
+                o for o in theirs if o.knob.startswith(knobs)
+            )
+        readings = [*readings, *answer]
+    return readings
+
+
+def _answers(site: Seen, probe: str, params: Params) -> list[tuple[Observation, ...]]:
+    """What a site's connections of that kind showed."""
+    return [found for (asked, how), found in site.connections if asked == probe and set(params) <= set(how)]
+
+
 def verdict(readings: Sequence[Observation]) -> str:
     """one, mixed, or - where too little was seen."""
     found = merge_all(readings).get("load_balancing")
     return str(found.value) if found is not None else "-"
 
 
-def counted(sites: Sequence[Seen], rng: Random) -> dict[str, tuple[int, int, int]]:
+def counted(sites: Sequence[Seen], profile: str, rng: Random) -> dict[str, tuple[int, int, int]]:
     """By mixture: (pairs called mixed, pairs called one, pairs)."""
     counts = {}
     for name, (knobs, unlike) in MIXTURES.items():
@@ -141,7 +170,7 @@ def counted(sites: Sequence[Seen], rng: Random) -> dict[str, tuple[int, int, int
         for _ in range(20 * PAIRS):
             one, other = rng.sample(sites, 2)
             if said.total() < PAIRS and unlike(one, other):
-                said[verdict(dealt(one, other, knobs, rng))] += 1
+                said[verdict(further(dealt(one, other, knobs, rng), one, other, knobs, profile, rng))] += 1
         counts[name] = said["mixed"], said["one"], said.total()
     return counts
 
@@ -164,7 +193,7 @@ def main(seeds: Sequence[int], sites: int, losses: Sequence[float], profiles: Se
             mixed, one = said.count("mixed"), said.count("one")
             print(f"  as is             mixed {share(mixed, len(said))}, one {share(one, len(said))} of {len(said)}")
             failed |= 100 * mixed > MIXED_PERCENT * len(said)
-            for what, (hits, missed, total) in counted(found, Random(seeds[0])).items():
+            for what, (hits, missed, total) in counted(found, profile, Random(seeds[0])).items():
                 print(f"  {what:17} found {share(hits, total)}, one {share(missed, total)} of {total}", flush=True)
                 failed |= 100 * missed > ONE_PERCENT * total
                 failed |= profile in FINDS and 100 * hits < FOUND_PERCENT * total

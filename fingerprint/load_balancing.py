@@ -35,7 +35,7 @@ CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
 # segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
 # (net/ipv4/tcp_output.c); not so where runs of one segment size show it again and again.
 AMISS = 1
-# A flight in segments smaller than this is many packets, of which loss in both ways can make a window that looks proven:
+# A flight in segments smaller than this is many packets, of which loss both ways can make a window that looks proven:
 # such a low one counts once it was seen twice. The paths' own segments, and those of 536 less timestamps, are larger.
 SMALL_MSS = 512
 SETTINGS, WINDOW, ANYTHING = "settings", "window", "anything"
@@ -83,7 +83,7 @@ Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """One verdict on all trials of a target; None if they show nothing."""
-    faces = _faces(trials) | {(knob,): _windows(trials.get(knob, ())) for knob in WINDOWS}
+    faces = _faces(trials) | {(knob,): values for knob, values in _windows(trials).items()}
     unlike = {key: values for key, values in faces.items() if len(values) > 1}
     counts = _counts(trials, faces)
     shown = min(filter(None, counts.values()), default=0)
@@ -126,7 +126,9 @@ def hints(trials: Iterable[Observation]) -> bool:
     """Whether something speaks for unlike servers, and does not prove them: a single witness, or a low bound."""
     by_knob = _by_knob(trials)
     verdict = across(by_knob)
-    return verdict is not None and verdict.value != "one" and (verdict.grade == "C" or _needed(by_knob) > CONNECTIONS_B)
+    return verdict is not None and (
+        verdict.grade == "C" or (verdict.value is None and _needed(by_knob) > CONNECTIONS_B)
+    )
 
 
 def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
@@ -138,7 +140,7 @@ def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
 
 def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
     """How many connections must be of one mind: more where some run looks otherwise."""
-    return CONNECTIONS_A if any(_doubtful(trials.get(knob, ())) for knob in WINDOWS) else CONNECTIONS_B
+    return CONNECTIONS_A if _doubtful(trials) else CONNECTIONS_B
 
 
 def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[str, int]:
@@ -171,15 +173,27 @@ def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
     return faces
 
 
-def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
-    """Windows by being high or low, if no one server can have shown them all; else nothing.
+def _windows(trials: Mapping[str, Sequence[Observation]]) -> dict[str, dict[Value, list[Observation]]]:
+    """Of each kind, high and low windows, if no one server can have shown them all; else nothing.
 
     A low one counts only if it is exact, and sound: a bound may be low for any reason.
     """
-    told = [t for t in trials if t.value is not None]
-    proven = [t for t in trials if t.grade == "C"]
-    times = Counter((_detail(t, "mss"), number(t)) for t in proven)
-    exact = [t for t in proven if _detail(t, "mss") >= SMALL_MSS or times[_detail(t, "mss"), number(t)] >= AGREE_B]
+    small = Counter(number(t) for knob in WINDOWS for t in trials.get(knob, ()) if t.grade == "C" and _is_small(t))
+    return {
+        knob: _unlike(
+            [t for t in trials.get(knob, ()) if t.grade == "C" and (not _is_small(t) or small[number(t)] >= AGREE_B)],
+            [t for t in trials.get(knob, ()) if t.value is not None],
+        )
+        for knob in WINDOWS
+    }
+
+
+def _is_small(trial: Observation) -> bool:
+    return _detail(trial, "mss") < SMALL_MSS
+
+
+def _unlike(exact: Sequence[Observation], told: Sequence[Observation]) -> dict[Value, list[Observation]]:
+    """High and low ones of one kind."""
     amiss = 0 if _again_and_again(exact) else AMISS
     if not exact or _by_segments(exact, told, amiss) or _by_bytes(exact, told, amiss):
         return {}
@@ -191,16 +205,20 @@ def _windows(trials: Sequence[Observation]) -> dict[Value, list[Observation]]:
 
 def _again_and_again(exact: Sequence[Observation]) -> bool:
     """Whether runs of one segment size, not a small one, prove two windows twice each, which is no accident."""
-    counts = Counter((_detail(t, "mss"), number(t)) for t in exact if _detail(t, "mss") >= SMALL_MSS)
+    counts = Counter((_detail(t, "mss"), number(t)) for t in exact if not _is_small(t))
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
 
-def _doubtful(trials: Sequence[Observation]) -> bool:
+def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
     """Whether some run looks like a lower window and proves none: a server that repeated itself, then went on."""
-    top = max((number(t) for t in trials if t.value is not None), default=0.0)
-    low = (t for t in trials if t.value is not None and number(t) < top - AMISS)
-    return not _windows(trials) and any(t.grade == "C" or t.detail("proof") == AFTER_TIMER for t in low)
+    for knob in WINDOWS:
+        told = [t for t in trials.get(knob, ()) if t.value is not None]
+        top = max(map(number, told), default=0.0)
+        low = (t for t in told if number(t) < top - AMISS)
+        if any(t.grade == "C" or t.detail("proof") == AFTER_TIMER for t in low):
+            return True
+    return False
 
 
 def _by_segments(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:
