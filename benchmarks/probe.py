@@ -4,11 +4,12 @@
 
 A town's nginx has each of several initial windows in turn, on a quiet road and on one that loses packets. Against it:
 
-    configtron    the early run at 536 bytes, all kept as in a campaign: packets, journal, readings; right is also
-                  a true bound
+    configtron    the early run at 536 bytes, all kept as in a campaign: packets, journal, readings, database; right is
+                  also a true bound
     exact only    the same connections, of which those count whose reading claims to be exact
     span          COMSYS's count over our packets at 64 bytes without SACK: highest byte over segment size
-    scapy         send, then sniff, one after the other, as first scripts do; `SCAPY` of them, since each takes a second
+    scapy         a sniffer that runs before anything is sent, one connection after the other; `SCAPY` of them, since
+                  each takes a second
 
 Per second is wall time on this machine, the server's work included; CPU seconds are the prober's, per thousand sites.
 """
@@ -20,26 +21,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.naive import MSS, span
 from benchmarks.town import AT_ROAD, Town, lit, town
+from configtron.db.store import Store
 from configtron.nouns import Observation, Target, Value
+from configtron.probe.campaign import STARTS_AT_ONCE
 from configtron.probe.journey import Call
 from configtron.probe.wire.lane import Recorder
 from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.pcap import read_evidence
 from configtron.probe.wire.pump import Pump
+from configtron.records import Result
 
 WINDOWS = (4, 10, 30)
 LOSSES_PERCENT = (0, 2)
 SCAPY = 4
-# So many that the server, on the same two cores, still answers in time: at a thousand at once it seems to pace itself,
-# and readings become bounds.
-AT_ONCE = 200
+# A connection lasts a tenth of a second at least; more than these make the server, on the same two cores, no faster.
+AT_ONCE = 400
 PORTS = range(1024, 32768)
 CLAIM_PER_S = 500
 
@@ -83,16 +86,22 @@ def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> t
     with (
         tempfile.TemporaryDirectory(prefix="probe-") as name,
         Pump([vantage], ports=PORTS, seed=window, agent="benchmark") as pump,
+        Store(Path(name) / "benchmark.db") as store,
     ):
-        files = {vantage.name: "evidence.pcapng"}
-        lane = Recorder(pump, Path(name), files, {}, lambda results: None, lambda host, address: "")
+        files, run = {vantage.name: "evidence.pcapng"}, store.begin_run("{}")
+
+        def sink(results: Sequence[Result]) -> None:
+            if results:
+                store.record(run, list(results))
+
+        lane = Recorder(pump, Path(name), files, {}, sink, lambda host, address: "")
         read: list[Observation] = []
         wall, cpu, begun, back = time.monotonic(), time.process_time(), 0, 0
         while back < count:
-            while begun < count and pump.active < AT_ONCE:
-                lane.begin(f"{vantage.name}/{begun}/icw.1", vantage.name, call[begun], call[begun].target)
-                begun += 1
-            for finished in lane.finished(0.5):
+            for n in range(begun, min(begun + STARTS_AT_ONCE, begun + AT_ONCE - pump.active, count)):
+                lane.begin(f"{vantage.name}/{n}/icw.1", vantage.name, call[n], call[n].target)
+                begun = n + 1
+            for finished in lane.finished(0.0 if begun < count and pump.active < AT_ONCE else 0.5):
                 back += 1
                 read += [o for o in finished.readings if o.knob == "icw"]
         wall, cpu = time.monotonic() - wall, time.process_time() - cpu

@@ -33,6 +33,9 @@ class Finished(NamedTuple):
 OnEnd = Callable[[str, Target], None]
 # The longest that the loop sleeps: a signal is noticed, and new work begun, at least this often.
 LOOK_UP_S = 1.0
+# Starts between two looks at what came back: a few milliseconds' work. A wave of hundreds would leave answers lying,
+# and keep the server and us waiting for each other by turns: 700 connections a second on two cores instead of 1700.
+STARTS_AT_ONCE = 8
 
 
 class Lane(Protocol):
@@ -198,7 +201,8 @@ class _Loop:
         now = self._lane.now()
         while self._waiting and self._waiting[0][0] <= now:
             self._make_ready(heapq.heappop(self._waiting)[2])
-        while self._ready and self._spacer.open_at() <= now:
+        started = 0
+        while self._ready and started < STARTS_AT_ONCE and self._spacer.open_at() <= now:
             walk = heapq.heappop(self._ready)[2]
             assert walk.call is not None
             trace_id, call = walk.call
@@ -208,6 +212,7 @@ class _Loop:
                 continue
             if self._lane.begin(trace_id, walk.subject.vantage, call, walk.subject.target):
                 self._flying[trace_id] = walk
+                started += 1
             else:
                 self._leave(walk)
                 self._end(walk.subject)
