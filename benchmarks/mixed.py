@@ -28,9 +28,11 @@ from typing import NamedTuple
 
 import click
 
+from configtron.cli.probe.runs import run_folder
 from configtron.db.store import Store
 from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.merge import merge_all
+from configtron.lab.truth import from_json
 from configtron.nouns import Observation, Value
 from configtron.probe.profiles import APART, APART_MOST, Params
 from configtron.records import Result
@@ -92,7 +94,7 @@ MIXTURES: dict[str, tuple[tuple[str, ...], Callable[[Seen, Seen], bool]]] = {
 
 
 def measured(seed: int, sites: int, loss: float, profile: str, troubles: bool, folder: Path) -> list[Seen]:
-    """Probe one internet from the nearest and the farthest region."""
+    """Probe one internet from the nearest and the farthest region; the sites that are one server there."""
     path = folder / f"{seed}-{loss:g}-{profile}.db"
     program = [sys.executable, "-m", "configtron", "--db", str(path), "-q", "probe", "alexa-top1k", "--lab"]
     words = ["--seed", str(seed), "--sites", str(sites), "--lab-loss", f"{loss:g}", "--profile", profile]
@@ -102,7 +104,10 @@ def measured(seed: int, sites: int, loss: float, profile: str, troubles: bool, f
     if done.returncode not in (0, 3):
         raise SystemExit(done.returncode)
     with Store(path) as store:
-        return list(seen(store.results(1)))
+        internet = from_json((run_folder(store, 1) / "truth.json").read_text())
+        hosts = {site.host for site in internet.sites}
+        found = (r for r in store.results(1) if r.site in hosts)
+        return list(seen(r for r in found if internet.server(r.vantage, r.site).other is None))
 
 
 def seen(results: Iterator[Result]) -> Iterator[Seen]:

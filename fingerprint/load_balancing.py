@@ -100,7 +100,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         readings = [t for values in unlike.values() for several in values.values() for t in several]
         grade = count_grade(max(witnesses, len(names)))
         return over("load_balancing", readings, "mixed", grade, "", "connections show unlike servers", details=details)
-    if shown < _needed(trials) or not counts[WINDOW]:
+    if shown < CONNECTIONS_B or counts[WINDOW] < _needed(trials):
         return over("load_balancing", (), None, "N", reason="unclear:few-connections", details=details)
     grade = "A" if shown >= CONNECTIONS_A else "B"
     return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
@@ -117,9 +117,8 @@ def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
     counts = _counts(by_knob, _faces(by_knob))
     # the one of which most runs come to something
     best = max(WINDOWS, key=lambda knob: _shown(by_knob.get(knob, ())) / max(len(by_knob.get(knob, ())), 1))
-    least = _needed(by_knob)
-    short = {best: counts[WINDOW], "h2_settings": counts[SETTINGS]}
-    return tuple(knob for knob, shown in short.items() if 0 < shown < least)
+    short = {best: (counts[WINDOW], _needed(by_knob)), "h2_settings": (counts[SETTINGS], CONNECTIONS_B)}
+    return tuple(knob for knob, (shown, least) in short.items() if 0 < shown < least)
 
 
 def hints(trials: Iterable[Observation]) -> bool:
@@ -139,7 +138,7 @@ def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
 
 
 def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
-    """How many connections must be of one mind: more where some run looks otherwise."""
+    """How many connections must be of one mind about the window: more where some run looks otherwise."""
     return CONNECTIONS_A if _doubtful(trials) else CONNECTIONS_B
 
 

@@ -106,6 +106,9 @@ def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
         yield Honest("icw cwnd_at_request", bound=True)
     if oddity.clear:
         yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
+    if oddity.clear or oddity.bound:
+        # no connection shows a whole window, so a second one would not be seen
+        yield Honest("load_balancing", reasons=("unclear:few-connections",))
     if oddity.secure:
         yield Honest(TLS_KNOBS, values=(), reasons=oddity.secure)
     if oddity.secure and (oddity.alert or oddity.at_tls != "serve"):
