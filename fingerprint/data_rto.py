@@ -205,8 +205,10 @@ def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | N
         reason = "unclear:one-repeat"
         return over("min_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
-    grade = count_grade(len(near)) if len(near) >= max(len(exact), AGREE_B) else "C"
-    if grade == "C":
+    # A longer one is no other opinion, unless there are as many of them; a shorter one is.
+    shorter = any(_number(t.value) < _number(best.value) for t in exact)
+    grade = count_grade(len(near)) if 2 * len(near) > len(exact) and not shorter else "C"
+    if grade == "C" or len(near) < len(exact):
         details |= seen(exact)
     return over("min_rto", every, best.value, grade, UNIT, best.method, details=details)
 

@@ -35,11 +35,13 @@ KEPT, RESTARTED = 0.8, 0.6
 # It restarts from Linux's usual initial window (TCP_INIT_CWND), or from its own if that was smaller; of less than half
 # of that, more was lost than a tail.
 USUAL, LEAST = 10, 0.5
+# Data that comes sooner than a round trip after our ACK (less some jitter) was sent unasked: rounds are no windows.
+UNASKED, JITTER_S = 0.9, 0.01
 # In slow start Linux lets a window grow while it is less than twice what was sent of it, by what is acknowledged.
 UNUSED_MOST = 3
-# Where our ACK took longer, the server may have repeated its SYN-ACK and lost the round trip (Karn); its timeout is
-# then anyone's guess, at least (RFC 6298 5.7) 3 s, and surely less than the silence. The shortest SYN-ACK timer is
-# 0.2 s, a wheel's eighth less.
+# Where our ACK took longer, the server may have repeated its SYN-ACK and lost the round trip
+# (Karn); its timeout is then anyone's guess, at least (RFC 6298 5.7) 3 s, and surely less than the silence. The
+# shortest SYN-ACK timer is 0.2 s, a wheel's eighth less.
 SURE_TRIP_S = 0.17
 # No timeout is longer than the round trip and its variation, but for a minimum of 1 s (RFC 6298 2.4).
 MINIMUM_S = 1.0
@@ -97,7 +99,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return (yes(knob, "off", trace, "", method, "C", tuple(rounds.frames), details),)
     if rounds.again or any(answer_s > late_s for answer_s in rounds.answers) or rounds.after < LEAST * first:
         return (no(knob, "unclear:retransmitted", trace, details=details),)
-    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest:
+    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest and not _unasked(opening, rounds):
         return (yes(knob, "on", trace, "", method, "C", tuple(rounds.frames), details),)
     return (no(knob, "unclear:no-growth", trace, details=details),)
 
@@ -105,13 +107,22 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 def _halved(packets: Sequence[Packet], opening: Handshake, rounds: Rounds, trip_s: float) -> int:
     """The largest window that a server could have which halved its own for each timeout of silence (segments)."""
     sent = rounds.sent
-    grown = min(sent[0] + sum(sent), UNUSED_MOST * max(sent))
+    grown = sent[0] + sum(sent)
+    if not _unasked(opening, rounds):
+        grown = min(grown, UNUSED_MOST * max(sent))
     asked = [p for p in packets if p.way == "out" and p.segment.length and p.segment.seq == 1]
     late = opening.rtt_s is None or opening.rtt_s > SURE_TRIP_S or bool(opening.repeats(packets))
     times = 1
     if not late and len(asked) == 1:
         times = max(math.ceil((rounds.idle_s + trip_s) / _timeout_s(trip_s, rounds.holds)) - 1, 1)
     return max(grown >> times, sent[0], USUAL)
+
+
+def _unasked(opening: Handshake, rounds: Rounds) -> bool:
+    """Whether the server sent at its own pace, so that a round need not be all that its window holds."""
+    if opening.rtt_s is None:
+        return True
+    return any(answer_s < UNASKED * opening.rtt_s - JITTER_S for answer_s in rounds.answers)
 
 
 def _timeout_s(trip_s: float, holds: Sequence[float]) -> float:

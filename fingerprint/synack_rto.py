@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.halfopen import HalfOpen, half_open
 from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
+from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
 from configtron.nouns import Observation, Trace, Value
 
@@ -220,7 +221,12 @@ def shortest_trip(trials: Mapping[str, Sequence[Observation]]) -> float | None:
 
 def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
     gaps = _numbers(trial.detail("gaps"))
-    arrival_s, schedule = _number(trial.detail("arrival")), schedule_of(gaps, _numbers(trial.detail("late")))
+    arrival_s = _number(trial.detail("arrival"))
+    if rtt_s is not None and trial.detail("duplicates") and 0 < arrival_s - rtt_s < DUPLICATE_GAP_S:
+        # The first answer was lost, and its duplicate heard: the timer began before that.
+        gaps = (gaps[0] + arrival_s - rtt_s, *gaps[1:])
+        arrival_s = rtt_s
+    schedule = schedule_of(gaps, _numbers(trial.detail("late")))
     resolved, sure = whole(schedule, arrival_s - (rtt_s or 0.0))
     # A path that nobody has measured may be as long as that.
     return _Run(trial, schedule, sure and resolved == schedule) if rtt_s is None else _Run(trial, resolved, sure)
