@@ -134,3 +134,34 @@ def test_a_run_replays_and_a_patient_one_is_another() -> None:
     assert packets == trace.packets and ending == trace.ending
     with pytest.raises(Diverged):
         play(rto(TARGET, "agent", repeats=1), Recorded(trace.packets))
+
+
+def test_a_timer_that_does_not_grow_and_is_remembered_longer_gives_a_bound() -> None:
+    """What steps the copies may be another machine than the one that remembers: an echo then shows no lost copy."""
+    syn, synack = Segment(SYN), Segment(SYN | ACK, ack=1)
+    packets = [Packet(0.0, "out", syn)]
+    packets += [Packet(at, "in", synack, n) for n, at in enumerate((0.15, 1.15, 2.15), 1)]
+    for at in (3.65, 5.3):
+        packets += [Packet(at, "out", syn, len(packets)), Packet(at + 0.15, "in", synack, len(packets) + 1)]
+    packets += [Packet(6.95, "out", syn, 20), Packet(7.1, "in", synack._replace(seq=99), 21)]
+    trace = Trace("t", TARGET, "here", "rto", packets=tuple(packets))
+    for seen in (merge_all(read(trace)), merge_all([*read(trace), *read(trace)])):
+        assert seen["synack_backoff"].value == "linear"
+        assert (seen["synack_retries"].value, seen["synack_retries"].grade) == (2, "L")
+
+
+def timer(first: float, rtt: float, arrival: float, duplicates: int = 0) -> Observation:
+    details = {"arrival": arrival, "duplicates": duplicates, "gaps": (first, 2.08, 4.08), "rtt": rtt}
+    return Observation("synack_rto", first, None, "s", "", "C", "t", (), (), tuple(sorted(details.items())))
+
+
+def test_a_lost_answers_duplicate_began_no_timer() -> None:
+    seen = merge_all([timer(1.037, 0.25, 0.25, 1), timer(0.948, 0.25, 0.315, 1)])["synack_rto"]
+    assert seen.value == pytest.approx(1.013)
+
+
+def test_a_round_trip_that_nobody_measured_is_none() -> None:
+    """Taken for one of 0 s, it would make a first answer after a long path a copy of a shorter timer's."""
+    unknown = Observation("delayed_ack", None, "no-data", "s", "", "N", "t", (), (), (("rtt", 0.0),))
+    seen = merge_all([timer(1.04, 0.4, 0.4), timer(1.04, 0.4, 0.4), unknown])["synack_rto"]
+    assert seen.value == pytest.approx(1.04)
