@@ -22,6 +22,8 @@ LOST_FIRST_MAX = 2
 LOST_CONSTANT_MAX = 3
 # An answer that was a copy itself came a timer late. A path's jitter stays below this share of the timer.
 LATE_SHARE = 0.9
+# The base may be an eighth late and a later wait not: so much is missing from the logarithm of their ratio.
+LATE_LOG = log2(1 + WHEEL) + 0.01
 # A single gap, and the wait that an echo began anew after a lost copy: ratio -> waits in that gap. Base x (2^a - 1) and
 # base x 2^(a + 1), for one, two and three copies in the gap; an eighth late.
 RATIOS = ((4.0, 1), (8 / 3, 3), (16 / 7, 7))
@@ -107,7 +109,7 @@ def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()
     if kind == "linear":
         return round(passed_s / base_s) + sum(round(gap / base_s) for gap in late)
     if late:
-        return floor(log2(max(late[-1], base_s) / base_s) + 0.05) + 1
+        return floor(log2(max(late[-1], base_s) / base_s) + LATE_LOG) + 1
     return max(round(log2(max(passed_s, 0.0) / base_s / (1 + WHEEL / 2) + 1)), 0)
 
 

@@ -52,6 +52,8 @@ def test_copies_are_counted_by_the_clock() -> None:
     assert copies(1.0, "exponential", 1.0, (4.1, 8.4)) == 4
     # one more was lost within the last gap: 4 + 8 s
     assert copies(1.0, "exponential", 1.0, (12.5,)) == 4
+    # the base fired late, the wait after the echo did not
+    assert copies(1.0517, "exponential", 1.0517, (4.0237,)) == 3
 
 
 def test_gaps_that_lost_copies_explain() -> None:
