@@ -1,8 +1,8 @@
 """When runs that read a window agree.
 
 Rules for this file: a value is given only where a run proved it; runs that proved a bound may support it, since a lost
-tail, or a server without a round trip, only shortens what they show. Loss makes bounds of exact runs, never other
-values, so two exact values are a disagreement of the servers and never hidden.
+tail, or a server without a round trip, only shortens what they show. No window shows more than it holds, so of unlike
+exact values the largest is given; that there were others is a disagreement, of grade C and never hidden.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from configtron.nouns import Observation
 
 # Bounds that a stronger proof elsewhere makes exact: a timer had fired before the ACK; the burst ended in a short
 # segment, so that it might have been a pause; the server had no round trip and may have held its tail back; it had been
-# idle, and may have begun with another window.
-SUPPORTS = ("after-timer", "short-end", "no-round-trip", "after-idle")
+# idle, or had lost something, and may have begun with another window.
+SUPPORTS = ("after-timer", "short-end", "no-round-trip", "after-idle", "after-loss")
 
 
 def agree_icw(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """The largest of what was proven most often.
+    """The largest of what was proven.
 
     A needs three runs, two MSS values, and the consent of an edge run: its proof, or a server that refused SACK and so
     probes no tails.
     """
     counts = Counter(number(t) for t in exact)
-    value = max(counts, key=lambda v: (counts[v] >= AGREE_B, v))
+    value = max(counts)
     best = next(t for t in exact if number(t) == value)
     if len(counts) > 1:
         return settled(trials, best, "C", seen((*exact, *bounds)))

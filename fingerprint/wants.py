@@ -29,6 +29,7 @@ TRIALS_MAX = 6
 BETTERED = frozenset(
     (
         "after-idle",
+        "after-loss",
         "after-timer",
         "holes-in-small-writes",
         "no-round-trip",

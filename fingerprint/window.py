@@ -39,6 +39,13 @@ STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer
 # initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
 # 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
 IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
+# Data that fills a gap within this share of a round trip after what overtook it was never asked for again. After a
+# repair the window is that of a loss, half or less (RFC 5681 3.2): what it shows is no more than a bound.
+OVERTAKEN_RTTS = 0.5
+# A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
+# ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
+# retransmission timer would: a round trip and at least 0.2 s or two round trips more.
+PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
 # No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
 # their part of each segment (RFC 7323, with padding).
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
@@ -101,9 +108,11 @@ def read_window(
         return no(knob, "reset" if held.stop == "rst" else "no-data", trace, UNIT)
     offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
     mss = _mss(packets, held, start, offered)
+    # Only a tail was heard: how large the lost ones were is not known, but they were no larger than we allow.
+    whole = mss if flight.sizes().count(mss) > 1 or not flight.holes() else max(mss, offered)
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
-    count = len(flight.pieces) + sum(math.ceil(hole / mss) for hole in holes)
+    count = len(flight.pieces) + sum(math.ceil(hole / whole) for hole in holes)
     retried = initial and (repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening))
     if retried and count == 1:
         return no(knob, "synack-repeated", trace, UNIT)
@@ -112,11 +121,12 @@ def read_window(
         doubts = (
             "no-round-trip" if retried and packets[opening.synacks[0]].segment.timestamps is None else "",
             "after-idle" if _was_idle(packets, flight, opening, start) else "",
+            "after-loss" if _was_repaired(packets[:start], flight.rtt_s or 0.0) else "",
             "window-limited" if edge - base + WINDOW_MARGIN_SEGMENTS * mss > _window(packets, opening, start) else "",
-            "uneven" if may_hide_a_probe(packets, held, opening) else "",
-            "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) else "",
+            "uneven" if may_hide_a_probe(packets, held, opening) or (held.stop == "edge" and flight.paused) else "",
+            "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) or whole > mss else "",
             "" if _had_more(packets, held, offered) else "no-queue",
-            "short-end" if held.stop == "quiet" and flight.sizes()[-1] < mss else "",
+            "short-end" if flight.sizes()[-1] < mss and _may_be_a_pause(held) else "",
         )
         proof = next((doubt for doubt in doubts if doubt), proof)
     if may_hide_a_probe(packets, held, opening):
@@ -152,11 +162,51 @@ def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
 
 
 def _was_idle(packets: Sequence[Packet], flight: Flight, opening: Handshake, start: int) -> bool:
-    """Whether the server had been silent for a retransmission timeout when its flight began."""
+    """Whether the server had been silent for a retransmission timeout when its flight began, or at any time before."""
     rtt_s = flight.rtt_s or 0.0
-    data = (p.at for p in packets[:start] if p.way == "in" and p.segment.length)
-    spoke = max(data, default=packets[opening.synacks[-1]].at)
-    return (flight.began_at or spoke) - spoke > rtt_s + max(IDLE_MIN_S, IDLE_RTTS * rtt_s)
+    spoke = [p.at for p in packets[:start] if p.way == "in" and p.segment.length]
+    times = [packets[opening.synacks[-1]].at, *spoke, *([] if flight.began_at is None else [flight.began_at])]
+    longest_s = max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+    return longest_s > rtt_s + max(IDLE_MIN_S, IDLE_RTTS * rtt_s)
+
+
+def _was_repaired(before: Sequence[Packet], rtt_s: float) -> bool:
+    """Whether the server lost something before its flight, or thought so: bytes came again, or a timer's time late.
+
+    What a round trip, or less, before it let out is in time; a tail that was lost comes later, once, and leaves no gap.
+    """
+    reach, over = 0, math.inf
+    said = [p.at for p in before if p.way == "out"]
+    last_at = -math.inf
+    for packet in before:
+        segment = packet.segment
+        if packet.way == "out" or segment.flags & SYN:
+            continue
+        if not segment.length:
+            # An acknowledgement tells how far the server has come: what we have not heard by then is lost.
+            reach, over = (segment.seq, -math.inf) if segment.seq > reach > 0 else (reach, over)
+            continue
+        if segment.seq < reach and packet.at - over > OVERTAKEN_RTTS * rtt_s:
+            return True
+        if packet.at - last_at > PROMPT_SLACK_S and not any(_prompt(packet.at - at, rtt_s) for at in said):
+            return True
+        over = packet.at if segment.seq > reach > 0 or segment.end > reach else over
+        last_at, reach = packet.at, max(reach, segment.end)
+    return False
+
+
+def _may_be_a_pause(held: Held) -> bool:
+    """Whether a flight that ended in a short segment may have ended there because the server had no more to say yet.
+
+    A probe tells otherwise if it came when one does: sooner or later, what stands alone is the server's next word.
+    """
+    flight, rtt_s = held.flight, held.flight.rtt_s or 0.0
+    if held.stop != "edge" or flight.lone is None:
+        return held.stop == "quiet"
+    after_s = flight.lone.at - flight.last_at
+    if len(flight.pieces) == 1:
+        return after_s < PROBE_FROM * (rtt_s + max(TIMER_MIN_S, TIMER_RTTS * rtt_s))
+    return not PROBE_FROM * 2 * rtt_s <= after_s <= PROBE_TO * 2 * rtt_s + PROBE_SLACK_S
 
 
 def may_hide_a_probe(packets: Sequence[Packet], held: Held, opening: Handshake) -> bool:

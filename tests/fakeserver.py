@@ -121,8 +121,9 @@ class FakeServer:
             # Nothing fresh to probe with while the server thinks: the last segment again.
             self._plan(at + 2 * self.rtt_s, self._piece(self._paused_at - self._mss, self._mss), "timer")
         elif self._tlp and self._sent < self.page:
-            # The retransmission timer is set anew when the probe goes out (tcp_send_loss_probe).
-            probed = pause_s + 2 * self.rtt_s
+            # After a single segment it waits as long as the retransmission timer (tcp_schedule_loss_probe), which is
+            # set anew when it goes out (tcp_send_loss_probe).
+            probed = pause_s + (rto if fresh == 1 else 2 * self.rtt_s)
             self._plan(at + probed, self._piece(self._sent, self._mss), "timer")
             at += probed
         first = self._piece(0, self._first_size())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from configtron.fingerprint import icw
-from configtron.nouns import ACK, FIN, OPT_MSS, PSH, SYN, Packet, Segment, Target, Trace
+from configtron.fingerprint.stream import handshake_of
+from configtron.fingerprint.window import read_window
+from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, PSH, SYN, Packet, Segment, Target, Trace
 
 MSS, RTT_S, ASK = 536, 0.02, 80
 OFFER = ((OPT_MSS, MSS.to_bytes(2, "big")),)
@@ -50,3 +54,88 @@ def test_a_stopped_server_has_a_queue(
 ) -> None:
     (seen,) = icw.infer(told(sizes, fresh))
     assert (seen.value, seen.grade, seen.detail("proof")) == (len(sizes), grade, proof)
+
+
+def asked_later(handshake: list[tuple[float, int, int]]) -> Trace:
+    """A server that says something before we ask: (seconds since our first word, sequence, bytes; 0: an ACK only).
+
+    Then our request, four segments, an ACK 80 ms later and fresh data.
+    """
+    rows: list[tuple[float, str, Segment]] = [
+        (0.0, "out", Segment(SYN, options=OFFER)),
+        (RTT_S, "in", Segment(SYN | ACK, ack=1, window=29200, options=OFFER)),
+        (RTT_S, "out", Segment(ACK | PSH, seq=1, ack=1, payload=b"h" * ASK, length=ASK)),
+    ]
+    base = 1
+    for at, seq, size in handshake:
+        base = max(base, seq + size)
+        rows.append((RTT_S + at, "in", Segment(ACK, seq=seq, ack=1 + ASK, length=size)))
+        rows.append((RTT_S + at, "out", Segment(ACK, seq=1 + ASK, ack=base)))
+    at = rows[-1][0] + 0.05
+    rows.append((at, "out", Segment(ACK | PSH, seq=1 + ASK, ack=base, payload=b"x" * ASK, length=ASK)))
+    for n in range(4):
+        rows.append((at + RTT_S, "in", Segment(ACK, seq=base + n * MSS, ack=1 + 2 * ASK, length=MSS)))
+    edge, at = base + 4 * MSS, at + RTT_S
+    rows.append((at + 0.08, "out", Segment(ACK, seq=1 + 2 * ASK, ack=edge, window=2 * MSS)))
+    rows.append((at + 0.08 + RTT_S, "in", Segment(ACK, seq=edge, ack=1 + 2 * ASK, length=MSS)))
+    packets = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(rows))
+    return Trace("t", Target("a.example"), "here", "cwnd_at_request", (("mss", MSS),), 0, packets, ending="done")
+
+
+@pytest.mark.parametrize(
+    ("handshake", "proof"),
+    [
+        ([(RTT_S, 1, MSS), (RTT_S, 1 + MSS, 300)], "before-timer"),
+        # the network turned two round
+        ([(RTT_S, 1 + MSS, 300), (RTT_S + 0.002, 1, MSS)], "before-timer"),
+        # one was lost, and came a timer later; a tail was lost; the same came twice
+        ([(RTT_S, 1 + MSS, 300), (RTT_S + 0.15, 1, MSS)], "after-loss"),
+        ([(RTT_S, 1, MSS), (RTT_S + 0.15, 1 + MSS, 300)], "after-loss"),
+        ([(RTT_S, 1, MSS), (RTT_S + 0.15, 1, MSS)], "after-loss"),
+        # an acknowledgement stands beyond what was heard
+        ([(RTT_S, 1, MSS), (2 * RTT_S, 1 + MSS + 51, 0), (2 * RTT_S + 0.004, 1 + MSS, 51)], "after-loss"),
+        # silent for longer than a timeout, before the last word
+        ([(RTT_S, 1, MSS), (RTT_S + 0.4, 1 + MSS, 300)], "after-idle"),
+    ],
+)
+def test_a_window_that_a_loss_or_silence_shrank_is_a_bound(handshake: list[tuple[float, int, int]], proof: str) -> None:
+    trace = asked_later(handshake)
+    start = next(n for n, p in enumerate(trace.packets) if p.segment.payload[:1] == b"x")
+    base = trace.packets[start].segment.ack
+    seen = read_window("cwnd_at_request", trace, handshake_of(trace.packets), start, base, initial=False)
+    assert (seen.value, seen.detail("proof")) == (4, proof)
+    assert seen.grade == ("C" if proof == "before-timer" else "L")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lone_s", "proof"),
+    [
+        ([MSS] * 4, 0.05, "edge"),
+        ([MSS] * 4, 0.2, "edge"),
+        # a head, and its body a while later: a probe of a single segment comes when the retransmission timer would
+        ([101], 0.15, "short-end"),
+        ([101], 0.23, "edge"),
+        # a head of several segments; probes come after two round trips
+        ([MSS, 101], 0.045, "edge"),
+        ([MSS, 101], 0.15, "short-end"),
+    ],
+)
+def test_a_lone_segment_may_be_the_next_word(sizes: list[int], lone_s: float, proof: str) -> None:
+    trace = told(sizes, [(lone_s - 0.08, MSS, 0)])
+    offer = (*OFFER, (OPT_SACK_PERMITTED, b""))
+    first, second = (p._replace(segment=p.segment._replace(options=offer)) for p in trace.packets[:2])
+    *flight, ack, lone = trace.packets[2:]
+    # the ACK goes out after the lone segment here, and lets fresh data out
+    edge = lone.segment.seq + MSS
+    acked_at = lone.at + 0.08
+    late = Packet(acked_at, "out", ack.segment._replace(ack=edge), ack.frame + 1)
+    fresh = Packet(acked_at + RTT_S, "in", lone.segment._replace(seq=edge), ack.frame + 2)
+    (seen,) = icw.infer(replace(trace, packets=(first, second, *flight, lone, late, fresh)))
+    assert (seen.value, seen.detail("proof")) == (len(sizes), proof)
+
+
+def test_the_lost_part_of_a_flight_is_not_counted_in_its_short_tail() -> None:
+    trace = told([MSS, 24], [])
+    packets = tuple(p for p in trace.packets if p.segment.length != MSS)
+    (seen,) = icw.infer(replace(trace, packets=packets))
+    assert (seen.value, seen.grade) == (2, "L")
