@@ -53,7 +53,7 @@ class Rounds:
 
     before   segments heard of each window before the silence; `ends` where each ended (bytes), `holds` how long we took
              to acknowledge it (s), `answers` how long it took to begin after our ACK (s)
-    after    those of the first window after it
+    after    those of the first window after it; `full` if its last one is a whole segment: else the server paused
     again    whether old data came again, or fresh data as late as a timer's
     mss      the largest segment, bytes
     idle_s   from the last data before the silence to the request that ended it
@@ -64,6 +64,7 @@ class Rounds:
     holds: list[float] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)
     after: int = 0
+    full: bool = True
     again: bool = False
     mss: int = 1
     idle_s: float = 0.0
@@ -99,7 +100,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return (yes(knob, "off", trace, "", method, "C", tuple(rounds.frames), details),)
     if rounds.again or any(answer_s > late_s for answer_s in rounds.answers) or rounds.after < LEAST * first:
         return (no(knob, "unclear:retransmitted", trace, details=details),)
-    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest and not _unasked(opening, rounds):
+    windows = rounds.full and not _unasked(opening, rounds)
+    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest and windows:
         return (yes(knob, "on", trace, "", method, "C", tuple(rounds.frames), details),)
     return (no(knob, "unclear:no-growth", trace, details=details),)
 
@@ -164,6 +166,7 @@ def _rounds(packets: Sequence[Packet]) -> Rounds:
                 began = packet.at
                 found.answers += [packet.at - said] * (edge > 1 and not second)
             fresh.add(segment.seq)
+            found.full = segment.length >= found.mss if segment.end > end else found.full
             end = max(end, segment.end)
             found.frames += [packet.frame] * second
     found.after = len(fresh) if second else 0

@@ -113,3 +113,14 @@ def test_a_window_halved_once_is_not_taken_for_a_kept_one(rtt_s: float, timeout_
 def test_a_window_that_a_timeout_shrank_did_not_restart() -> None:
     found = seen("idle", Server(restarts=False, lost=119))
     assert found.value != "on", found.details
+
+
+@pytest.mark.parametrize(("length", "value"), [(200, None), (MSS, "on")])
+def test_a_head_that_comes_alone_is_no_small_window(length: int, value: str | None) -> None:
+    script: Any = PROBES["idle"].script
+    packets, ending = play(script(TARGET, "agent"), Server(icw=1))
+    asked = [n for n, p in enumerate(packets) if p.way == "out" and p.segment.length][-1]
+    answer = next(p for p in packets[asked:] if p.way == "in" and p.segment.length)
+    alone = answer._replace(segment=answer.segment._replace(length=length))
+    found = read(Trace("t", TARGET, "here", "idle", (), 0, (*packets[: asked + 1], alone), ending=ending))
+    assert next(o for o in found if o.knob == "slow_start_after_idle").value == value
