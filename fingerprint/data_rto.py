@@ -219,8 +219,8 @@ def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
     Without timestamps it has no round trip; with them, one up to 64 ms too long (syncookies.c, cookie_init_timestamp()
     takes the stamp's low bits for our options).
     """
-    told = {t.value for t in trials.get("syn_cookies", ()) if t.value is not None}
-    return told == {"yes"}
+    # A number that came again was computed; one that did not may have met the turn of the minute.
+    return any(t.value == "yes" for t in trials.get("syn_cookies", ()))
 
 
 def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[Observation]:
