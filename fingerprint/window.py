@@ -151,9 +151,12 @@ def read_window(
 
 
 def _mss(packets: Sequence[Packet], held: Held, start: int, offered: int) -> int:
-    repeated = packets[held.at].segment.length if held.stop == "rto" else None
+    # Its size tells the segments of a merged first frame; a first segment that was that short itself tells nothing.
+    repeated = packets[held.at].segment.length if held.stop == "rto" else held.flight.edge
+    if repeated >= held.flight.pieces.get(held.flight.base, 0) - held.flight.base:
+        repeated = 0
     sizes = [p.segment.length for p in packets[start:] if p.way == "in" and not p.segment.flags & SYN]
-    return max(effective_mss(sizes, offered, repeated), 1)
+    return max(effective_mss(sizes, offered, repeated or None), 1)
 
 
 def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:

@@ -139,3 +139,12 @@ def test_the_lost_part_of_a_flight_is_not_counted_in_its_short_tail() -> None:
     packets = tuple(p for p in trace.packets if p.segment.length != MSS)
     (seen,) = icw.infer(replace(trace, packets=packets))
     assert (seen.value, seen.grade) == (2, "L")
+
+
+def test_a_short_first_segment_sent_again_is_not_the_segment_size() -> None:
+    trace = told([238, 1220, 1220, 1220], [])
+    again = trace.packets[4]._replace(at=0.5)
+    # the third was lost; a server may send more than was offered, as cookies over IPv6 have it
+    packets = tuple(p for p in trace.packets[:-1] if p.segment.seq != 1 + 238 + 1220)
+    (seen,) = icw.infer(replace(trace, packets=(*packets, again)))
+    assert (seen.value, seen.detail("mss"), seen.detail("stop")) == (4, 1220, "rto")
