@@ -53,10 +53,12 @@ def scapy_icw(address: str, source: str, port: int) -> int:
         return 0
     ends = {"sport": port, "dport": 80, "seq": number + 1, "ack": synack.seq + 1}
     send(to / TCP(**ends, flags="A"))
-    send(to / TCP(**ends, flags="PA") / f"GET / HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+    request = f"GET / HTTP/1.1\r\nHost: {address}\r\n\r\n".encode()
+    send(to / TCP(**ends, flags="PA") / request)
     sleep(LISTEN_S)
-    # The last of the samples may still lie in the socket: the reset comes after them all.
-    send(to / TCP(sport=port, dport=80, seq=ends["seq"], flags="R"))
+    # The last of the samples may still lie in the socket: the reset comes after them all. It carries the number the
+    # server expects (RFC 5961), or the connection would live on and meet the next one at its port.
+    send(to / TCP(sport=port, dport=80, seq=ends["seq"] + len(request), flags="R"))
     seen: dict[int, int] = {}
     for packet in heard.stop() or []:
         if TCP in packet and len(packet[TCP].payload):
@@ -68,8 +70,9 @@ def scapy_icw(address: str, source: str, port: int) -> int:
 
 def main(words: Sequence[str]) -> None:
     address, count, source = words[0], int(words[1]), words[2]
+    first = random.randrange(40_000, 60_000)
     for n in range(count):
-        print(scapy_icw(address, source, 20_000 + n), flush=True)
+        print(scapy_icw(address, source, first + n), flush=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from configtron.records import Result
 
 WINDOWS = (4, 10, 30)
 LOSSES_PERCENT = (0, 2)
-SCAPY = 4
+SCAPY = 12
 # A connection lasts a tenth of a second at least; more than these make the server, on the same two cores, no faster.
 AT_ONCE = 400
 PORTS = range(1024, 32768)
