@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -13,7 +13,7 @@ from configtron.fingerprint.diversity import Diversity, Share
 from configtron.nouns import Observation, Value
 from configtron.report.found import Found
 from configtron.report.planted import PlantScore, share
-from configtron.report.score import YIELD_KNOB, Score, percent, total
+from configtron.report.score import YIELD_KNOB, Mismatch, Score, percent, total
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
@@ -107,14 +107,28 @@ def regions(rows: Sequence[PlantScore]) -> Table:
 
 
 def mismatches(score: Score, most: int) -> Table:
-    """Each wrong verdict beside its true value."""
+    """Each wrong value beside its true one; then, a row for all that miss it alike, the values that nobody gave."""
     table = _table("region", "host", "knob", "reported", "grade", "true", "trouble")
-    for miss in score.mismatches[:most]:
-        said = (shown(miss.observation), miss.observation.grade, miss.truth, miss.trouble)
-        table.add_row(miss.region, miss.host, miss.knob, *said)
-    if len(score.mismatches) > most:
-        table.caption = f"{len(score.mismatches) - most} more: -f jsonl"
+    alike: dict[tuple[object, ...], list[Mismatch]] = {}
+    for n, miss in enumerate(sorted(score.mismatches, key=lambda miss: not miss.overclaim)):
+        said = (miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
+        alike.setdefault((*said, n) if miss.overclaim else said, []).append(miss)
+    for misses in list(alike.values())[:most]:
+        first = misses[0]
+        said = (first.knob, shown(first.observation), first.observation.grade, first.truth)
+        named = (_first_of(miss.region for miss in misses), _first_of(miss.host for miss in misses))
+        table.add_row(*named, *said, _first_of(miss.trouble for miss in misses if miss.trouble))
+    hidden = len(score.mismatches) - sum(map(len, list(alike.values())[:most]))
+    table.caption = "values that were not told, a row for all alike; each by itself: -f jsonl" + (
+        f"; {hidden} more there" if hidden else ""
+    )
     return table
+
+
+def _first_of(names: Iterable[str]) -> str:
+    """The only one, or the first and how many more."""
+    one, *more = dict.fromkeys(names) or ("",)
+    return f"{one} and {len(more)} more" if more else one
 
 
 def cell(verdict: Observation | None) -> str:

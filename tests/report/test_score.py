@@ -72,6 +72,15 @@ def test_shares_and_mismatches() -> None:
     assert "75.0 %" in out.getvalue() and "1 more" in out.getvalue()
 
 
+def test_wrong_values_have_rows_of_their_own_and_stand_before_those_that_nobody_gave() -> None:
+    judged = [Judged("na", f"h{n}", "icw", seen(None, "N"), Truth((10,))) for n in range(30)]
+    judged += [Judged("eu", f"x{n}", "rwin", seen(4, "B"), Truth((10,))) for n in range(2)]
+    table = tables.mismatches(score(judged), 40)
+    hosts = list(table.columns[1].cells)
+    assert hosts == ["x0", "x1", "h0 and 29 more"]
+    assert "more there" not in str(table.caption)
+
+
 def test_nothing_is_no_share() -> None:
     assert module.percent(0, 0) == "-"
     assert score([]).knobs == ()
