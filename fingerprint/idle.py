@@ -72,8 +72,9 @@ class Rounds:
 
     @property
     def sent(self) -> tuple[int, ...]:
-        """Segments that each window before the silence had, those lost among them."""
-        return tuple(math.ceil((b - a) / self.mss) for a, b in zip([1, *self.ends], self.ends, strict=False))
+        """Segments that each window before the silence had: as many as were heard, and those lost among them."""
+        lengths = [b - a for a, b in zip([1, *self.ends], self.ends, strict=False)]
+        return tuple(max(n, math.ceil(b / self.mss)) for n, b in zip(self.before, lengths, strict=True))
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:

@@ -124,3 +124,23 @@ def test_a_head_that_comes_alone_is_no_small_window(length: int, value: str | No
     alone = answer._replace(segment=answer.segment._replace(length=length))
     found = read(Trace("t", TARGET, "here", "idle", (), 0, (*packets[: asked + 1], alone), ending=ending))
     assert next(o for o in found if o.knob == "slow_start_after_idle").value == value
+
+
+def test_small_segments_fill_a_window_like_large_ones() -> None:
+    """A server that lets 40 bytes fall every 20 ms grows a window of many packets, and halves it while it is idle."""
+    rows = [Packet(0.0, "out", Segment(SYN)), Packet(0.05, "in", Segment(SYN | ACK, ack=1))]
+    at, seq, ask = 0.05, 1, 75
+    for many in (10, 20, 40, 80, 160, 200, 180):
+        idle_s = 4.0 if many == 180 else 0.0
+        said = Segment(ACK, 1 + ask * (many == 180), seq, length=ask * (many in (10, 180)))
+        rows.append(Packet(at + idle_s, "out", said))
+        at += idle_s + 0.05
+        for n in range(many):
+            size = MSS if seq == 1 else 40
+            rows.append(Packet(at + 0.02 * n, "in", Segment(ACK, seq, 1 + ask, length=size)))
+            seq += size
+        at = rows[-1].at + 0.03
+    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(rows)))
+    verdict = next(o for o in found if o.knob == "slow_start_after_idle")
+    assert (verdict.detail("before"), verdict.detail("after")) == ((10, 20, 40, 80, 160, 200), 180)
+    assert verdict.value is None, verdict.details

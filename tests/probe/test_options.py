@@ -155,6 +155,8 @@ def answering(ttl: int, later_ttl: int, clock: tuple[int, int] | None = None, la
         (answering(60, 60, (1000, 1050)), "one"),
         (answering(60, 60, (0xFFFFFFF0, 40)), "one"),
         (answering(60, 60, (1000, 40_000)), "one"),
+        # a clock of 1 us, on a path that held the SYN-ACK back by half a second
+        (answering(60, 60, (1000, 520_000)), "one"),
         (answering(124, 60), "split"),
         (answering(66, 60), "split"),
         (answering(60, 60, (1000, 1050), later_stamps=False), "split"),
