@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
@@ -58,17 +59,24 @@ class Place(NamedTuple):
 def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> Iterator[Target]:
     """Targets of all sources in their order, each once; the first `most` of them if a number is given.
 
-    `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused.
+    `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused. What is found
+    is kept by name, port and path, so a name with two addresses is refused as well.
     """
+    # A lot of 64 bits stands for the target itself, which would be ten times as large.
     seen: set[int] = set()
+    given: set[int] = set()
     for place, target in _all(sources, path):
         if len(seen) == most:
             break
-        # A lot of 64 bits stands for the target itself, which would be ten times as large.
-        lot = _lot(target, 0)
-        if lot in seen:
+        fixed = target.address not in ("", target.host)
+        name, lot = _lot(replace(target, address="") if fixed else target, 0), _lot(target, 0)
+        if name in seen:
+            if fixed and lot not in given:
+                raise place.error(f"{target.host} again, with another address; list the addresses without the name")
             continue
-        seen.add(lot)
+        seen.add(name)
+        if fixed:
+            given.add(lot)
         if most is None and len(seen) > MOST_UNASKED:
             raise place.error(f"more than {MOST_UNASKED} targets; say how many you mean by --max-targets")
         yield target

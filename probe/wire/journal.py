@@ -117,3 +117,8 @@ class Memory:
             )
             if unfinished(result.trace_id.rpartition("/")[0]):
                 self.readings[result.trace_id] = result.observations
+
+    def forget(self, journey: str) -> None:
+        """That journey is over. Others may be named alike as far as it goes: `na/a.example` and `na/a.example/shop`."""
+        for trace_id in [known for known in self.readings if known.rpartition("/")[0] == journey]:
+            del self.readings[trace_id]

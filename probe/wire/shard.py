@@ -182,7 +182,5 @@ class _Journeys:
         """That journey is over, and all its results are kept."""
         name = name_of(target)
         self._ended.add(self._places.pop((vantage, name)))
-        prefix = f"{vantage}/{name}/"
-        for trace_id in [known for known in self._memory.readings if known.startswith(prefix)]:
-            del self._memory.readings[trace_id]
+        self._memory.forget(f"{vantage}/{name}")
         self._on_end(len(self._ended))

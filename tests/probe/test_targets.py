@@ -149,3 +149,13 @@ def test_a_shard_outside_is_refused() -> None:
 
 def test_the_bound_is_stated() -> None:
     assert targets.MOST_UNASKED == 2**16
+
+
+def test_a_name_has_one_address() -> None:
+    """Two would be one target by its name, and their answers could not be told apart."""
+    alike = "192.0.2.1,a.example\n192.0.2.1,a.example\na.example\n192.0.2.2,,\n192.0.2.2\n"
+    assert len(read([Source("f", alike)])) == 2
+    for text in ("192.0.2.1,a.example\n192.0.2.2,a.example", "a.example\n192.0.2.2,a.example"):
+        with pytest.raises(BadInput, match=r"f:2: a\.example again, with another address"):
+            read([Source("f", text)])
+    assert len(read([Source("f", "192.0.2.1,a.example\n192.0.2.2,a.example,,8080")])) == 2
