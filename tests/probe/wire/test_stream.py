@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from configtron.errors import Diverged
@@ -14,6 +14,7 @@ from configtron.nouns import ACK, RST, SYN, Message, Session, Target, Trace
 from configtron.probe.play import Recorded, play, play_messages
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
+from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.fakeserver import FakeServer
 from tests.probe.wire.peer import Peer, texts
 
@@ -99,6 +100,8 @@ def test_loss_and_disorder_change_nothing(
     lose_out: frozenset[int], lose_in: frozenset[int], swap_in: frozenset[int], mss: int
 ) -> None:
     lose_out, lose_in = lose_out - {0, 1, 2}, lose_in - {0, 1, 2}
+    # more losses could all be of one segment, which is given up then
+    assume(len(lose_out) + len(lose_in) <= RETRANSMIT_TRIES)
     long_ask = ASK * 20
     peer = Peer(
         lambda heard: serves(heard, long_ask), mss=max(mss, 100), lose_out=lose_out, lose_in=lose_in, swap_in=swap_in
