@@ -21,6 +21,9 @@ SCHEMA = "configtron.probe/1"
 # One microsecond: finer than any timer we read, coarser than the noise of binary fractions.
 DECIMALS = 6
 
+# Made once: `json.dumps` would make another one for each of a connection's dozen texts.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
@@ -57,7 +60,7 @@ class Result(NamedTuple):
 
 def canonical(form: Json) -> str:
     """The one way JSON is written here."""
-    return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(form)
 
 
 def value_form(value: Value | None) -> Json:

@@ -60,6 +60,8 @@ def handshake_of(packets: Sequence[Packet]) -> Handshake:
     reset = False
     for i, packet in enumerate(packets):
         flags = packet.segment.flags
+        if not flags & (SYN | RST):
+            continue
         if packet.way == "out" and flags & SYN and not flags & ACK:
             syns.append(i)
         elif packet.way == "in" and flags & (SYN | ACK) == SYN | ACK:
@@ -89,7 +91,8 @@ class Flight:
     ack     nothing but an acknowledgement
 
     rtt_s may be None (unknown); what first acknowledges our request samples it again, and the shorter counts: a SYN-ACK
-    that was lost once shows its timer, not the path. Sequence numbers are relative: the first byte is `base`.
+    that was lost once shows its timer, not the path. `burst_gap_s` is the pause that ends the burst, as known so far.
+    Sequence numbers are relative: the first byte is `base`.
     """
 
     rtt_s: float | None
@@ -102,6 +105,7 @@ class Flight:
     largest_gap_s: float = 0.0
     fin_at_seq: int | None = None
     lone: Packet | None = None
+    burst_gap_s: float = BURST_GAP_MIN_S
     paused: bool = False
     sampled: bool = False
     _asked: Packet | None = None
@@ -110,6 +114,13 @@ class Flight:
 
     def __post_init__(self) -> None:
         self.edge = max(self.edge, self.base)
+        self._widen()
+
+    def _widen(self) -> None:
+        """The burst gap, now that a longer pause or another round trip is known."""
+        self.burst_gap_s = max(
+            BURST_GAP_RTTS * (self.rtt_s or 0.0), BURST_GAP_FACTOR * self.largest_gap_s, BURST_GAP_MIN_S
+        )
 
     def ask(self, packet: Packet) -> None:
         """Our request went out. Said twice, its answer tells no round trip (Karn's rule)."""
@@ -127,6 +138,7 @@ class Flight:
         if not self._asked_twice:
             self.sampled = True
             self.rtt_s = min(packet.at - asked.at, math.inf if self.rtt_s is None else self.rtt_s)
+            self._widen()
         elif self.rtt_s is not None:
             # Ambiguous by itself, but where the last copy was answered after the handshake's round trip, both agree.
             self.sampled = abs(packet.at - self._asked_last - self.rtt_s) <= AGREE_SHARE * self.rtt_s
@@ -160,11 +172,6 @@ class Flight:
     def burst_over(self, at: float) -> bool:
         """Whether the pause before `at` is longer than any within the burst could be."""
         return self.began_at is not None and at - self.last_at > self.burst_gap_s
-
-    @property
-    def burst_gap_s(self) -> float:
-        """The pause that ends the burst, in s."""
-        return max(BURST_GAP_RTTS * (self.rtt_s or 0.0), BURST_GAP_FACTOR * self.largest_gap_s, BURST_GAP_MIN_S)
 
     def suspect(self, packet: Packet) -> None:
         """Late data may be a tail loss probe: it is one if it stays alone for another burst gap."""
@@ -213,8 +220,9 @@ class Flight:
     def _take(self, start: int, end: int, packet: Packet) -> None:
         if self.began_at is None:
             self.began_at = packet.at
-        elif packet.at - self.last_at <= self.burst_gap_s:
-            self.largest_gap_s = max(self.largest_gap_s, packet.at - self.last_at)
+        elif self.largest_gap_s < packet.at - self.last_at <= self.burst_gap_s:
+            self.largest_gap_s = packet.at - self.last_at
+            self._widen()
         self.last_at = packet.at
         self.pieces[start] = max(end, self.pieces.get(start, end))
         self.frames.append(packet.frame)

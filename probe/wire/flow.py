@@ -16,13 +16,17 @@ Say = Callable[[bytes, str], int]
 
 
 class Frame(NamedTuple):
-    """A captured frame: from the IP header on (LINKTYPE_RAW), snapped to `data`; `length` bytes on the wire."""
+    """A captured frame: from the IP header on (LINKTYPE_RAW), snapped to `data`; `length` bytes on the wire.
+
+    segments   how many an offload had merged into it
+    """
 
     at_ns: int
     way: str
     data: bytes
     length: int
     gso_size: int = 0
+    segments: int = 1
 
 
 class Recording(NamedTuple):
@@ -91,9 +95,10 @@ class Flow:
         if self.log is None:
             data = snapped(found, data, gso_size)
         length = found.payload_at + found.length
-        self.frames.append(Frame(at_ns, "in", data[: found.payload_end], length, gso_size))
         at = (at_ns - self.about.started_at) / 1e9
-        for packet in heard(found, data, gso_size, self.numbers, at, len(self.frames) - 1):
+        packets = heard(found, data, gso_size, self.numbers, at, len(self.frames))
+        self.frames.append(Frame(at_ns, "in", data[: found.payload_end], length, gso_size, len(packets)))
+        for packet in packets:
             self._guarded(self.player.hear, packet)
             if self.player.ending is not None:
                 return

@@ -172,20 +172,20 @@ def _dissect6(data: bytes, length: int | None) -> Dissected | None:
 def _dissect_tcp(
     data: bytes, at: int, end: int, ends: tuple[int, bytes, bytes], about: tuple[int, int, int, bool]
 ) -> Dissected | None:
-    if len(data) < at + 20:
+    size, options_at = len(data), at + 20
+    if size < options_at:
         return None
+    (version, source, destination), (ttl, tos, ident, df) = ends, about
     source_port, destination_port, seq, ack, offset, flags, window, _, _ = _TCP.unpack_from(data, at)
     payload_at = at + (offset >> 4) * 4
-    if payload_at < at + 20 or payload_at > len(data) or payload_at > end:
+    if not options_at <= payload_at <= min(size, end):
         return None
-    options = read_options(data[at + 20 : payload_at]) if payload_at > at + 20 else ()
-    version, source, destination = ends
-    ttl, tos, ident, df = about
+    options = read_options(data[options_at:payload_at]) if payload_at > options_at else ()
     # The low nibble of the offset byte: the bits that RFC 9293 reserves (and AccECN uses), kept above the eight flags.
     flags |= (offset & 15) << 8
     return Dissected(
         version, source, destination, source_port, destination_port, ttl, tos, ident, df,
-        flags, seq, ack, window, options, payload_at, min(end, len(data)), end - payload_at,
+        flags, seq, ack, window, options, payload_at, min(end, size), end - payload_at,
     )  # fmt: skip
 
 
@@ -260,7 +260,8 @@ def snapped(found: Dissected, data: bytes, gso_size: int) -> bytes:
 def heard(found: Dissected, data: bytes, gso_size: int, numbers: Numbers, at: float, frame: int) -> list[Packet]:
     """The wire segments of a heard frame, as Packets with relative numbers. `data` may be snapped."""
     (version, _, _, _, _, ttl, tos, ident, df, flags, seq, ack, window, options, payload_at, _, length) = found
-    numbers.hear(seq, flags)
+    if not numbers.settled:
+        numbers.hear(seq, flags)
     seq, ack = numbers.of_theirs(seq, ack, flags)
     payload = data[payload_at : payload_at + length]
     if not gso_size or length <= gso_size:

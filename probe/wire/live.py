@@ -41,6 +41,7 @@ _HEADERS_BYTES = _VNET_BYTES + _ETHERNET_BYTES
 # The largest super-frame (GSO_MAX_SIZE with BIG TCP is 512 kB; ordinary ones stay below 64 kB).
 _BUFFER_BYTES = 1 << 19
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16)
+_TIMESPEC = struct.Struct("qq")
 
 Arrival = tuple[int, bytes, int, int]  # at_ns, IP packet, its original length, gso_size
 
@@ -110,7 +111,7 @@ class Station:
                 raise
             if source[2] == socket.PACKET_OUTGOING or not ancillary:
                 continue
-            seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
+            seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
             gso_size = buffer[4] | buffer[5] << 8 if buffer[1] else 0
             start = _HEADERS_BYTES
             while buffer[start - 2] == 0x81 and buffer[start - 1] == 0:

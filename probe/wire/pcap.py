@@ -27,8 +27,10 @@ from configtron.probe.wire import pcapng
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sent
 from configtron.probe.wire.push import push
+from configtron.records import target_form
 
 _WIRE, _PLAIN = 0, 1
+_ABOUT = json.JSONEncoder(separators=(",", ":"))
 OPENING = pcapng.section((("wire", pcapng.LINKTYPE_RAW), ("plaintext", pcapng.LINKTYPE_UPPER_PDU)))
 
 
@@ -140,14 +142,8 @@ def _places(packets: tuple[Packet, ...], frames: tuple[Frame, ...]) -> dict[int,
     for ordinal, frame in enumerate(frames):
         if frame.way == "out" and indices.get(ordinal, count) != count:
             places[ordinal] = indices[ordinal]
-        count += _segments(frame)
+        count += frame.segments
     return places
-
-
-def _segments(frame: Frame) -> int:
-    """How many wire segments a frame carried."""
-    found = dissect(frame.data, frame.length) if frame.gso_size else None
-    return max(1, -(-found.length // frame.gso_size)) if found is not None else 1
 
 
 def _header(trace: Trace, blocks: int) -> str:
@@ -156,10 +152,10 @@ def _header(trace: Trace, blocks: int) -> str:
         del session["keylog"]
     about = {
         "id": trace.id, "vantage": trace.vantage, "probe": trace.probe, "params": trace.params,
-        "target": asdict(trace.target), "started_at": trace.started_at, "ending": trace.ending,
+        "target": target_form(trace.target), "started_at": trace.started_at, "ending": trace.ending,
         "tainted": trace.tainted, "session": session, "packets": len(trace.packets), "blocks": blocks,
     }  # fmt: skip
-    return json.dumps(about, separators=(",", ":"))
+    return _ABOUT.encode(about)
 
 
 def _text(data: bytes) -> str:

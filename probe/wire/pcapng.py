@@ -22,7 +22,8 @@ _TLS_KEY_LOG = 0x544C534B
 # Tags of an exported PDU (Wireshark, epan/exported_pdu.h).
 _TAG_END, _TAG_PROTOCOL, _TAG_PORT_TYPE, _TAG_SOURCE_PORT, _TAG_DESTINATION_PORT, _PORT_TCP = 0, 12, 24, 25, 26, 2
 _TAGS_ADDRESSES = {4: (20, 21), 16: (22, 23)}
-_EPB = struct.Struct("<IIIII")
+# An Enhanced Packet Block up to its data, and its end: flags, the end of the options, the block's size again.
+_EPB, _EPB_HEAD, _EPB_TAIL = struct.Struct("<IIIII"), struct.Struct("<IIIIIII"), struct.Struct("<HHIII")
 # A block is at most this long: a super-frame of 512 kB, its comments, and much room. More is a broken file.
 _BLOCK_MOST = 1 << 26
 
@@ -61,10 +62,11 @@ def section(interfaces: Sequence[tuple[str, int]]) -> bytes:
 
 def packet(said: Captured) -> bytes:
     """An Enhanced Packet Block."""
-    head = _EPB.pack(said.interface, said.at_ns >> 32, said.at_ns & 0xFFFFFFFF, len(said.data), said.length)
-    comments = [(_COMMENT, c.encode()) for c in said.comments]
-    options = _options((*comments, (_FLAGS, _WAYS[said.way].to_bytes(4, "little"))))
-    return _block(PACKET, head + _padded(said.data) + options)
+    interface, at_ns, data, length, way, comments = said
+    middle = _padded(data) + b"".join([_option(_COMMENT, comment.encode()) for comment in comments])
+    size = _EPB_HEAD.size + len(middle) + _EPB_TAIL.size
+    head = _EPB_HEAD.pack(PACKET, size, interface, at_ns >> 32, at_ns & 0xFFFFFFFF, len(data), length)
+    return head + middle + _EPB_TAIL.pack(_FLAGS, 4, _WAYS[way], _END, size)
 
 
 def captured(body: bytes) -> Captured:
@@ -138,8 +140,11 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(options: Sequence[tuple[int, bytes]]) -> bytes:
-    parts = [struct.pack("<HH", code, len(value)) + _padded(value) for code, value in options]
-    return b"".join(parts) + bytes(4)
+    return b"".join([_option(code, value) for code, value in options]) + bytes(4)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + _padded(value)
 
 
 def _read_options(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
