@@ -95,15 +95,29 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if unlike:
         names = {key[0] for key in unlike}
         details["differs"] = tuple(sorted(names))
-        # Each reading of the rarer kind is one witness, and so is each further fact.
+        # Each reading of the rarer kind is one witness, and so is each further fact, if another connection shows it:
+        # one SYN-ACK from elsewhere is odd in its options, its window and its MSS at once.
         witnesses = max(sorted(map(len, values.values()))[-AGREE_B] for values in unlike.values())
+        further = min(len(names), len(_odd(unlike)))
         readings = [t for values in unlike.values() for several in values.values() for t in several]
-        grade = count_grade(max(witnesses, len(names)))
+        grade = count_grade(max(witnesses, further))
         return over("load_balancing", readings, "mixed", grade, "", "connections show unlike servers", details=details)
     if shown < CONNECTIONS_B or counts[WINDOW] < _needed(trials):
         return over("load_balancing", (), None, "N", reason="unclear:few-connections", details=details)
     grade = "A" if shown >= CONNECTIONS_A else "B"
     return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
+
+
+def _odd(unlike: Faces) -> set[str]:
+    """The connections (trace ids) that show another value of some fact than most do; of two alike, the later ones."""
+    usual = (max(values.values(), key=len) for values in unlike.values())
+    return {
+        trial.trace_id
+        for values, most in zip(unlike.values(), usual, strict=True)
+        for several in values.values()
+        if several is not most
+        for trial in several
+    }
 
 
 def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -171,6 +172,20 @@ def test_two_facts_are_two_witnesses() -> None:
     trials = [trial("signature", "4:64"), trial("signature", "4:128"), icw(10), icw(4)]
     found = verdict(*trials)
     assert found is not None and (found.grade, found.detail("differs")) == ("B", ("icw", "signature"))
+
+
+def test_facts_of_one_connection_are_one_witness() -> None:
+    """One SYN-ACK that went another way has another MSS, window and signature: nothing is known of servers."""
+
+    def synack(mss: int) -> list[Observation]:
+        name = f"v/h/p.{next(NUMBERS)}"
+        return [
+            replace(trial("signature", f"4:64:0:{mss}"), trace_id=name),
+            replace(trial("rwin_ts", 20 * mss, server_mss=mss), trace_id=name),
+        ]
+
+    usual = [reading for _ in range(10) for reading in synack(1460)] + [trial("rwin", 29200, server_mss=1460)]
+    assert text(*usual, *synack(1380)) == "mixed C" and text(*usual, *synack(1380), *synack(1380)) == "mixed B"
 
 
 def test_places_are_told() -> None:

@@ -46,7 +46,7 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
 
 def _finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no rate; 0 means no limit")
+        raise click.BadParameter(f"{value} is not a finite number")
     return value
 
 
@@ -130,9 +130,9 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
     help="With --lab: kernels of its own in virtual time, Debian's in real time, or the host's.",
 )
 @click.option("--lab-troubles", is_flag=True, help="With --lab: a share of the sites is difficult, each in one way.")
-@click.option("--lab-loss", type=click.FloatRange(0, 50), default=0, metavar="PERCENT",
+@click.option("--lab-loss", type=click.FloatRange(0, 50), callback=_finite, default=0, metavar="PERCENT",
               help="With --lab: lose packets, on each way.")  # fmt: skip
-@click.option("--lab-reorder", type=click.FloatRange(0, 50), default=0, metavar="PERCENT",
+@click.option("--lab-reorder", type=click.FloatRange(0, 50), callback=_finite, default=0, metavar="PERCENT",
               help="With --lab: let packets overtake others, on each way.")  # fmt: skip
 def run(
     only4: bool,
