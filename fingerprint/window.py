@@ -113,6 +113,7 @@ def read_window(
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
     count = len(flight.pieces) + sum(math.ceil(hole / whole) for hole in holes)
+    uneven_holes = any(hole > mss and hole % mss for hole in holes)
     retried = initial and (repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening))
     if retried and count == 1:
         return no(knob, "synack-repeated", trace, UNIT)
@@ -124,11 +125,14 @@ def read_window(
             "after-loss" if _was_repaired(packets[:start], flight.rtt_s or 0.0) else "",
             "window-limited" if edge - base + WINDOW_MARGIN_SEGMENTS * mss > _window(packets, opening, start) else "",
             "uneven" if may_hide_a_probe(packets, held, opening) or (held.stop == "edge" and flight.paused) else "",
-            "holes-in-small-writes" if any(hole > mss and hole % mss for hole in holes) or whole > mss else "",
+            "holes-in-small-writes" if uneven_holes or whole > mss else "",
             "" if _had_more(packets, held, offered) else "no-queue",
             "short-end" if flight.sizes()[-1] < mss and _may_be_a_pause(held) else "",
         )
         proof = next((doubt for doubt in doubts if doubt), proof)
+    if proof not in STRONG and uneven_holes:
+        # What was lost may have been larger than all that was heard: a bound counts it in the largest that we allow.
+        count = len(flight.pieces) + sum(math.ceil(hole / max(mss, offered)) for hole in holes)
     if may_hide_a_probe(packets, held, opening):
         count = max(count - 1, 1)
     details: dict[str, Value] = {

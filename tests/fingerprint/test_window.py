@@ -148,3 +148,11 @@ def test_a_short_first_segment_sent_again_is_not_the_segment_size() -> None:
     packets = tuple(p for p in trace.packets[:-1] if p.segment.seq != 1 + 238 + 1220)
     (seen,) = icw.infer(replace(trace, packets=(*packets, again)))
     assert (seen.value, seen.detail("mss"), seen.detail("stop")) == (4, 1220, "rto")
+
+
+def test_a_bound_counts_a_lost_head_once() -> None:
+    """A head of 101 bytes was lost, and nine drips of 40 were heard: ten segments, and not twelve."""
+    trace = told([101] + [40] * 9, [(0.2, 40, 0)])
+    lost = next(p for p in trace.packets if p.way == "in" and p.segment.length == 101)
+    (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p is not lost)))
+    assert (seen.value, seen.grade) == (10, "L")
