@@ -15,6 +15,9 @@ from configtron.fingerprint.icw_agreement import agree_icw
 from configtron.fingerprint.verdict import AGREE_B, PASSING, count_grade, number, seen, settled
 from configtron.nouns import Observation
 
+# A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
+# window where the application had set another; it counts only where there is nothing else.
+UNSURE = "no-round-trip"
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
 WHEEL = 0.125
 
@@ -23,7 +26,8 @@ def merge(trials: Sequence[Observation]) -> Observation:
     """One verdict out of at least one reading of the same knob."""
     exact = [t for t in trials if t.grade == "C"]
     bounds = [t for t in trials if t.grade == "L"]
-    highest = max(bounds, key=number, default=None)
+    sure = [t for t in bounds if t.detail("proof") != UNSURE]
+    highest = max(sure or ([] if exact else bounds), key=number, default=None)
     if highest is not None and all(number(t) < number(highest) for t in exact):
         return settled(trials, highest, "L", seen((*exact, *bounds)) if exact else {})
     if exact:

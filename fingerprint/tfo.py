@@ -5,8 +5,8 @@ Method     A SYN with an empty Fast Open option; RST; the same with the cookie a
 Stop when  the second SYN-ACK is there, or the first has no cookie.
 Reads as   "no" (no cookie), "yes" (the second SYN-ACK acknowledges the request), "cookie" (only the SYN).
 Fails as   no-synack, refused, no-data (no answer to the SYN with data, or only to its repeat, whose data a server may
-           leave out though it took the first), synack-repeated (no cookie, and no SYN-ACK that is surely the server's
-           first: Linux hands out none in a copy).
+           leave out though it took the first; a copy of the first SYN-ACK is none), synack-repeated (no cookie, and no
+           SYN-ACK that is surely the server's first: Linux hands out none in a copy).
 Differs    from scamper's tbit: the cookie is used, not only asked for.
 Source     RFC 7413 sections 3.1 and 4.1; net/ipv4/tcp_fastopen.c (tcp_try_fastopen), tcp_output.c
            (tcp_synack_options: a copy has no cookie to give).
@@ -41,6 +41,9 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     details: dict[str, Value] = {"cookie_bytes": len(cookie)}
     for packet in packets[asked:] if asked is not None else ():
         if packet.way == "in" and packet.segment.flags & (SYN | ACK | RST) == SYN | ACK:
+            if packet.segment.seq == first.segment.seq:
+                # Asked anew, a server draws a new number: this is a copy of its first SYN-ACK.
+                continue
             value = "yes" if packet.segment.ack > 1 else "cookie"
             if value == "cookie" and not once:
                 break

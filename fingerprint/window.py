@@ -51,6 +51,8 @@ PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
 # An unscaled window this close to full (in segments) may have been what stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
+# The largest segment that a usual path takes (an MTU of 1500).
+LARGEST = 1460
 
 
 class Held(NamedTuple):
@@ -108,8 +110,10 @@ def read_window(
         return no(knob, "reset" if held.stop == "rst" else "no-data", trace, UNIT)
     offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
     mss = _mss(packets, held, start, offered)
-    # Only a tail was heard: how large the lost ones were is not known, but they were no larger than we allow.
-    whole = mss if flight.sizes().count(mss) > 1 or not flight.holes() else max(mss, offered)
+    # Only a tail was heard: how large the lost ones were is not known, but they were no larger than we allow, or, from
+    # a server that does not care what we allow, no larger than usual.
+    largest = offered if mss <= offered else max(mss, LARGEST)
+    whole = mss if flight.sizes().count(mss) > 1 or not flight.holes() else largest
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
     count = len(flight.pieces) + sum(math.ceil(hole / whole) for hole in holes)
@@ -131,8 +135,8 @@ def read_window(
         )
         proof = next((doubt for doubt in doubts if doubt), proof)
     if proof not in STRONG and uneven_holes:
-        # What was lost may have been larger than all that was heard: a bound counts it in the largest that we allow.
-        count = len(flight.pieces) + sum(math.ceil(hole / max(mss, offered)) for hole in holes)
+        # What was lost may have been larger than all that was heard.
+        count = len(flight.pieces) + sum(math.ceil(hole / largest) for hole in holes)
     if may_hide_a_probe(packets, held, opening):
         count = max(count - 1, 1)
     details: dict[str, Value] = {

@@ -49,7 +49,7 @@ class Job:
     cpu: int  # a guest runs on one core; a second one only costs it
     memory_mb: int = 512
     environment: tuple[tuple[str, str], ...] = ()
-    limit_s: int = 1800  # of real time; then it is killed
+    limit_s: int = 4 * 3600  # of real time; then it is killed
     hidden: Path | None = None  # a folder of the host that is empty inside; `output` may lie in it
 
 

@@ -37,7 +37,9 @@ def tfo(target: Target, agent: str) -> Script:
         while (packet := (yield Wait(farewell.at + until))) is not None:
             if packet.segment.flags & RST:
                 return "done"
-            if packet.segment.flags & (SYN | ACK) == SYN | ACK:
+            # A copy of the first SYN-ACK, still on its way, begins at the first one's number.
+            first = opening.synack.segment.seq
+            if packet.segment.flags & (SYN | ACK) == SYN | ACK and packet.segment.seq != first:
                 yield Send(reset(packet.segment.ack))
                 return "done"
     return "done"

@@ -47,6 +47,9 @@ NONE = Observation("icw", None, "no-data", "segments")
         ([icw(10), icw(10), icw(12, "L", 64)], ">= 12", "L"),
         ([icw(10), icw(7, "L", 1460), icw(10, sack=True)], "10", "B"),
         ([icw(7, "L"), icw(9, "L")], ">= 9", "L"),
+        ([icw(12, "L", proof="server-paced"), icw(24, "L", proof="no-round-trip")], ">= 12", "L"),
+        ([icw(12), icw(12), icw(24, "L", proof="no-round-trip")], "12", "B"),
+        ([icw(24, "L", proof="no-round-trip"), NONE], ">= 24", "L"),
         ([NONE, NONE], "- (no-data)", "N"),
     ],
 )

@@ -156,3 +156,9 @@ def test_a_bound_counts_a_lost_head_once() -> None:
     lost = next(p for p in trace.packets if p.way == "in" and p.segment.length == 101)
     (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p is not lost)))
     assert (seen.value, seen.grade) == (10, "L")
+
+
+def test_a_bound_counts_lost_segments_of_a_server_that_exceeds_our_offer_as_large_as_can_be() -> None:
+    trace = told([1400, 1400, 700], [])
+    (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p.segment.length != 1400)))
+    assert (seen.value, seen.grade, seen.detail("mss")) == (3, "L", 700)

@@ -95,14 +95,22 @@ def test_ecn(agrees: int, reports: bool, value: str, lose: set[int]) -> None:
     assert seen("ecn", marking(agrees, reports), frozenset(lose))["ecn"].value == value
 
 
-def opening(cookie: bool, takes: bool) -> Rule:
+# Where a server begins to count when it is asked anew.
+SECOND = 312_528
+
+
+def opening(cookie: bool, takes: bool, *, copies: bool = False) -> Rule:
+    """A server; `copies` of its first SYN-ACK are what comes first to the second SYN."""
+
     def rule(segment: Segment, tos: int) -> Sequence[tuple[Segment, int]]:
         if not segment.flags & SYN:
             return []
         asked = segment.option(OPT_FASTOPEN)
         options = (MSS, COOKIE) if cookie and asked == b"" else (MSS,)
         taken = segment.length if takes and asked == COOKIE[1] else 0
-        return [(Segment(SYN | ACK, ack=1 + taken, options=options), 60)]
+        begins = SECOND if asked == COOKIE[1] else 0
+        copy = [(Segment(SYN | ACK, ack=1, options=(MSS,)), 60)] if copies and begins else []
+        return [*copy, (Segment(SYN | ACK, seq=begins, ack=1 + taken, options=options), 60)]
 
     return rule
 
@@ -111,6 +119,11 @@ def opening(cookie: bool, takes: bool) -> Rule:
 @pytest.mark.parametrize("lose", [set(), {0}])
 def test_fast_open(cookie: int, takes: int, value: str, lose: set[int]) -> None:
     assert seen("tfo", opening(bool(cookie), bool(takes)), frozenset(lose))["tfo"].value == value
+
+
+@pytest.mark.parametrize("value", ["yes", "cookie"])
+def test_a_copy_of_the_first_syn_ack_tells_nothing_of_the_second_syn(value: str) -> None:
+    assert seen("tfo", opening(True, value == "yes", copies=True))["tfo"].value == value
 
 
 def test_a_repeat_of_the_syn_with_data_tells_only_what_is_taken() -> None:
