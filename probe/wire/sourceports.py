@@ -7,12 +7,14 @@ in turn, beginning at a drawn one, and a port comes back only after the longest 
 
 from __future__ import annotations
 
+from array import array
 from random import Random
 
 from configtron.errors import Refused
 
 # Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
-REMEMBERED_NS = 120 * 1_000_000_000
+REMEMBERED_MS = 120 * 1000
+MS, PORT_BITS = 1_000_000, 16
 # Remote ends that nobody has to remember any more are looked for when at least so many are known, and twice as many as
 # were left the last time: memory stays in step with what is under way.
 SWEEP_ABOVE = 4096
@@ -36,15 +38,15 @@ class SourcePorts:
         if end.used < len(self._ports):
             end.used += 1
             return self._ports[(end.first + end.used) % len(self._ports)]
-        if end.returned and now_ns - end.returned[0][0] >= REMEMBERED_NS:
-            return end.returned.pop(0)[1]
+        if end.returned and now_ns // MS - (end.returned[0] >> PORT_BITS) >= REMEMBERED_MS:
+            return end.returned.pop(0) & ((1 << PORT_BITS) - 1)
         raise Refused(
             f"all {len(self._ports)} source ports towards {address}:{port} were used just now; wait, or widen the range"
         )
 
     def give_back(self, address: str, port: int, source_port: int, now_ns: int) -> None:
         """The flow is over."""
-        self._ends[address, port].returned.append((now_ns, source_port))
+        self._ends[address, port].returned.append(-(-now_ns // MS) << PORT_BITS | source_port)
 
     def _sweep(self, now_ns: int) -> None:
         """Forget the ends whose ports are all back, and that no server remembers."""
@@ -53,17 +55,18 @@ class SourcePorts:
         self._ends = {
             key: end
             for key, end in self._ends.items()
-            if len(end.returned) < end.used or now_ns - end.returned[-1][0] < REMEMBERED_NS
+            if len(end.returned) < end.used or now_ns // MS - (end.returned[-1] >> PORT_BITS) < REMEMBERED_MS
         }
         self._sweep_above = max(2 * len(self._ends), SWEEP_ABOVE)
 
 
 class _End:
-    """One remote end: where its round began, how many ports it has seen, and when each came back."""
+    """One remote end: where its round began, how many ports it has seen, and when each came back: of all ends that a
+    server may remember, so in eight bytes, milliseconds before the port."""
 
     __slots__ = ("first", "returned", "used")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.used = 0
-        self.returned: list[tuple[int, int]] = []
+        self.returned = array("Q")
