@@ -44,6 +44,8 @@ FALLBACK_S = 3.0
 # and a tick, at the rates that kernels are built with, and by some jitter.
 TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
 SHOWS_SLACK_S = 0.01
+# A handshake that took longer than the path, by more than it may vary, gives a timer that is not the path's.
+USUAL_TRIP, USUAL_SLACK_S = 1.25, 0.02
 
 
 class Copies(NamedTuple):
@@ -177,18 +179,26 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     if _cookies(trials):
         return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
-    near = _agreed(exact, [t for t in exact if t.detail("regular")])
+    usual = _of_the_path(exact)
+    near = _agreed(usual, [t for t in usual if t.detail("regular")])
     best = near[0] if near else exact[0]
     if not near or len(near) < AGREE_B and best.detail("missed"):
         reason = "unclear:one-repeat"
         return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     # A gap of several timers lost copies; it is no other opinion.
-    against = [t for t in exact if t not in near and t.detail("regular") and not _spans(t, best)]
+    against = [t for t in usual if t not in near and t.detail("regular") and not _spans(t, best)]
     grade = count_grade(len(near)) if not against else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)
     return over("data_rto", every, best.value, grade, UNIT, best.method, details=details)
+
+
+def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
+    """The runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later); or else all."""
+    trips_s = [_number(t.detail(name)) for t in exact for name in ("trip", "rtt") if t.detail(name) is not None]
+    most_s = min(trips_s, default=0.0) * USUAL_TRIP + USUAL_SLACK_S
+    return [t for t in exact if _number(t.detail("trip")) <= most_s] or exact
 
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

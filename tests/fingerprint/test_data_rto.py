@@ -126,3 +126,11 @@ def test_a_timer_as_late_as_the_wheel_lets_it_shows_no_minimum(rtt_s: float) -> 
     found = {o.knob: o for o in read(trace)}
     assert found["data_rto"].value == pytest.approx(gaps[0], abs=1e-6)
     assert found["min_rto"].reason == "unclear:long-path"
+
+
+def test_a_handshake_that_took_longer_than_the_path_has_another_timer() -> None:
+    """A SYN-ACK was lost and its copy, 65 ms later, was the first that we heard: the server's timer counts from there."""
+    late = [reading("data_rto", 0.291, gaps=(0.291, 0.59), missed=0, regular=True, trip=0.085, rtt=0.02)] * 2
+    usual = reading("data_rto", 0.233, gaps=(0.233,), missed=0, regular=True, trip=0.02, rtt=0.02)
+    assert verdicts((late[0],), (late[1],), (usual,))["data_rto"].value == 0.233
+    assert verdicts((late[0],), (late[1],))["data_rto"].value == 0.291
