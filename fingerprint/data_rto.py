@@ -179,7 +179,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     if _cookies(trials):
         return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
-    usual = _of_the_path(exact)
+    of_the_path = _of_the_path(exact)
+    usual = of_the_path or exact
     near = _agreed(usual, [t for t in usual if t.detail("regular")])
     best = near[0] if near else exact[0]
     if not near or len(near) < AGREE_B and best.detail("missed"):
@@ -187,7 +188,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     # A gap of several timers lost copies; it is no other opinion.
     against = [t for t in usual if t not in near and t.detail("regular") and not _spans(t, best)]
-    grade = count_grade(len(near)) if not against else "C"
+    grade = count_grade(len(near)) if of_the_path and not against else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)
@@ -195,10 +196,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
-    """The runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later); or else all."""
+    """The runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later)."""
     trips_s = [_number(t.detail(name)) for t in exact for name in ("trip", "rtt") if t.detail(name) is not None]
     most_s = min(trips_s, default=0.0) * USUAL_TRIP + USUAL_SLACK_S
-    return [t for t in exact if _number(t.detail("trip")) <= most_s] or exact
+    return [t for t in exact if _number(t.detail("trip")) <= most_s]
 
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

@@ -129,8 +129,8 @@ def test_a_timer_as_late_as_the_wheel_lets_it_shows_no_minimum(rtt_s: float) -> 
 
 
 def test_a_handshake_that_took_longer_than_the_path_has_another_timer() -> None:
-    """A SYN-ACK was lost and its copy, 65 ms later, was the first that we heard: the server's timer counts from there."""
+    """A SYN-ACK was lost; its copy, 65 ms later, was the first that we heard: the timer counts from there."""
     late = [reading("data_rto", 0.291, gaps=(0.291, 0.59), missed=0, regular=True, trip=0.085, rtt=0.02)] * 2
     usual = reading("data_rto", 0.233, gaps=(0.233,), missed=0, regular=True, trip=0.02, rtt=0.02)
     assert verdicts((late[0],), (late[1],), (usual,))["data_rto"].value == 0.233
-    assert verdicts((late[0],), (late[1],))["data_rto"].value == 0.291
+    assert verdicts((late[0],), (late[1],))["data_rto"].grade == "C"
