@@ -87,7 +87,7 @@ class Progress:
 
 
 def _note(counts: Counts) -> str:
-    return f"{counts.calls} connections, {counts.failed} of them without answer"
+    return f"{counts.calls} connections, {counts.failed} without answer"
 
 
 def _bar(err: TextIO, color: bool) -> Bar:

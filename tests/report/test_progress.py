@@ -23,7 +23,7 @@ def test_plain_lines_come_now_and_then_and_last() -> None:
         progress.update(Counts(100, 100, 300, 1), last=True)
     lines = err.getvalue().splitlines()
     assert len(lines) == 4
-    assert lines[-1] == "run 1: 100/100 targets, 300 connections, 1 of them without answer, 24 s"
+    assert lines[-1] == "run 1: 100/100 targets, 300 connections, 1 without answer, 24 s"
 
 
 def test_status_lines_come_each_second() -> None:
