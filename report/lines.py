@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from configtron.errors import BadInput
-from configtron.nouns import Vantage
+from configtron.nouns import Observation, Vantage
 from configtron.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.found import Found
 
@@ -51,9 +51,14 @@ def write_csv(found: Iterable[Found], vantages: Mapping[str, Vantage], out: Text
         region = vantages[item.vantage].region if item.vantage in vantages else item.vantage
         about = (target.host, target.address, target.port, target.provider, target.tag, item.vantage, region)
         for knob, verdict in item.verdicts.items():
-            plain = canonical(value_form(verdict.value)) if isinstance(verdict.value, tuple) else verdict.text
-            value = "" if verdict.value is None else plain
-            writer.writerow((*about, knob, value, verdict.unit, verdict.grade, verdict.reason or ""))
+            writer.writerow((*about, knob, plain_value(verdict), verdict.unit, verdict.grade, verdict.reason or ""))
+
+
+def plain_value(verdict: Observation) -> str:
+    """A verdict's value in one cell: a lower bound as ">= n", a list as JSON, none as nothing."""
+    if verdict.value is None:
+        return ""
+    return canonical(value_form(verdict.value)) if isinstance(verdict.value, tuple) else verdict.text
 
 
 def write_results(results: Iterable[Result], out: TextIO) -> None:

@@ -47,8 +47,19 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.help) for name, row in self.rows.items()])
 
+    def _refuse_misspelt(self, word: str, ctx: click.Context) -> None:
+        """A first word that is almost a command is one misspelt; as a target it would be looked up and probed."""
+        if not word.isalpha():
+            return
+        from difflib import get_close_matches
+
+        for meant in get_close_matches(word, self.rows, n=1, cutoff=0.75):
+            hint = f"Did you mean {meant!r}? A target of that name: {ctx.command_path} {self.default} -- {word}"
+            raise click.UsageError(f"No such command {word!r}. {hint}", ctx)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """A first word that is neither a command nor a plea for help belongs to the default command."""
         if self.default and args and args[0] not in self.rows and args[0] not in ("-h", "--help"):
+            self._refuse_misspelt(args[0], ctx)
             args = [self.default, *args]
         return super().parse_args(ctx, args)

@@ -31,6 +31,13 @@ def run(words: Sequence[str] | None = None) -> int:
     except ConfigtronError as error:
         click.echo(f"configtron: {error}", err=True)
         return error.code
+    except click.NoSuchOption as error:
+        if any(error.option_name in (*param.opts, *param.secondary_opts) for param in root.params):
+            hint = f"No such option {error.option_name!r} here; it stands before the verb: "
+            click.UsageError(f"{hint}configtron {error.option_name} VERB", error.ctx).show()
+        else:
+            error.show()
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

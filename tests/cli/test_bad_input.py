@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--save-pcap", "/proc/nope"),
         ("--sites", "3"),
         ("--lab", "--sites", "1"),
-        ("--resume", "1"),
+        ("--resume", "1"),  # not beside a target
     ],
 )
 def test_refused_before_anything_happens(home: Path, words: tuple[str, ...], capsys: Spoken) -> None:

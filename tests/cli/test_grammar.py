@@ -1,6 +1,7 @@
 """The command line as people type it, run in this process."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from configtron.cli.probe import campaign
 from configtron.cli.probe import run as run_module
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import blocklist_of, options_of, run_config, targets_of, vantages_of
+from configtron.cli.probe.runs import render
 from configtron.db.store import Store
 from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
 from configtron.probe.profiles import PROFILES
@@ -93,6 +95,11 @@ def test_the_lab_is_not_slowed_down(asked: list[ProbeOptions]) -> None:
         (["probe", "regions", "--vantages", "/nowhere.toml"], "/nowhere.toml: No such file"),
         (["--config", "/nowhere.toml", "probe", "lists"], "/nowhere.toml: No such file"),
         (["cat"], "No such command"),
+        (["probe", "shwo", "1"], "Did you mean 'show'"),
+        (["probe", "lists", "-q"], "before the verb: configtron -q VERB"),
+        (["probe", "a.example", "--resume", "1"], "own targets"),
+        (["probe", "show", "--knob", "icw"], "need a RUN"),
+        (["probe", "diff", "1", "2", "--knob", "icv"], "'icv'; known are"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(words: list[str], complaint: str, capsys: Spoken) -> None:
@@ -170,6 +177,26 @@ def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "show", "last", "--target", "a.example", "--knob", "icw", "--evidence"]) == DONE
     assert "na.pcapng: 12" in capsys.readouterr().out
     assert run(["--db", db, "probe", "show", "1", "--target", "absent.example"]) == NOTHING
+    assert capsys.readouterr() == ("", "configtron: run 1: nothing kept of absent.example\n")
+
+
+def test_the_list_of_runs_has_every_form(db: str, capsys: Spoken) -> None:
+    assert run(["--db", db, "probe", "show", "-f", "jsonl"]) == DONE
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["run"], row["status"]) for row in rows] == [(1, "done"), (2, "done")]
+    assert run(["--db", db, "probe", "show", "-f", "csv"]) == DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "run,begun,status,connections"
+    assert lines[1:] == [",".join(str(row[name]) for name in lines[0].split(",")) for row in rows]
+
+
+def test_a_run_without_targets_has_no_empty_tables(tmp_path: Path, capsys: Spoken) -> None:
+    with Store(tmp_path / "x.db") as store:
+        store.begin_run(run_config(ProbeOptions(), tuple(VANTAGES.values())))
+    assert run(["--db", str(tmp_path / "x.db"), "probe", "show", "1"]) == NOTHING
+    assert capsys.readouterr() == ("", "configtron: run 1: nothing kept\n")
+    render([], VANTAGES, "table", sys.stdout)
+    assert capsys.readouterr().out == "No targets yet.\n"
 
 
 @pytest.mark.parametrize("words", [["show", "1", "-f", "jsonl"], ["export", "last"], ["export", "1", "-f", "results"]])
@@ -189,6 +216,11 @@ def test_diff_tells_what_changed(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "diff", "1", "last", "--exit-code", "-f", "jsonl"]) == CONDITION
     assert json.loads(capsys.readouterr().out)["after"]["value"] == 30
     assert run(["--db", db, "probe", "diff", "1", "1", "--exit-code"]) == DONE
+    capsys.readouterr()
+    assert run(["--db", db, "probe", "diff", "1", "2", "-f", "csv"]) == DONE
+    header, row = capsys.readouterr().out.splitlines()
+    assert header == "host,vantage,knob,before,before_grade,after,after_grade"
+    assert row.startswith("a.example,na,icw,10,") and ",30," in row
 
 
 def test_validate_wants_a_lab_run(db: str, capsys: Spoken) -> None:

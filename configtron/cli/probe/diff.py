@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TextIO
 
 import click
 
-from configtron.cli.probe.names import run_number
+from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, reading
 from configtron.db.store import Store
 from configtron.errors import CONDITION, DONE
 from configtron.fingerprint.diversity import BALANCING, DIFFERS, MIXED, SAME, UNDETERMINED, compare, is_mixed
 from configtron.nouns import Observation
 from configtron.records import canonical, observation_form
-from configtron.report.lines import opened
+from configtron.report.lines import opened, plain_value
+
+FORMATS = ("table", "jsonl", "csv")
+COLUMNS = ("host", "vantage", "knob", "before", "before_grade", "after", "after_grade")
 
 
 class Change(NamedTuple):
@@ -32,10 +36,10 @@ class Change(NamedTuple):
 @click.command(short_help="Compare the verdicts of two runs.")
 @click.argument("before", callback=run_number)
 @click.argument("after", callback=run_number)
-@click.option("-f", "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True,
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", help="Only this parameter.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs.")
 def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str, ...], exit_code: bool) -> int:
     """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal.
@@ -44,12 +48,14 @@ def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str,
     """
     counts: Counter[str] = Counter()
     with reading() as store, opened(output_file) as out:
+        if form == "csv":
+            _row(out, COLUMNS)
         for change in changes(store, before, after):
             if knobs and change.knob not in knobs:
                 continue
             counts[change.outcome] += 1
             if change.outcome == DIFFERS:
-                out.write((_json(change) if form == "jsonl" else _text(change)) + "\n")
+                _write(change, form, out)
     always = (SAME, DIFFERS, UNDETERMINED)
     told = ", ".join(
         f"{counts[outcome]} {outcome}" for outcome in (*always, MIXED) if outcome in always or counts[MIXED]
@@ -68,6 +74,19 @@ def changes(store: Store, before: int, after: int) -> Iterator[Change]:
             then, now = earlier[knob], item.verdicts[knob]
             outcome = MIXED if mixed and knob != BALANCING else compare(then, now)
             yield Change(item.site, item.vantage, knob, outcome, then, now)
+
+
+def _write(change: Change, form: str, out: TextIO) -> None:
+    if form == "csv":
+        before, after = change.before, change.after
+        sides = (plain_value(before), before.grade, plain_value(after), after.grade)
+        _row(out, (change.site, change.vantage, change.knob, *sides))
+    else:
+        out.write((_json(change) if form == "jsonl" else _text(change)) + "\n")
+
+
+def _row(out: TextIO, cells: Iterable[str]) -> None:
+    csv.writer(out, lineterminator="\n").writerow(cells)
 
 
 def _text(change: Change) -> str:

@@ -168,6 +168,8 @@ def run(
     )
     if not (options.words or options.input_files or options.resume):
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
+    if options.resume and options.words:
+        raise BadInput("--resume goes on with the run's own targets; name no others beside it")
     if not options.lab and (options.sites or options.backend):
         raise BadInput("--sites and --backend belong to --lab")
     if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder):

@@ -103,7 +103,6 @@ def render(found: Iterable[Found], vantages: Mapping[str, Vantage], form: str, o
 def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     from configtron.report import tables
 
-    console = tables.console(out, color=settings().color)
     first: list[Found] = []
     summed: list[Found] = []
     silent = 0
@@ -112,6 +111,10 @@ def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO
             first.append(item)
         silent += item.empty
         summed.append(_bare(item))
+    if not summed:
+        out.write("No targets yet.\n")
+        return
+    console = tables.console(out, color=settings().color)
     if len(summed) <= MOST_ROWS:
         console.print(tables.overview(first))
     names = list(vantages) or sorted({item.vantage for item in summed})

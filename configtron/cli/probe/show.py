@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from typing import TextIO
 
 import click
 
@@ -10,11 +12,13 @@ from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, is_held, reading, render, run_folder, vantages_of_run
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
-from configtron.errors import DONE, NOTHING
+from configtron.errors import DONE, NOTHING, BadInput
+from configtron.records import canonical
 from configtron.report.found import Found
 from configtron.report.lines import opened
 
 FORMATS = ("table", "jsonl", "csv")
+RUNS = ("run", "begun", "status", "connections")
 
 
 @click.command(short_help="Show what a run found; without RUN, list the runs.")
@@ -36,13 +40,18 @@ def show(
     evidence: bool,
 ) -> int:
     """Show what a run found; without RUN (a number, or last), list the runs."""
+    if run is None and (targets or vantages or knobs or evidence):
+        raise BadInput("--target, --vantage, --knob and --evidence need a RUN: a number, or last")
     with reading() as store, opened(output_file) as out:
         if run is None:
-            for line in _runs(store):
-                out.write(line + "\n")
+            _list(store, form, out)
             return DONE
         kept = find(store, run)
         found = [_only(item, knobs) for item in chosen(store, kept, targets, vantages)]
+        if not found:
+            named = ", ".join((*targets, *vantages))
+            click.echo(f"configtron: run {kept.id}: nothing kept" + (f" of {named}" if named else ""), err=True)
+            return NOTHING
         if evidence and form == "table":
             from configtron.report import tables
 
@@ -51,12 +60,20 @@ def show(
                 console.print(tables.details(item))
         else:
             render(found, vantages_of_run(kept), form, out)
-        return DONE if found else NOTHING
+        return DONE
 
 
-def _runs(store: Store) -> list[str]:
-    rows = [("run", "begun", "status", "connections")]
-    rows += [(str(run.id), run.begun_at, _status(store, run), str(run.traces)) for run in store.runs()]
+def _list(store: Store, form: str, out: TextIO) -> None:
+    rows = [(run.id, run.begun_at, _status(store, run), run.traces) for run in store.runs()]
+    if form == "jsonl":
+        out.writelines(canonical(dict(zip(RUNS, row, strict=True))) + "\n" for row in rows)
+    elif form == "csv":
+        csv.writer(out, lineterminator="\n").writerows((RUNS, *rows))
+    else:
+        out.writelines(line + "\n" for line in _aligned([RUNS, *(tuple(map(str, row)) for row in rows)]))
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
