@@ -26,10 +26,17 @@ PLAIN_WIDTH = 150
 TOP = 3
 
 
+class _Console(Console):
+    """One that leaves a closed pipe to the outermost loop: rich would end the process, with a code that means more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(out: TextIO, *, color: bool = True) -> Console:
     """Where tables go: colours only on a terminal that wants them."""
     width = None if out.isatty() else PLAIN_WIDTH
-    return Console(file=out, no_color=not color, width=width, highlight=False, emoji=False, markup=False)
+    return _Console(file=out, no_color=not color, width=width, highlight=False, emoji=False, markup=False)
 
 
 def overview(found: Sequence[Found]) -> Table:

@@ -1,6 +1,8 @@
 """The command line as people type it, run in this process."""
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +100,7 @@ def test_the_lab_is_not_slowed_down(asked: list[ProbeOptions]) -> None:
         (["probe", "shwo", "1"], "Did you mean 'show'"),
         (["probe", "lists", "-q"], "before the verb: configtron -q VERB"),
         (["probe", "a.example", "--resume", "1"], "own targets"),
+        (["probe", "a.example", "--paper-compat", "--profile", "quick"], "profile of its own"),
         (["probe", "show", "--knob", "icw"], "need a RUN"),
         (["probe", "diff", "1", "2", "--knob", "icv"], "'icv'; known are"),
     ],
@@ -178,6 +181,16 @@ def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
     assert "na.pcapng: 12" in capsys.readouterr().out
     assert run(["--db", db, "probe", "show", "1", "--target", "absent.example"]) == NOTHING
     assert capsys.readouterr() == ("", "configtron: run 1: nothing kept of absent.example\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(db: str) -> None:
+    program = "import sys; from configtron.cli.outermost import run; sys.exit(run())"
+    words = [sys.executable, "-c", program, "--db", db, "probe", "show", "1"]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as out:
+        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (DONE, b"")
 
 
 def test_the_list_of_runs_has_every_form(db: str, capsys: Spoken) -> None:

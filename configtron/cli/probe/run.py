@@ -59,6 +59,11 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
+def _typed(name: str) -> bool:
+    """Whether an option stands on the command line, and not only in the configuration."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
 @click.command(short_help="Probe targets; the command meant when none is named.")
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1)
 @click.option("-i", "--input-file", multiple=True, type=FILE,
@@ -158,6 +163,8 @@ def run(
         if fields[name] is None:
             fields[name] = 0.0 if fields["lab"] else default
     if paper_compat:
+        if fields["profile"] != "paper" and _typed("profile"):
+            raise BadInput("--paper-compat is a profile of its own; leave out --profile")
         fields["profile"] = "paper"
     options = ProbeOptions(
         **fields,
