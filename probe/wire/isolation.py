@@ -109,5 +109,8 @@ def _nft(netns: str, script: str) -> str:
             " run: apt-get install nftables, or use an address in a namespace of its own"
         ) from None
     if done.returncode:
-        raise Missing(f"nft: {done.stderr.strip()}; without it, use an address in a namespace of its own")
+        raise Missing(
+            f"nft: {done.stderr.strip()}; to keep the kernel's RSTs back it needs CAP_NET_ADMIN: run as root,"
+            " or use an address in a namespace of its own"
+        )
     return done.stdout
