@@ -33,6 +33,8 @@ MOST_UNASKED = 65536
 SCHEME_PORTS = {"http": 80, "https": 443}
 # RFC 1035 2.3.4, without the root's dot.
 LONGEST_NAME = 253
+# Said where a row of CSV does not begin with an address: it is often the names of its columns.
+COLUMNS = "; columns are IP, DOMAIN, TAG, PORT or rank, domain, without a heading"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
@@ -145,12 +147,12 @@ def _row(text: str, place: Place, path: str) -> Iterator[Target]:
     address, domain, tag, port = fields + [""] * (4 - len(fields))
     row = Target("", port=_port(port, place) if port else 80, path=path, tag=tag)
     if domain:
-        fixed = str(_address(address, place)) if address else ""
+        fixed = str(_address(address, place, COLUMNS)) if address else ""
         yield Target(hostname(domain, place), fixed, row.port, path, tag=tag)
     elif "/" in address:
         yield from _block(address, place, row)
     elif address:
-        yield _bare(_address(address, place), row)
+        yield _bare(_address(address, place, COLUMNS), row)
     else:
         raise place.error("neither IP nor DOMAIN")
 
@@ -177,7 +179,7 @@ def _url(text: str, place: Place) -> Target:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise place.error(f"not a URL: {error}") from error
+        raise place.error(f"{text[:LONGEST_NAME]!r}: not a URL: {error}") from error
     if parts.scheme not in SCHEME_PORTS:
         raise place.error(f"{parts.scheme}: only http and https are probed")
     if parts.username is not None:
@@ -220,11 +222,11 @@ def _looks_like_ipv4(host: str) -> bool:
     return last.isascii() and last.isdigit()
 
 
-def _address(text: str, place: Place) -> IPv4Address | IPv6Address:
+def _address(text: str, place: Place, hint: str = "") -> IPv4Address | IPv6Address:
     try:
         address = ip_address(text)
     except ValueError as error:
-        raise place.error(f"not an address: {error}") from error
+        raise place.error(f"not an address: {error}{hint}") from error
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         raise place.error(f"{text!r}: an address with a zone is only reachable from here")
     return address

@@ -69,6 +69,8 @@ def test_forms_of_a_target(text: str, target: Target) -> None:
         ("fe80::1%eth0", "zone"),
         ("192.0.2.0/33", "not an address block"),
         ("a,b,c,d,e", "not an address"),
+        ("rank,domain", "without a heading"),
+        ("http://example.com:99999/", "'http://example.com:99999/': not a URL"),
         ("192.0.2.1,b,c,4,e", "5 columns"),
         (",,x", "neither IP nor DOMAIN"),
         ('192.0.2.7,"x', "not CSV"),
