@@ -1,5 +1,6 @@
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
 # make test   install the same, then lint and every test
+# make install   the packages and configtron, nothing run
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
