@@ -80,6 +80,7 @@ ACROSS: dict[str, Across] = {
     "synack_rto": synack_rto.across,
     "synack_retries": synack_rto.across_retries,
     "synack_end": synack_rto.across_end,
+    "slow_start_after_idle": idle.across,
     "tfo": tfo.across,
     "synack_duplicates": syn_cookies.across,
     "tls_versions": tls_versions.across,

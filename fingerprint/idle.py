@@ -9,7 +9,7 @@ Reads as   "on" if it is clearly smaller than the largest round before. "off" if
            largest that it could have grown to.
 Fails as   no-synack, refused, reset, closed (the server keeps no connection open), no-data, unclear:no-growth (the page
            is too short for the window to grow, or to tell it from a larger one halved), unclear:retransmitted (a
-           timeout shrank it).
+           timeout shrank it), unclear:alone (no two runs agree).
 Differs    from setting the knob: BBR never restarts, whatever is set, and reads "off".
 Source     RFC 5681 section 4.1; RFC 2861; net/ipv4/tcp_output.c (tcp_cwnd_restart), tcp.h
 (tcp_slow_start_after_idle_check, tcp_is_cwnd_limited).
@@ -18,11 +18,12 @@ Source     RFC 5681 section 4.1; RFC 2861; net/ipv4/tcp_output.c (tcp_cwnd_resta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configtron.fingerprint.stream import BURST_GAP_MIN_S, BURST_GAP_RTTS, Handshake, handshake_of
-from configtron.fingerprint.verdict import no, yes
+from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
 from configtron.nouns import SYN, Observation, Packet, Trace, Value
 
 PROBES = ("idle",)
@@ -105,6 +106,23 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest and windows:
         return (yes(knob, "on", trace, "", method, "C", tuple(rounds.frames), details),)
     return (no(knob, "unclear:no-growth", trace, details=details),)
+
+
+def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """What two runs at least agree on: a loss that hides at the end of a round makes a single one say either."""
+    knob = "slow_start_after_idle"
+    every = trials.get(knob, ())
+    exact = [t for t in every if t.grade == "C"]
+    if not exact:
+        return None
+    counts = Counter(t.value for t in exact).most_common(2)
+    value, agreeing = counts[0]
+    best = next(t for t in exact if t.value == value)
+    if agreeing < AGREE_B or (len(counts) > 1 and counts[1][1] == agreeing):
+        return over(knob, every, None, "N", "", best.method, reason="unclear:alone", details=seen(exact))
+    details: dict[str, Value] = {**dict(best.details), **(seen(exact) if len(counts) > 1 else {})}
+    grade = "C" if len(counts) > 1 else count_grade(agreeing)
+    return over(knob, every, value, grade, "", best.method, details=details)
 
 
 def _halved(packets: Sequence[Packet], opening: Handshake, rounds: Rounds, trip_s: float) -> int:

@@ -126,3 +126,23 @@ def test_what_several_trials_show_together_stands_beside_the_merged(monkeypatch:
     assert [name for name in verdicts if name != "load_balancing"] == ["data_rto", "icw", "icw_span"]
     assert (verdicts["icw_span"].value, verdicts["icw_span"].grade, len(verdicts["icw_span"].trials)) == (2, "B", 2)
     assert "icw_span" not in merge_all([icw(10)])
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "grade"),
+    [
+        (["on"], "- (unclear:alone)", "N"),
+        (["on", None], "- (unclear:alone)", "N"),
+        (["on", "off"], "- (unclear:alone)", "N"),
+        (["on", "on"], "on", "B"),
+        (["off", "on", "off"], "off", "C"),
+        (["off", "off", "off"], "off", "A"),
+    ],
+)
+def test_one_silence_alone_tells_nothing(values: list[str | None], text: str, grade: str) -> None:
+    trials = [
+        Observation("slow_start_after_idle", value, None if value else "unclear:no-growth", grade="C" if value else "N")
+        for value in values
+    ]
+    verdict = merge_all(trials)["slow_start_after_idle"]
+    assert (verdict.text, verdict.grade, len(verdict.trials)) == (text, grade, len(values))
