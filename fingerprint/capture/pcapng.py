@@ -1,0 +1,213 @@
+"""The pcapng format (draft-ietf-opsawg-pcapng), as others write it: a buffer -> where its packets are.
+
+Any byte order, any number of sections and interfaces, any resolution of time. Evidence of our own is read here too, as
+any capture is; `probe/wire/pcapng.py` reads it as the traces that it holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE, STATISTICS, ENHANCED, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+PACKETS = frozenset((OLD_PACKET, SIMPLE, ENHANCED))
+MAGIC_LITTLE, MAGIC_BIG = b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"
+# Options we ask for: if_tsresol, if_tsoffset, isb_ifdrop.
+RESOLUTION, OFFSET, DROPPED = 9, 14, 5
+TLS_KEY_LOG = 0x544C534B
+# A block is at most this long; a longer one is a broken file.
+BLOCK_MOST = 1 << 23
+NS = 1_000_000_000
+# Places of (captured, original length, first byte) in a packet block, in bytes from its begin.
+PLACES = {ENHANCED: (20, 24, 28), OLD_PACKET: (20, 24, 28), SIMPLE: (8, 8, 12)}
+
+
+@dataclass(slots=True)
+class Interface:
+    """What an interface block says. A second has `units` ticks of the stamps, unless `shift` says 2^shift."""
+
+    link: int
+    snap: int
+    units: int = 1_000_000
+    shift: int | None = None
+    offset_s: int = 0
+
+
+@dataclass(slots=True)
+class Section:
+    """A section that is being read: its byte order, its interfaces so far."""
+
+    order: str
+    interfaces: list[Interface] = field(default_factory=list)
+
+    @property
+    def byteorder(self) -> str:
+        """As `int.from_bytes` names it."""
+        return "little" if self.order == "<" else "big"
+
+
+class Walked(NamedTuple):
+    """Packet blocks found (begin, kind), where the next block begins, and why the walk stopped there.
+
+    "more" (the buffer ends within a block), "block" (one that must be read first), "broken".
+    """
+
+    packets: list[int]
+    kinds: list[int]
+    at: int
+    why: str
+
+
+def order_of(head: bytes) -> str | None:
+    """Byte order of a section header's first 12 bytes; None if it is none."""
+    return {MAGIC_LITTLE: "<", MAGIC_BIG: ">"}.get(bytes(head[8:12]))
+
+
+def walk(data: bytearray, at: int, end: int, order: str) -> Walked:
+    """Packet blocks from `at` on, up to a block of another kind."""
+    packets: list[int] = []
+    kinds: list[int] = []
+    words = _words(data, order)
+    at, last = at // 4, end // 4
+    while at + 3 <= last:
+        kind, size = words[at], words[at + 1]
+        if kind not in PACKETS:
+            broken = kind != SECTION and _broken(size)
+            return Walked(packets, kinds, at * 4, "broken" if broken else "block")
+        if _broken(size):
+            return Walked(packets, kinds, at * 4, "broken")
+        after = at + (size >> 2)
+        if after > last:
+            break
+        if words[after - 1] != size:
+            return Walked(packets, kinds, at * 4, "broken")
+        packets.append(at * 4)
+        kinds.append(kind)
+        at = after
+    return Walked(packets, kinds, at * 4, "more")
+
+
+def _broken(size: int) -> bool:
+    return size < 12 or size > BLOCK_MOST or size & 3 != 0
+
+
+def _words(data: bytearray, order: str) -> memoryview:
+    size = len(data) // 4
+    if order == "<":
+        return memoryview(data)[: size * 4].cast("I")
+    return memoryview(np.frombuffer(data, ">u4", size).astype("=u4"))  # type: ignore[arg-type]
+
+
+def interface_of(body: bytes, section: Section) -> Interface | None:
+    """An interface block's body (behind kind and length)."""
+    if len(body) < 8:
+        return None
+    order = section.byteorder
+    found = Interface(_int(body[0:2], order), _int(body[4:8], order))
+    for code, value in options(body, 8, order):
+        if code == RESOLUTION and len(value) == 1:
+            power = value[0] & 0x7F
+            # 10^-19 s and 2^-63 s are the finest that 64 bits can count.
+            if value[0] & 0x80:
+                found.shift = min(power, 63)
+            else:
+                found.units = 10 ** min(power, 19)
+        elif code == OFFSET and len(value) == 8:
+            found.offset_s = int.from_bytes(value, order, signed=True)  # type: ignore[arg-type]
+    return found
+
+
+def options(body: bytes, at: int, order: str) -> list[tuple[int, bytes]]:
+    """(code, value) of a block's options, as far as they make sense."""
+    found = []
+    while at + 4 <= len(body):
+        code, size = _int(body[at : at + 2], order), _int(body[at + 2 : at + 4], order)
+        if code == 0 or at + 4 + size > len(body):
+            break
+        found.append((code, body[at + 4 : at + 4 + size]))
+        at += 4 + size + -size % 4
+    return found
+
+
+def dropped(body: bytes, order: str) -> int:
+    """Packets that the capture says it lost on an interface (behind kind and length)."""
+    values = [_int(value, order) for code, value in options(body, 12, order) if code == DROPPED and len(value) == 8]
+    return max(values, default=0)
+
+
+def keylog_of(body: bytes, order: str) -> str:
+    """TLS key log lines of a secrets block; "" if it holds other secrets."""
+    if len(body) < 8 or _int(body[:4], order) != TLS_KEY_LOG:
+        return ""
+    return body[8 : 8 + _int(body[4:8], order)].decode("ascii", "replace")
+
+
+class Fields(NamedTuple):
+    """Of packet blocks, a column each."""
+
+    start: Column
+    kept: Column
+    length: Column
+    at: Column
+    link: Column
+
+
+def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[str]) -> Fields:
+    """What packet blocks say; those that lie about their length or interface are counted and left out."""
+    begin, kinds = np.asarray(walked.packets, np.int64), np.asarray(walked.kinds, np.int64)
+    windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))
+    words = windows[begin].view(f"{section.order}u4").reshape(len(begin), 7).astype(np.int64)
+    simple, old = kinds == SIMPLE, kinds == OLD_PACKET
+    interface = words[:, 2].copy()
+    if old.any():
+        # The obsolete block has 16 bits for the interface, then 16 for drops.
+        interface[old] = interface[old] >> 16 if section.order == ">" else interface[old] & 0xFFFF
+    interface[simple] = 0
+    stamps = (words[:, 3].astype(np.uint64) << np.uint64(32)) | words[:, 4].astype(np.uint64)
+    start = begin + np.where(simple, 12, 28)
+    kept, length = words[:, 5].copy(), words[:, 6].copy()
+    known = interface < len(section.interfaces)
+    if simple.any():
+        snap = section.interfaces[0].snap if section.interfaces else 0
+        length[simple] = words[simple, 2]
+        room = words[simple, 1] - 16
+        kept[simple] = np.minimum(np.minimum(length[simple], snap or length[simple]), room)
+    fits = kept <= words[:, 1] - np.where(simple, 16, 32)
+    counts["malformed-record"] += int(np.count_nonzero(~fits))
+    counts["unknown-interface"] += int(np.count_nonzero(fits & ~known))
+    at, link = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
+    for number, about in enumerate(section.interfaces):
+        rows = slice(None) if len(section.interfaces) == 1 else np.flatnonzero(interface == number)
+        at[rows], link[rows] = _nanoseconds(stamps[rows], about), about.link
+    at[simple] = 0
+    # A place in the file counts even if its packet is unreadable: Wireshark numbers it.
+    link[~(fits & known)] = UNREADABLE
+    kept[~fits] = 0
+    return Fields(start, kept, length, at, link)
+
+
+# The link type of what has none.
+UNREADABLE = -1
+
+
+def _nanoseconds(stamps: Column, about: Interface) -> Column:
+    if about.shift is not None:
+        shift = np.uint64(about.shift)
+        whole, part = stamps >> shift, stamps & ((np.uint64(1) << shift) - np.uint64(1))
+        # Bits below 2^-34 s are less than a nanosecond; without them the product fits 64 bits.
+        fine = max(about.shift - 34, 0)
+        ns = (part >> np.uint64(fine)) * np.uint64(NS) >> np.uint64(about.shift - fine)
+    else:
+        units = np.uint64(about.units)
+        whole, part = stamps // units, stamps % units
+        ns = part * np.uint64(NS // about.units) if about.units <= NS else part // np.uint64(about.units // NS)
+    return whole.astype(np.int64) * NS + ns.astype(np.int64) + about.offset_s * NS
+
+
+def _int(data: bytes, order: str) -> int:
+    return int.from_bytes(data, order)  # type: ignore[arg-type]

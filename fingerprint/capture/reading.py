@@ -1,0 +1,175 @@
+"""Files -> frames, a buffer at a time.
+
+    with opened(path) as source:
+        for frames in read(source, counts): ...
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.fingerprint.capture import pcap, pcapng
+from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.passive.columns import PADDING, Frames
+
+# Large enough that a buffer holds some ten thousand packets, so that numpy's cost per call is small beside them; small
+# enough to stay in the last-level cache.
+BUFFER = 1 << 23
+# What "broken" may be called, in the table of counts.
+CUT, BROKEN = "cut-file", "malformed-record"
+
+
+class Buffer:
+    """A window on a source: `data[at:end]` is not yet read."""
+
+    def __init__(self, source: Source, size: int) -> None:
+        self.source, self.size = source, size
+        self.data = bytearray(size + PADDING)
+        self.at = self.end = 0
+
+    def more(self) -> bool:
+        """Move what is left to the front and fill up; whether anything came."""
+        left = self.end - self.at
+        if self.at or left == self.size:
+            self.size *= 1 if self.at else 2
+            # A new buffer each time: columns of the old one may still be in use.
+            fresh = bytearray(self.size + PADDING)
+            with memoryview(self.data) as old:
+                fresh[:left] = old[self.at : self.end]
+            self.data, self.at, self.end = fresh, 0, left
+        with memoryview(self.data) as view:
+            got = self.source.fill(view[self.end : self.size])
+        self.end += got
+        return got > 0
+
+    def need(self, count: int) -> bool:
+        """Have at least so many bytes unread, if the source has them."""
+        while self.end - self.at < count:
+            if not self.more():
+                return False
+        return True
+
+    def take(self, count: int) -> bytes:
+        """These bytes, as read."""
+        taken = bytes(memoryview(self.data)[self.at : self.at + count])
+        self.at += count
+        return taken
+
+
+def read(source: Source, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
+         keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
+    """Frames of one capture file. Key log lines that it carries are appended to `keylog`."""
+    window = Buffer(source, buffer)
+    window.need(pcap.HEADER)
+    head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
+    header = pcap.header_of(head)
+    if header is not None:
+        window.take(pcap.HEADER)
+        yield from _pcap(window, header, counts, file)
+    elif head[:4] == pcapng.SECTION.to_bytes(4, "little") and pcapng.order_of(head) is not None:
+        yield from _Pcapng(window, counts, file, [] if keylog is None else keylog).frames()
+    elif not head:
+        raise BadInput(f"{name}: empty, no capture")
+    elif int.from_bytes(head[:4], "little") in pcap.MODIFIED:
+        raise BadInput(f"{name}: a pcap of patched libpcap; convert it: editcap -F pcapng IN OUT")
+    else:
+        raise BadInput(f"{name}: neither pcap nor pcapng (it begins with {head[:4].hex()})")
+    if source.broken:
+        counts[source.broken] += 1
+
+
+def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) -> Iterator[Frames]:
+    number = 1
+    while True:
+        records, at, broken = pcap.walk(window.data, window.at, window.end, header.order)
+        window.at = at
+        if records:
+            start, kept, length, stamps = pcap.fields(window.data, records, header)
+            link = np.full(len(start), header.link, np.int64)
+            yield Frames(_bytes(window), start, kept, length, stamps, link, number, file)
+            number += len(records)
+        if broken or not window.more():
+            break
+    if broken:
+        counts[BROKEN] += 1
+    elif window.end > window.at:
+        counts[CUT] += 1
+
+
+class _Pcapng:
+    """A pcapng file being read."""
+
+    def __init__(self, window: Buffer, counts: Counter[str], file: int, keylog: list[str]) -> None:
+        self.window, self.counts, self.file, self.keylog = window, counts, file, keylog
+        self.section = pcapng.Section("<")
+        self.number = 1
+        # What each interface of the section says it dropped; the last word counts.
+        self.dropped: dict[int, int] = {}
+
+    def frames(self) -> Iterator[Frames]:
+        """Frames, until the file ends or breaks."""
+        window = self.window
+        why = "block"
+        while why != "broken":
+            walked = pcapng.walk(window.data, window.at, window.end, self.section.order)
+            window.at, why = walked.at, walked.why
+            if walked.packets:
+                found = pcapng.fields(window.data, walked, self.section, self.counts)
+                yield Frames(_bytes(window), *found, self.number, self.file)
+                self.number += len(walked.packets)
+            if why == "more" and not window.more():
+                break
+            if why == "block":
+                why = self._block()
+                if why == "end":
+                    break
+        self.counts["dropped-by-capture"] += sum(self.dropped.values())
+        if why == "broken":
+            self.counts[BROKEN] += 1
+        elif window.end > window.at:
+            self.counts[CUT] += 1
+
+    def _block(self) -> str:
+        """Read one block that is no packet: "" or "broken" or "end"."""
+        window, section = self.window, self.section
+        if not window.need(12):
+            return "end"
+        head = bytes(memoryview(window.data)[window.at : window.at + 12])
+        if head[:4] == pcapng.SECTION.to_bytes(4, "little"):
+            order = pcapng.order_of(head)
+            if order is None:
+                return "broken"
+            self.counts["dropped-by-capture"] += sum(self.dropped.values())
+            self.dropped.clear()
+            section = self.section = pcapng.Section(order)
+        size = int.from_bytes(head[4:8], section.byteorder)  # type: ignore[arg-type]
+        if size < 12 or size > pcapng.BLOCK_MOST or size & 3:
+            return "broken"
+        if not window.need(size):
+            return "end"
+        block = window.take(size)
+        if block[-4:] != block[4:8]:
+            return "broken"
+        return self._read(int.from_bytes(block[:4], section.byteorder), block[8:-4])  # type: ignore[arg-type]
+
+    def _read(self, kind: int, body: bytes) -> str:
+        section = self.section
+        if kind == pcapng.INTERFACE:
+            about = pcapng.interface_of(body, section)
+            if about is None:
+                return "broken"
+            section.interfaces.append(about)
+        elif kind == pcapng.SECRETS:
+            self.keylog.append(pcapng.keylog_of(body, section.byteorder))
+        elif kind == pcapng.STATISTICS and len(body) >= 12:
+            interface = int.from_bytes(body[:4], section.byteorder)  # type: ignore[arg-type]
+            self.dropped[interface] = pcapng.dropped(body, section.byteorder)
+        return ""
+
+
+def _bytes(window: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.frombuffer(window.data, np.uint8)

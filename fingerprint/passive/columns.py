@@ -1,0 +1,157 @@
+"""The columns that a capture is read into: frames as the file holds them, then one row for each TCP segment.
+
+A column is a numpy array; row k of every column speaks of the same segment. Columns are an order of magnitude smaller
+and faster than one object a packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[Any]
+
+# Zero bytes that follow the last frame in a buffer, so that a header may be read at any frame's end: the longest header
+# we take at once is TCP's with all options, 60 bytes.
+PADDING = 128
+
+# Bits of `Rows.bits`.
+STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK = 1, 2, 4, 8, 16, 32
+# A column's word for "the option was not there".
+ABSENT = -1
+
+
+class Frames(NamedTuple):
+    """Frames of one buffer.
+
+    data       bytes (uint8), `PADDING` zero bytes after the last frame
+    start      where each frame's bytes begin in `data`
+    kept       captured bytes; `length` bytes on the wire
+    at         nanoseconds since the epoch
+    link       link type (LINKTYPE_*)
+    first      the first frame's number in its file, from 1 as Wireshark counts
+    file       which of the files, from 0
+    """
+
+    data: NDArray[np.uint8]
+    start: Column
+    kept: Column
+    length: Column
+    at: Column
+    link: Column
+    first: int = 1
+    file: int = 0
+
+
+class Rows(NamedTuple):
+    """TCP segments, in the order of the capture.
+
+    frame      file << 40 | number in that file
+    pair       number of the pair of ends (`Pairs`); side 0 if the lower end of the two sent it, else 1
+    length     payload bytes on the wire
+    mss, wscale  of the options, `ABSENT` if not there; only SYNs are asked
+    bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
+               that is kept only so that later ones are understood; SACK_OK
+    """
+
+    at: Column
+    frame: Column
+    pair: Column
+    side: Column
+    seq: Column
+    ack: Column
+    flags: Column
+    window: Column
+    length: Column
+    tsval: Column
+    tsecr: Column
+    mss: Column
+    wscale: Column
+    ttl: Column
+    tos: Column
+    ident: Column
+    bits: Column
+
+    def take(self, index: Column) -> Rows:
+        """These rows, by number or mask."""
+        return Rows(*(column[index] for column in self))
+
+    def __len__(self) -> int:  # type: ignore[override]  # rows, not columns
+        return len(self.at)
+
+
+TYPES = {
+    "at": np.int64, "frame": np.int64, "pair": np.int32, "side": np.uint8, "seq": np.uint32, "ack": np.uint32,
+    "flags": np.uint16, "window": np.uint16, "length": np.int32, "tsval": np.uint32, "tsecr": np.uint32,
+    "mss": np.int32, "wscale": np.int16, "ttl": np.uint8, "tos": np.uint8, "ident": np.uint16, "bits": np.uint8,
+}  # fmt: skip
+# Where the file's number stands in `Rows.frame`.
+FILE_SHIFT = 40
+
+
+def no_rows() -> Rows:
+    """Rows of no segment."""
+    return Rows(*(np.empty(0, TYPES[name]) for name in Rows._fields))
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other."""
+    if not parts:
+        return no_rows()
+    return parts[0] if len(parts) == 1 else Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+class End(NamedTuple):
+    """One end of a connection."""
+
+    address: bytes
+    port: int
+
+
+class Pairs:
+    """Numbers for pairs of ends: the lower end first."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[End, End]] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, keys: Iterable[bytes]) -> list[int]:
+        """A number for each key: version, both addresses (16 bytes each), both ports."""
+        found = []
+        numbers, ends = self._numbers, self.ends
+        for key in keys:
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(ends)
+                ends.append(_ends(key))
+            found.append(number)
+        return found
+
+    def forget(self, keep: Iterable[int]) -> dict[int, int]:
+        """Keep these pairs only; old number -> new number."""
+        kept = sorted(set(keep))
+        renumbered = {old: new for new, old in enumerate(kept)}
+        self.ends = [self.ends[old] for old in kept]
+        self._numbers = {key: renumbered[old] for key, old in self._numbers.items() if old in renumbered}
+        return renumbered
+
+
+def _ends(key: bytes) -> tuple[End, End]:
+    first = 12 if key[0] == 4 else 0
+    low, high = key[8 + first : 24], key[24 + first : 40]
+    return End(low, int.from_bytes(key[2:4], "little")), End(high, int.from_bytes(key[4:6], "little"))
+
+
+def radix_order(column: Column) -> Column:
+    """Stable order of a column of non-negative integers, by passes over 16 bits: numpy sorts those by counting."""
+    values = column.astype(np.uint64, copy=False)
+    order = np.argsort((values & np.uint64(0xFFFF)).astype(np.uint16), kind="stable")
+    most, shift = int(values.max()) if len(values) else 0, 16
+    while most >> shift:
+        part = (values >> np.uint64(shift)).astype(np.uint16)
+        order = order[np.argsort(part[order], kind="stable")]
+        shift += 16
+    return order

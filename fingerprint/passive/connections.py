@@ -1,0 +1,211 @@
+"""Rows -> connections: which segments belong together, who is the client, and numbers that start at zero.
+
+Question   Which segments are one connection, seen from which side, at which place of each side's stream?
+Method     Rows of one pair of ends belong together until a SYN with another initial number opens the next connection.
+           The client is who sent the SYN, else who got the SYN-ACK, else the end with the higher port. Sequence numbers
+           are unwrapped along each side (a stream may be longer than 4 GB) and counted from the initial number; where
+           the SYN is missing, from the first segment seen.
+Differs    from tshark in nothing that it counts by `tcp.stream`, but that numbers are unwrapped.
+Source     RFC 9293 3.4; RFC 7323 5.2 (numbers are compared by their distance)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column, Rows, radix_order
+from configtron.nouns import ACK, RST, SYN
+
+# Below every number a stream can reach, and far enough from the ends of 64 bits to be added to.
+NEVER = -(1 << 60)
+
+
+class Connections(NamedTuple):
+    """Rows brought together, and their connections.
+
+    rows       by connection, within it in the order of the capture
+    of         each row's connection, from 0; connections are ordered by their first frame
+    server     whether the server sent the row
+    seq, ack   relative and unwrapped; `ack` is NEVER where the segment has none
+    begin      each connection's first row; `end` the row after its last
+    client     which side of the pair is the client
+    opened     by connection and way (0 client, 1 server): whether that side's SYN was seen
+    """
+
+    rows: Rows
+    of: Column
+    server: Column
+    seq: Column
+    ack: Column
+    begin: Column
+    end: Column
+    client: Column
+    opened: Column
+
+    @property
+    def count(self) -> int:
+        """How many connections."""
+        return len(self.begin)
+
+    def way(self, server: int) -> Way:
+        """The rows of one side, in order."""
+        index = np.flatnonzero(self.server == bool(server))
+        of = self.of[index]
+        return Way(index, of, *edges(of, self.count))
+
+
+class Way(NamedTuple):
+    """Rows that one side sent: their places in `Connections.rows`, and each connection's part of them."""
+
+    index: Column
+    of: Column
+    begin: Column
+    end: Column
+
+
+def edges(of: Column, count: int) -> tuple[Column, Column]:
+    """(first, after the last) of each connection in an ordered column of connection numbers."""
+    ends = np.cumsum(np.bincount(of, minlength=count))
+    return np.concatenate((np.zeros(min(count, 1), np.int64), ends[:-1])), ends
+
+
+def connect(rows: Rows, ports: Column) -> Connections:
+    """Bring rows together. `ports`: of each pair's two ends, by pair number."""
+    order = radix_order(rows.pair)
+    rows = rows.take(order)
+    begins = _begins(rows)
+    of = np.cumsum(begins) - 1
+    begin = np.flatnonzero(begins)
+    end = np.append(begin[1:], len(rows))
+    client = _clients(rows, of, begin, ports)
+    server = rows.side != client[of]
+    seq = np.zeros(len(rows), np.int64)
+    ack = np.full(len(rows), NEVER, np.int64)
+    opened = np.zeros((len(begin), 2), bool)
+    found = Connections(rows, of, server, seq, ack, begin, end, client, opened)
+    bases = [_base(found, number) for number in (0, 1)]
+    for number in (0, 1):
+        _number(found, number, bases)
+    return found
+
+
+def _begins(rows: Rows) -> Column:
+    """Whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
+    begins = np.empty(len(rows), bool)
+    begins[:1] = True
+    begins[1:] = rows.pair[1:] != rows.pair[:-1]
+    syns = np.flatnonzero((rows.flags & (SYN | ACK | RST)) == SYN)
+    if len(syns):
+        fresh = np.ones(len(syns), bool)
+        same = (rows.pair[syns[1:]] == rows.pair[syns[:-1]]) & (rows.seq[syns[1:]] == rows.seq[syns[:-1]])
+        fresh[1:] = ~same
+        begins[syns[fresh]] = True
+    return begins
+
+
+def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
+    """Which side is the client."""
+    pair = rows.pair[begin]
+    low, high = ports[pair, 0], ports[pair, 1]
+    client = np.where(low == high, rows.side[begin], np.where(low > high, 0, 1)).astype(np.uint8)
+    flags = rows.flags & (SYN | ACK | RST)
+    # The later assignment wins: what a SYN says is worth more than what a SYN-ACK says.
+    answers = np.flatnonzero(flags == SYN | ACK)[::-1]
+    client[of[answers]] = 1 - rows.side[answers]
+    syns = np.flatnonzero(flags == SYN)[::-1]
+    client[of[syns]] = rows.side[syns]
+    return client
+
+
+class _Base(NamedTuple):
+    """A side's rows, and its initial sequence number by connection (`known` where anything says it)."""
+
+    way: Way
+    initial: Column
+    known: Column
+
+
+def _base(found: Connections, number: int) -> _Base:
+    way = found.way(number)
+    rows = found.rows
+    initial = np.zeros(found.count, np.uint32)
+    known = way.end > way.begin
+    first = way.index[way.begin[known]]
+    # Without its SYN a stream is counted from the first segment seen, as if the SYN had come just before.
+    initial[known] = rows.seq[first] - np.uint32(1)
+    reset = (rows.flags[first] & (RST | ACK)) == RST | ACK
+    initial[np.flatnonzero(known)[reset]] = rows.seq[first[reset]]
+    syns = np.flatnonzero((rows.flags[way.index] & SYN) != 0)[::-1]
+    initial[way.of[syns]] = rows.seq[way.index[syns]]
+    found.opened[way.of[syns], number] = True
+    return _Base(way, initial, known)
+
+
+def _number(found: Connections, number: int, bases: list[_Base]) -> None:
+    """Fill in the relative numbers of one side's rows."""
+    rows, way = found.rows, bases[number].way
+    if not len(way.index):
+        return
+    found.seq[way.index] = _unwrapped(rows.seq[way.index], way.of, bases[number].initial)
+    other = bases[1 - number]
+    acks = np.flatnonzero((rows.flags[way.index] & ACK) != 0)
+    index, of = way.index[acks], way.of[acks]
+    initial = other.initial
+    if not other.known.all():
+        # Only one side was captured: the other is counted from the first number it acknowledges.
+        initial = initial.copy()
+        first, _ = edges(of, found.count)
+        lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.count) > 0))
+        initial[lone] = rows.ack[index[first[lone]]] - np.uint32(1)
+    found.ack[index] = _unwrapped(rows.ack[index], of, initial)
+
+
+def _unwrapped(numbers: Column, of: Column, initial: Column) -> Column:
+    """32-bit numbers as distances from an initial one, by connection: each step is the shorter way round."""
+    if not len(numbers):
+        return np.zeros(0, np.int64)
+    begins = np.empty(len(of), bool)
+    begins[0] = True
+    begins[1:] = of[1:] != of[:-1]
+    steps = np.empty(len(numbers), np.uint32)
+    steps[1:] = numbers[1:] - numbers[:-1]
+    steps[begins] = 0
+    walked = np.cumsum(steps.view(np.int32), dtype=np.int64)
+    first = np.flatnonzero(begins)
+    start = (numbers[first] - initial[of[first]]).view(np.int32).astype(np.int64) - walked[first]
+    walked += start[np.cumsum(begins) - 1]
+    return walked
+
+
+def running(values: Column, of: Column) -> Column:
+    """The largest value so far within each connection (rows in order of `of`), this row's included."""
+    if not len(values):
+        return values
+    # Lift each connection above all before it, so that one running maximum serves all.
+    missing = values == NEVER
+    low = int(np.where(missing, 1 << 60, values).min()) - 1
+    span = max(int(values.max()) - low, 0) + 1
+    numbers = of.astype(np.int64) - int(of[0])
+    if span * (int(numbers[-1]) + 1) >= 1 << 62:
+        return _running_slowly(values, of)
+    lifted = np.where(missing, 0, values - low) + numbers * span
+    found: Column = np.maximum.accumulate(lifted) - numbers * span
+    return np.where(found == 0, NEVER, found + low)
+
+
+def _running_slowly(values: Column, of: Column) -> Column:
+    """The same, connection by connection: for numbers so large that they could not be lifted."""
+    begins = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
+    return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, begins[1:])])
+
+
+def before(values: Column, of: Column, missing: int = NEVER) -> Column:
+    """Each row's predecessor's value within its connection; `missing` for the first."""
+    found = np.empty_like(values)
+    if len(values):
+        found[1:] = values[:-1]
+        found[0] = missing
+        found[1:][of[1:] != of[:-1]] = missing
+    return found

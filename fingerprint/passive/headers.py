@@ -1,0 +1,253 @@
+"""Frames -> rows: IP and TCP headers of many frames at once.
+
+Question   Which frames carry TCP, and what do their headers say?
+Method     Headers are copied out of the buffer as fixed-size records (one take for IP, one for TCP), so that every
+           field is one strided column. Lengths are the IP header's, so that Ethernet padding and snapping do not
+           count; a total length of 0 (segmentation offload) means the frame's own.
+Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
+           cut-header, malformed-ip, malformed-tcp, link-type-N. A row whose packet claims more than the frame held on
+           the wire is counted as longer-than-frame, and is read.
+Differs    from tshark, which puts fragments together first; here no fragment is a row.
+Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import CUT, DF, FILE_SHIFT, Column, Frames, Pairs, Rows, radix_order
+from configtron.fingerprint.passive.heads import Heads, keep_heads
+from configtron.fingerprint.passive.link import network_at
+from configtron.fingerprint.passive.options import read_options
+
+TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
+# RFC 8200 4.1: hop-by-hop, routing, destination options, mobility, HIP, shim6; counted in 8 bytes after the first 8.
+EXTENSIONS = (0, 43, 60, 135, 139, 140)
+FRAGMENT, AUTHENTICATION = 44, 51
+# More extension headers than any real packet carries: a crafted chain must end.
+EXTENSIONS_MOST = 8
+
+HEADER4 = np.dtype(
+    [("first", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
+     ("protocol", "u1"), ("sum", ">u2"), ("source", ">u4"), ("destination", ">u4")]
+)  # fmt: skip
+HEADER6 = np.dtype(
+    [("word", ">u4"), ("payload", ">u2"), ("next", "u1"), ("ttl", "u1"), ("source_high", ">u8"), ("source_low", ">u8"),
+     ("destination_high", ">u8"), ("destination_low", ">u8")]
+)  # fmt: skip
+HEADER_TCP = np.dtype(
+    [("source", ">u2"), ("destination", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1"),
+     ("window", ">u2"), ("rest", "V44")]
+)  # fmt: skip
+
+
+class Envelopes(NamedTuple):
+    """What IP says, a row for each packet that may hold TCP: which frame, where TCP begins and the packet ends."""
+
+    frame: Column
+    tcp_at: Column
+    end: Column
+    version: Column
+    ttl: Column
+    tos: Column
+    ident: Column
+    df: Column
+    ends: tuple[Column, Column, Column, Column]
+
+
+def decode(frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str]) -> Rows | None:
+    """The rows of one buffer; what is no row is counted. Bytes worth keeping go to `heads`."""
+    if not len(frames.start):
+        return None
+    counts["frames"] += len(frames.start)
+    at = network_at(frames, counts)
+    room = frames.kept - at
+    readable = (at >= 0) & (room > 0)
+    counts["cut-header"] += int(np.count_nonzero((at >= 0) & (room <= 0)))
+    nibble = frames.data[np.where(readable, frames.start + at, 0)] >> 4
+    four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
+    counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
+    found = [
+        envelopes
+        for envelopes in (_version4(frames, at, four, counts), _version6(frames, at, six, counts))
+        if len(envelopes.frame)
+    ]
+    if not found:
+        return None
+    if len(found) == 2:
+        both = _both(*found)
+    else:
+        both = found[0]
+    return _segments(frames, both, pairs, heads, counts)
+
+
+def taken(data: Column, at: Column, kind: np.dtype[np.void]) -> Column:
+    """Records of that kind at those places; the buffer's padding allows any place within a frame."""
+    size = kind.itemsize
+    windows = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return windows[at].view(kind)
+
+
+def _version4(frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
+    start, room, wire = frames.start[rows] + at[rows], frames.kept[rows] - at[rows], frames.length[rows] - at[rows]
+    header = taken(frames.data, start, HEADER4)
+    size = (header["first"] & 15).astype(np.int64) * 4
+    total = header["total"].astype(np.int64)
+    end = np.where(total == 0, wire, total)
+    cut = room < 20
+    bad = ~cut & ((size < 20) | (end < size))
+    fragment = ~cut & ~bad & ((header["fragment"] & 0x3FFF) != 0)
+    fine = ~(cut | bad | fragment)
+    _count(counts, ("cut-header", cut), ("malformed-ip", bad), ("fragment", fragment))
+    fine &= _is_tcp(header["protocol"], fine, counts)
+    _count(counts, ("longer-than-frame", fine & (end > wire)))
+    keep = np.flatnonzero(fine)
+    header = header[keep]
+    zero = np.zeros(len(keep), np.uint64)
+    word = header["fragment"]
+    return Envelopes(
+        rows[keep], start[keep] + size[keep], start[keep] + end[keep], np.full(len(keep), 4, np.uint8),
+        header["ttl"], header["tos"], header["ident"].astype(np.uint16), (word & 0x4000) != 0,
+        (zero, header["source"].astype(np.uint64), zero, header["destination"].astype(np.uint64)),
+    )  # fmt: skip
+
+
+def _version6(frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
+    start, room, wire = frames.start[rows] + at[rows], frames.kept[rows] - at[rows], frames.length[rows] - at[rows]
+    header = taken(frames.data, start, HEADER6)
+    payload = header["payload"].astype(np.int64)
+    end = np.where(payload == 0, wire, payload + 40)
+    place = np.full(len(rows), 40, np.int64)
+    kind = header["next"].astype(np.int64)
+    cut = room < 40
+    fragment = np.zeros(len(rows), bool)
+    for _ in range(EXTENSIONS_MOST):
+        walk = np.flatnonzero(np.isin(kind, (*EXTENSIONS, FRAGMENT, AUTHENTICATION)) & ~cut & ~fragment)
+        if not len(walk):
+            break
+        cut[walk] = room[walk] < place[walk] + 8
+        walk = walk[~cut[walk]]
+        first = start[walk] + place[walk]
+        which, length = kind[walk], frames.data[first + 1].astype(np.int64)
+        offset = frames.data[first + 2].astype(np.int64) << 8 | frames.data[first + 3]
+        # An atomic fragment (RFC 6946) is the whole packet.
+        fragment[walk] = (which == FRAGMENT) & ((offset & 0xFFF9) != 0)
+        place[walk] += np.where(which == FRAGMENT, 8, np.where(which == AUTHENTICATION, 8 + length * 4, 8 + length * 8))
+        kind[walk] = frames.data[first]
+    bad = ~cut & ~fragment & (end < place)
+    fine = ~(cut | bad | fragment)
+    _count(counts, ("cut-header", cut), ("malformed-ip", bad), ("fragment", fragment))
+    fine &= _is_tcp(kind, fine, counts)
+    _count(counts, ("longer-than-frame", fine & (end > wire)))
+    keep = np.flatnonzero(fine)
+    header = header[keep]
+    return Envelopes(
+        rows[keep], start[keep] + place[keep], start[keep] + end[keep], np.full(len(keep), 6, np.uint8),
+        header["ttl"], (header["word"] >> 20).astype(np.uint8), np.zeros(len(keep), np.uint16),
+        np.zeros(len(keep), bool),
+        tuple(header[name].astype(np.uint64) for name in HEADER6.names[4:]),  # type: ignore[arg-type, index]
+    )  # fmt: skip
+
+
+def _is_tcp(protocol: Column, fine: Column, counts: Counter[str]) -> Column:
+    tcp: Column = protocol == TCP
+    if not tcp[fine].all():
+        udp, icmp = protocol == UDP, (protocol == ICMP) | (protocol == ICMP6)
+        other = ~(tcp | udp | icmp)
+        _count(counts, ("udp", fine & udp), ("icmp", fine & icmp), ("other-protocol", fine & other))
+    return tcp
+
+
+def _count(counts: Counter[str], *named: tuple[str, Column]) -> None:
+    for name, mask in named:
+        counts[name] += int(np.count_nonzero(mask))
+
+
+def _both(four: Envelopes, six: Envelopes) -> Envelopes:
+    """IPv4 and IPv6, in the order of the capture."""
+    order = np.argsort(np.concatenate((four.frame, six.frame)), kind="stable")
+    plain = [np.concatenate((a, b))[order] for a, b in zip(four[:-1], six[:-1], strict=True)]
+    ends = [np.concatenate((a, b))[order] for a, b in zip(four.ends, six.ends, strict=True)]
+    return Envelopes(*plain, tuple(ends))  # type: ignore[arg-type]
+
+
+def _segments(frames: Frames, about: Envelopes, pairs: Pairs, heads: Heads, counts: Counter[str]) -> Rows | None:
+    room = frames.start[about.frame] + frames.kept[about.frame] - about.tcp_at
+    cut = room < 20
+    header = taken(frames.data, np.where(cut, 0, about.tcp_at), HEADER_TCP)
+    size = (header["offset"] >> 4).astype(np.int64) * 4
+    length = about.end - about.tcp_at - size
+    bad = ~cut & ((size < 20) | (length < 0))
+    _count(counts, ("cut-header", cut), ("malformed-tcp", bad))
+    if cut.any() or bad.any():
+        keep = np.flatnonzero(~(cut | bad))
+        if not len(keep):
+            return None
+        ends = tuple(column[keep] for column in about.ends)
+        about = Envelopes(*(column[keep] for column in about[:-1]), ends)  # type: ignore[arg-type]
+        header, size, length, room = header[keep], size[keep], length[keep], room[keep]
+    whole = room >= size
+    raw = np.ascontiguousarray(header).view(np.uint8).reshape(len(header), HEADER_TCP.itemsize)
+    options = read_options(raw, np.where(whole, size - 20, 0))
+    flags = header["flags"].astype(np.uint16) | (header["offset"] & np.uint8(15)).astype(np.uint16) << np.uint16(8)
+    pair, side = _numbered(about, header, pairs)
+    frame = about.frame + (frames.first + (frames.file << FILE_SHIFT))
+    bits = options.bits | np.where(whole, 0, CUT).astype(np.uint8) | np.where(about.df, DF, 0).astype(np.uint8)
+    rows = Rows(
+        frames.at[about.frame], frame, pair, side, header["seq"].astype(np.uint32), header["ack"].astype(np.uint32),
+        flags, header["window"].astype(np.uint16), length.astype(np.int32), options.tsval, options.tsecr,
+        options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
+    )  # fmt: skip
+    counts["tcp"] += len(rows.at)
+    keep_heads(frames.data, rows, about.tcp_at, size, room, heads)
+    return rows
+
+
+# Odd constants that spread addresses and ports over 32 bits; collisions cost a little time and nothing else.
+_SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
+
+
+def _numbered(about: Envelopes, header: Column, pairs: Pairs) -> tuple[Column, Column]:
+    """(pair, side) of each segment: segments of equal ends are brought together, and each run asks for its number."""
+    source_high, source_low, destination_high, destination_low = about.ends
+    source_port, destination_port = header["source"].astype(np.uint16), header["destination"].astype(np.uint16)
+    side = (source_high > destination_high) | (
+        (source_high == destination_high)
+        & ((source_low > destination_low) | ((source_low == destination_low) & (source_port > destination_port)))
+    )
+    mixed = _mixed(source_high, source_low, source_port) + _mixed(destination_high, destination_low, destination_port)
+    order = radix_order(mixed >> np.uint64(32))
+    keys = np.zeros(len(side), _KEY)
+    keys["version"] = about.version
+    for name, source, destination in (
+        ("port", source_port, destination_port),
+        ("high", source_high, destination_high),
+        ("low", source_low, destination_low),
+    ):
+        keys[name + "0"] = np.where(side, destination, source)
+        keys[name + "1"] = np.where(side, source, destination)
+    words = keys[order].view(np.uint64).reshape(len(order), -1)
+    begins = np.empty(len(order), bool)
+    begins[0] = True
+    np.any(words[1:] != words[:-1], axis=1, out=begins[1:])
+    leaders = words[begins].tobytes()
+    width = _KEY.itemsize
+    numbers = pairs.number(leaders[at : at + width] for at in range(0, len(leaders), width))
+    pair = np.empty(len(order), np.int32)
+    pair[order] = np.asarray(numbers, np.int32)[np.cumsum(begins) - 1]
+    return pair, side.astype(np.uint8)
+
+
+# A pair's key: 40 bytes, addresses big-endian so that they can be cut out as they are.
+_KEY = np.dtype(
+    [("version", "u2"), ("port0", "<u2"), ("port1", "<u2"), ("pad", "u2"), ("high0", ">u8"), ("low0", ">u8"),
+     ("high1", ">u8"), ("low1", ">u8")]
+)  # fmt: skip
+
+
+def _mixed(high: Column, low: Column, port: Column) -> Column:
+    value = (low ^ high * _SPREAD[1]) * _SPREAD[0] + port * _SPREAD[2]
+    return (value ^ value >> np.uint64(29)) * _SPREAD[1]

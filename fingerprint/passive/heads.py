@@ -1,0 +1,113 @@
+"""The few bytes of a capture that are kept beside the columns: options of SYNs, and how each side's stream opens.
+
+Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes, HTTP/1 heads or HTTP/2, with
+the segments that continue them. Nothing else of anybody's traffic is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import CUT, Column, Rows
+from configtron.nouns import SYN
+
+# How streams open (first four bytes): HTTP/1 requests and answers, HTTP/2's preface. TLS and SETTINGS: see `_opens`.
+WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "))
+# Kept of one segment's payload: the largest TLS record, with its header.
+KEEP = 16389
+# Bytes before the body of a TLS record, which end in its length.
+RECORD_HEADER = 5
+TLS_HANDSHAKE = 22
+# Segments of one side that are looked at for the rest of its first record: a ClientHello of 1.8 kB at MSS 64 has 29.
+FOLLOW_MOST = 40
+
+
+class Kept:
+    """Options (of a SYN) and payload of one segment."""
+
+    __slots__ = ("options", "payload")
+
+    def __init__(self, options: bytes, payload: bytes) -> None:
+        self.options, self.payload = options, payload
+
+
+class Wanted:
+    """The rest of a TLS record that began: its next sequence number, bytes to come, segments still looked at."""
+
+    __slots__ = ("left", "looks", "seq")
+
+    def __init__(self, seq: int, left: int) -> None:
+        self.seq, self.left, self.looks = seq, left, FOLLOW_MOST
+
+
+class Heads:
+    """What was kept, by `Rows.frame`; and what is still wanted, by 2 x pair + side."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Kept] = {}
+        self.wanted: dict[int, Wanted] = {}
+
+    def forget(self, frames: set[int]) -> None:
+        """Drop what belongs to connections that have been told."""
+        for frame in frames & self.kept.keys():
+            del self.kept[frame]
+
+
+def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, heads: Heads) -> None:
+    """Keep what is worth it of one buffer's rows."""
+    begin = tcp_at + size
+    held = np.minimum(rows.length, room - size)
+    kept = heads.kept
+    for row in np.flatnonzero((rows.flags & SYN) != 0).tolist():
+        first = int(tcp_at[row])
+        options = b"" if rows.bits[row] & CUT else data[first + 20 : first + int(size[row])].tobytes()
+        payload = _payload(data, begin, held, row) if held[row] > 0 else b""
+        kept[int(rows.frame[row])] = Kept(options, payload)
+    spoken = np.flatnonzero(held >= 4)
+    if not len(spoken):
+        return
+    for row in spoken[_opens(data, begin[spoken])].tolist():
+        payload = _payload(data, begin, held, row)
+        kept.setdefault(int(rows.frame[row]), Kept(b"", payload))
+        left = RECORD_HEADER + int.from_bytes(payload[3:5], "big") - len(payload)
+        if payload[0] == TLS_HANDSHAKE and left > 0 and int(held[row]) == int(rows.length[row]):
+            heads.wanted[_way(rows, row)] = Wanted(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
+    if heads.wanted:
+        _follow(data, rows, begin, held, heads)
+
+
+def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads) -> None:
+    """Segments that continue a record which began in one before them."""
+    ways = rows.pair.astype(np.int64) * 2 + rows.side
+    for row in np.flatnonzero(np.isin(ways, np.fromiter(heads.wanted, np.int64)) & (held > 0)).tolist():
+        way = int(ways[row])
+        wanted = heads.wanted.get(way)
+        if wanted is None:
+            continue
+        wanted.looks -= 1
+        if int(rows.seq[row]) == wanted.seq:
+            payload = _payload(data, begin, held, row)
+            heads.kept.setdefault(int(rows.frame[row]), Kept(b"", payload))
+            wanted.seq, wanted.left = wanted.seq + len(payload) & 0xFFFFFFFF, wanted.left - len(payload)
+        if wanted.left <= 0 or not wanted.looks:
+            del heads.wanted[way]
+
+
+def _way(rows: Rows, row: int) -> int:
+    return int(rows.pair[row]) * 2 + int(rows.side[row])
+
+
+def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:
+    first = int(begin[row])
+    return bytes(data[first : first + min(int(held[row]), KEEP)].tobytes())
+
+
+def _opens(data: Column, at: Column) -> Column:
+    """Whether these bytes open a stream that we read."""
+    word = data[at].astype(np.uint32)
+    for offset in range(1, 4):
+        word = word << np.uint32(8) | data[at + offset]
+    tls = (word >> np.uint32(8) & np.uint32(0xFFFFFC)) == 0x160300
+    http2 = (word >> np.uint32(16) == 0) & (word & np.uint32(0xFF) == 4) & (data[at + 4] == 0)  # SETTINGS, no ACK
+    found: Column = tls | http2 | np.isin(word, np.array(WORDS, np.uint32))
+    return found

@@ -1,0 +1,68 @@
+"""Where the IP packet begins in a frame: Ethernet with VLAN tags, Linux cooked capture, raw IP, loopback.
+
+Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column, Frames
+
+ETHERNET, NULL, RAW, LOOP, SLL, IPV4, IPV6, UPPER_PDU, SLL2 = 1, 0, 101, 108, 113, 228, 229, 252, 276
+# RAW has had other numbers, by operating system (DLT_RAW).
+RAWS = frozenset((RAW, 12, 14, IPV4, IPV6))
+ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
+# 802.1Q, 802.1ad, and the number QinQ had before 802.1ad.
+VLANS = (0x8100, 0x88A8, 0x9100)
+# More tags than any network stacks: a crafted chain must end.
+VLANS_MOST = 8
+# Where the IP packet stands in frames whose header has one length.
+PLAIN = {NULL: 4, LOOP: 4, **dict.fromkeys(RAWS, 0)}
+# Where the protocol field and the IP packet stand in the others.
+TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
+
+
+def network_at(frames: Frames, counts: Counter[str]) -> Column:
+    """Bytes before the IP packet in each frame; -1 where there is none, which is counted."""
+    at = np.full(len(frames.start), -1, np.int64)
+    for link in np.unique(frames.link).tolist():
+        rows = slice(None) if (frames.link == link).all() else np.flatnonzero(frames.link == link)
+        if link in PLAIN:
+            at[rows] = PLAIN[link]
+        elif link in TYPED:
+            at[rows] = _typed(frames, rows, *TYPED[link], counts)
+        elif link >= 0:
+            counts["plaintext" if link == UPPER_PDU else f"link-type-{link}"] += len(at[rows])
+    return at
+
+
+def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts: Counter[str]) -> Column:
+    """Frames that name their protocol; VLAN tags follow the field (SLL2's too: the tag stands before the packet)."""
+    data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
+    at = np.full(len(start), header, np.int64)
+    kind = _word(data, np.minimum(start + field, len(data) - 2))
+    for _ in range(VLANS_MOST):
+        tagged = np.flatnonzero(np.isin(kind, VLANS)) if kind.max(initial=0) >= VLANS[0] else ()
+        if not len(tagged):
+            break
+        at[tagged] += 4
+        kind[tagged] = _word(data, np.minimum(start[tagged] + at[tagged] - 2, len(data) - 2))
+    ip = (kind == ETHER_IP[0]) | (kind == ETHER_IP[1])
+    short = kept < at
+    missed = int(np.count_nonzero(short))
+    if missed:
+        counts["cut-header"] += missed
+    if not ip.all():
+        other = ~ip & ~short
+        arp = int(np.count_nonzero(other & (kind == ETHER_ARP)))
+        counts["arp"] += arp
+        counts["not-ip"] += int(np.count_nonzero(other)) - arp
+    at[~ip | short] = -1
+    return at
+
+
+def _word(data: Column, at: Column) -> Column:
+    return data[at].astype(np.uint16) << np.uint16(8) | data[at + 1]

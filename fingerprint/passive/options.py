@@ -1,0 +1,112 @@
+"""TCP options of many segments at once: timestamps, MSS, scale, SACK.
+
+Nearly every segment carries NOP, NOP, timestamps; those are read in one look. The others are walked option by option,
+all segments together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import ABSENT, SACK_OK, SACKED, STAMPED, Column
+from configtron.nouns import OPT_EOL, OPT_MSS, OPT_NOP, OPT_SACK, OPT_SACK_PERMITTED, OPT_TIMESTAMPS, OPT_WSCALE
+
+# NOP, NOP, timestamps of 10 bytes: how Linux, BSD and Windows write them outside of SYNs (RFC 7323 appendix A).
+USUAL = 0x0101080A
+# Options start after the fixed header.
+FIXED = 20
+
+
+class Options(NamedTuple):
+    """What the options say, a column each."""
+
+    tsval: Column
+    tsecr: Column
+    mss: Column
+    wscale: Column
+    bits: Column
+
+
+def read_options(tcp: Column, size: Column) -> Options:
+    """`tcp`: TCP headers, 60 bytes a row; `size`: bytes of options in each, 0 where they were not captured."""
+    count = len(size)
+    found = Options(
+        np.zeros(count, np.uint32),
+        np.zeros(count, np.uint32),
+        np.full(count, ABSENT, np.int32),
+        np.full(count, ABSENT, np.int16),
+        np.zeros(count, np.uint8),
+    )
+    words = tcp.view(">u4")
+    usual = (words[:, 5] == USUAL) & (size >= 12)
+    at = np.flatnonzero(usual)
+    found.tsval[at], found.tsecr[at], found.bits[at] = words[at, 6], words[at, 7], STAMPED
+    more = np.flatnonzero((size > 12) & usual)
+    if len(more):
+        _walk(tcp[more], size[more], more, found, 12)
+    rest = np.flatnonzero((size > 0) & ~usual)
+    if len(rest):
+        _walk(tcp[rest], size[rest], rest, found, 0)
+    return found
+
+
+def _walk(tcp: Column, size: Column, rows: Column, found: Options, begin: int) -> None:
+    """Option by option; a row leaves when its list ends or makes no sense."""
+    at = np.full(len(rows), begin, np.int64)
+    alive = np.arange(len(rows))
+    while len(alive):
+        place = at[alive] + FIXED
+        kind = tcp[alive, place]
+        single = kind == OPT_NOP
+        # The length byte of an option at the very end would lie outside.
+        length = np.where(single, 1, tcp[alive, np.minimum(place + 1, tcp.shape[1] - 1)]).astype(np.int64)
+        sane = (kind != OPT_EOL) & (single | ((length >= 2) & (at[alive] + length <= size[alive])))
+        for known, wanted, store in _KNOWN:
+            hit = np.flatnonzero(sane & (kind == known) & (wanted(length)))
+            if len(hit):
+                store(found, rows[alive[hit]], tcp[alive[hit]], place[hit] + 2)
+        at[alive] += length
+        alive = alive[sane & (at[alive] < size[alive])]
+
+
+def _number(tcp: Column, at: Column, size: int) -> Column:
+    value = np.zeros(len(at), np.uint32)
+    rows = np.arange(len(at))
+    for offset in range(size):
+        value = value << np.uint32(8) | tcp[rows, at + offset]
+    return value
+
+
+def _timestamps(found: Options, rows: Column, tcp: Column, at: Column) -> None:
+    found.tsval[rows], found.tsecr[rows] = _number(tcp, at, 4), _number(tcp, at + 4, 4)
+    found.bits[rows] |= STAMPED
+
+
+def _mss(found: Options, rows: Column, tcp: Column, at: Column) -> None:
+    first = found.mss[rows] == ABSENT
+    found.mss[rows[first]] = _number(tcp, at, 2)[first]
+
+
+def _wscale(found: Options, rows: Column, tcp: Column, at: Column) -> None:
+    first = found.wscale[rows] == ABSENT
+    found.wscale[rows[first]] = _number(tcp, at, 1)[first]
+
+
+def _sack_ok(found: Options, rows: Column, tcp: Column, at: Column) -> None:
+    found.bits[rows] |= SACK_OK
+
+
+def _sack(found: Options, rows: Column, tcp: Column, at: Column) -> None:
+    found.bits[rows] |= SACKED
+
+
+# Option kind, which lengths make sense, where it goes.
+_KNOWN = (
+    (OPT_TIMESTAMPS, lambda length: length == 10, _timestamps),
+    (OPT_MSS, lambda length: length == 4, _mss),
+    (OPT_WSCALE, lambda length: length == 3, _wscale),
+    (OPT_SACK_PERMITTED, lambda length: length == 2, _sack_ok),
+    (OPT_SACK, lambda length: length >= 10, _sack),
+)

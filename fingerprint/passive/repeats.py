@@ -1,0 +1,178 @@
+"""Data that one side sent again: how it was found missing, or whether it had only been overtaken.
+
+Question   Which segments carry bytes that had been sent before, and what made the sender repeat them?
+Method     A segment that begins below the highest byte seen is old; one that begins above it leaves a hole. An old
+           segment that fills a hole was overtaken on its way (its timestamp is older than the hole's, or it comes sooner
+           than a repeat could) or lost before the place of capture; any other is a repeat. A repeat is
+             unneeded  of bytes that the other side had acknowledged already
+             rto       of the first unacknowledged byte after a silence no shorter than a timer; and what follows it
+                       up to the highest byte sent before, unless SACK asked for it
+             tlp       of the last segment, once, after a silence, with SACK agreed and no duplicate ACK (RFC 8985 7)
+             fast      after duplicate ACKs or SACK blocks
+             other     none of these: its cause was not captured
+Differs    from tshark: a repeat is told by its cause; keep-alives are none in both; the sum equals tshark's
+           retransmission + fast + spurious + out-of-order but where tshark's own rules differ (tests/fingerprint/passive).
+Source     RFC 6298, RFC 5681 3.2, RFC 6675, RFC 8985
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import SACKED, STAMPED, Column
+from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, running
+from configtron.nouns import FIN, RST, SYN
+
+CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
+REORDERED, HOLE = "reordered", "hole"
+KINDS = (*CAUSES, REORDERED, HOLE)
+NS = 1_000_000_000
+# Linux's smallest timer is 200 ms, other systems' 100 ms or more; a tail loss probe comes after two round trips.
+TIMER_NS = 90_000_000
+PROBE_RTTS = 1.4
+# A repeat needs a round trip; what fills a hole sooner was overtaken. Without a known round trip: wireshark's 3 ms.
+OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
+
+
+class Sent(NamedTuple):
+    """What one side sent that takes up sequence numbers, in order.
+
+    row, of    places in `Connections.rows`, connections
+    start, end sequence numbers; `top` the highest end before this row (NEVER for the first)
+    old        begins below `top`, and is no keep-alive; alive: is one
+    """
+
+    row: Column
+    of: Column
+    start: Column
+    end: Column
+    top: Column
+    old: Column
+    alive: Column
+
+
+def sent_by(found: Connections, way: Way) -> Sent:
+    """What that side sent."""
+    rows = found.rows
+    flags = rows.flags[way.index]
+    span = rows.length[way.index] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
+    takes = np.flatnonzero((span > 0) & ((flags & RST) == 0))
+    row, of, flags = way.index[takes], way.of[takes], flags[takes]
+    start = found.seq[row]
+    end = start + span[takes]
+    top = before(running(end, of), of)
+    alive = (end == top) & (rows.length[row] == 1) & ((flags & (SYN | FIN)) == 0) & (start == top - 1)
+    return Sent(row, of, start, end, top, (start < top) & ~alive, alive)
+
+
+class Acked(NamedTuple):
+    """By row, what the other side had acknowledged before: the highest byte, duplicates since, when anything came."""
+
+    una: Column
+    duplicates: Column
+    heard_at: Column
+
+
+def acked_before(found: Connections, server: int) -> Acked:
+    """What the receiver of this side's data had said, at every row."""
+    rows = found.rows
+    theirs = found.server != bool(server)
+    acks = np.where(theirs, found.ack, NEVER)
+    una = running(acks, found.of)
+    earlier = before(una, found.of)
+    plain = (rows.length == 0) & ((rows.flags & (SYN | FIN | RST)) == 0)
+    again = theirs & plain & (found.ack == earlier) & (earlier > NEVER)
+    hints = again | (theirs & ((rows.bits & SACKED) != 0))
+    total = np.cumsum(hints)
+    # Counted since the last time that the acknowledged byte rose.
+    rose = una > earlier
+    place = np.maximum.accumulate(np.where(rose, np.arange(len(una)), 0)) if len(una) else una
+    at = np.maximum.accumulate(np.where(theirs, np.arange(len(una)), 0)) if len(una) else una
+    return Acked(una, total - total[place], rows.at[at])
+
+
+class Repeats(NamedTuple):
+    """Old segments and holes of one side: which row, of which connection, and which of `KINDS`."""
+
+    row: Column
+    of: Column
+    kind: Column
+
+
+def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Repeats:
+    """What one side sent again. By connection: `rtt_ns` (0: unknown), `sack`: whether both agreed on SACK."""
+    hole = (sent.start > sent.top) & (sent.top > NEVER)
+    events = np.flatnonzero((sent.old & (sent.end > 1)) | hole)
+    if not len(events):
+        return Repeats(*(np.empty(0, np.int64) for _ in range(3)))
+    rows = found.rows
+    acked = acked_before(found, server)
+    place, of = sent.row[events], sent.of[events]
+    previous = before(rows.at[sent.row], sent.of, 0)[events]
+    columns = (
+        of, sent.start[events], sent.end[events], sent.top[events], hole[events], rows.at[place], previous,
+        np.minimum(acked.heard_at[place], rows.at[place]), acked.una[place], acked.duplicates[place],
+        rows.tsval[place], (rows.bits[place] & STAMPED) != 0, rtt_ns[of], sack[of],
+    )  # fmt: skip
+    kinds: list[int] = []
+    current, story = -1, _Story()
+    for event in zip(*(column.tolist() for column in columns), strict=True):
+        if event[0] != current:
+            current, story = event[0], _Story()
+        kinds.append(story.tell(*event[1:]))
+    return Repeats(place, of, np.asarray(kinds, np.int64))
+
+
+class _Story:
+    """One side of one connection: its holes, and the recovery it is in."""
+
+    def __init__(self) -> None:
+        self.holes: list[tuple[int, int, int, int]] = []
+        self.recover = NEVER
+        self.probed = NEVER
+
+    def tell(
+        self, start: int, end: int, top: int, hole: bool, at: int, previous: int, heard: int, una: int,
+        duplicates: int, tsval: int, stamped: bool, rtt: int, sack: bool,
+    ) -> int:  # fmt: skip
+        """Which of `KINDS` the next event is."""
+        if hole:
+            self.holes.append((top, start, at, tsval))
+            return KINDS.index(HOLE)
+        if self._overtaken(start, end, at, tsval, stamped, rtt):
+            return KINDS.index(REORDERED)
+        silence = at - max(previous, heard)
+        return CAUSES.index(self._cause(start, end, top, silence, una, duplicates, rtt, sack))
+
+    def _overtaken(self, start: int, end: int, at: int, tsval: int, stamped: bool, rtt: int) -> bool:
+        """Whether it fills a hole too soon, or was stamped too early, to be a repeat. Fills the hole."""
+        for place, (low, high, seen_at, seen_tsval) in enumerate(self.holes):
+            if low <= start < high:
+                rest = [(low, start, seen_at, seen_tsval), (end, high, seen_at, seen_tsval)]
+                self.holes[place : place + 1] = [part for part in rest if part[0] < part[1]]
+                older = ((tsval - seen_tsval + 0x80000000) & 0xFFFFFFFF) - 0x80000000 if stamped else 0
+                soon = at - seen_at < (OVERTAKEN_RTTS * rtt if rtt else OVERTAKEN_NS)
+                return older < 0 or (older == 0 and soon)
+        return False
+
+    def _cause(
+        self, start: int, end: int, top: int, silence: int, una: int, duplicates: int, rtt: int, sack: bool
+    ) -> str:
+        if end <= una:
+            return "unneeded"
+        tail = end == top and sack and not duplicates and self.probed != top
+        if tail and silence >= min(max(PROBE_RTTS * rtt, 1), TIMER_NS):
+            self.probed = top
+            return "tlp"
+        if silence >= max(TIMER_NS, rtt) and (start <= max(una, 1)):
+            self.recover = top
+            return "rto"
+        if start < self.recover and not duplicates:
+            return "rto"
+        if duplicates:
+            return "fast"
+        return "rto" if silence >= max(TIMER_NS, rtt) else "other"
+
+

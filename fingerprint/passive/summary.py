@@ -1,0 +1,236 @@
+"""What each connection and each of its sides showed: columns over connections.
+
+Rules for this file: a column's name stands in `COLUMNS` with its unit and how parts of a long connection are put
+together; -1 means "not known here" and becomes a missing value when it is told. Times are ns inside, s when told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACK_OK, STAMPED, Column
+from configtron.fingerprint.passive.connections import NEVER, Connections, Way, running
+from configtron.fingerprint.passive.first_flight import Flights, Known, first_flights
+from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
+from configtron.nouns import ACK, FIN, RST, SYN
+
+# A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
+IDLE_NS = 1_000_000_000
+# The largest shift that counts (RFC 7323 2.3).
+SHIFT_MOST = 14
+SIDES = ("client", "server")
+
+
+class About(NamedTuple):
+    """One column: unit, how the parts of a connection that was read in parts join, and what it says."""
+
+    unit: str
+    join: str
+    says: str
+
+
+# `join`: first (the opening told it), sum, max, last.
+CONNECTION = {
+    "frame": About("", "first", "file << 40 | number of the first frame"),
+    "started": About("ns", "first", "time of the first segment"),
+    "ended": About("ns", "max", "time of the last segment"),
+    "packets": About("", "sum", "segments as captured"),
+    "syns": About("", "max", "SYNs"),
+    "synacks": About("", "max", "SYN-ACKs"),
+    "rtt": About("ns", "first", "SYN to the ACK that ends the handshake, none of them repeated"),
+    "rtt_server": About("ns", "first", "SYN to SYN-ACK: from here to the server and back"),
+    "rtt_client": About("ns", "first", "SYN-ACK to ACK: from here to the client and back"),
+    "sack": About("", "first", "1: both sides agreed on SACK"),
+    "stamps": About("", "first", "1: both sides agreed on timestamps"),
+}
+SIDE = {
+    "mss": About("bytes", "first", "maximum segment size option"),
+    "wscale": About("", "first", "window scale option"),
+    "syn_window": About("bytes", "first", "window of the SYN or SYN-ACK, as on the wire"),
+    "first_window": About("bytes", "first", "window of the first ACK after it, scaled; the server's of the request"),
+    "max_window": About("bytes", "max", "largest window, scaled"),
+    "ttl": About("", "first", "TTL or hop limit of the first segment"),
+    "packets": About("", "sum", "segments as captured"),
+    "data": About("", "sum", "segments that carry data"),
+    "payload": About("bytes", "sum", "data with repeats"),
+    "bytes": About("bytes", "max", "length of the stream seen, without repeats"),
+    "largest": About("bytes", "max", "largest payload of one captured segment"),
+    "first_data": About("ns", "first", "time of the first data"),
+    "last_data": About("ns", "max", "time of the last data"),
+    **{kind: About("", "sum", f"{kind}: fingerprint/passive/repeats.py") for kind in KINDS},
+    "keep_alives": About("", "sum", "keep-alive segments of one byte"),
+    "out_of_window": About("", "sum", "data beyond the other side's window"),
+    "zero_windows": About("", "sum", "segments that close the window"),
+    "idle_restarts": About("", "sum", "data after a second without any segment"),
+    "fins": About("", "max", "1: sent a FIN"),
+    "resets": About("", "max", "1: sent a RST"),
+}
+COLUMNS = {**CONNECTION, **{f"{side}_{name}": about for side in SIDES for name, about in SIDE.items()}}
+
+
+class Summary(NamedTuple):
+    """Columns by name, and the server's first flights."""
+
+    columns: dict[str, Column]
+    flights: Flights
+
+
+def summarise(found: Connections) -> Summary:
+    """Everything about every connection."""
+    count = found.count
+    rows = found.rows
+    told: dict[str, Column] = {
+        "frame": rows.frame[found.begin],
+        "started": _first(rows.at, found.begin),
+        "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
+        "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
+    }
+    ways = [found.way(0), found.way(1)]
+    opening = _opening(found, told)
+    for number, side in enumerate(SIDES):
+        _side(found, ways[number], opening[number], number, side, told)
+    scales = _scales(told, found.opened)
+    sent = [sent_by(found, way) for way in ways]
+    for number, side in enumerate(SIDES):
+        _windows(found, ways[number], scales[number], number, side, told)
+        _stream(found, sent[number], number, side, told)
+        _beyond(found, sent[number], scales, number, side, told)
+    room = np.where(found.opened.all(axis=1), told["client_first_window"], 0)
+    known = Known(
+        whole=found.opened[:, 0] & found.opened[:, 1],
+        rtt=np.maximum(told["rtt"], 0),
+        rtt_server=np.maximum(told["rtt_server"], 0),
+        offered=np.maximum(told["client_mss"], 0),
+        room=np.maximum(room, 0),
+        synacks=told["synacks"],
+    )
+    return Summary(told, first_flights(found, sent[1], known))
+
+
+def _first(values: Column, begin: Column) -> Column:
+    return values[begin]
+
+
+def _counted(of: Column, mask: Column, count: int) -> Column:
+    return np.bincount(of[mask], minlength=count)
+
+
+def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
+    """Handshake columns; each side's first SYN's row (-1: none)."""
+    rows, of, count = found.rows, found.of, found.count
+    flags = rows.flags & (SYN | ACK | RST)
+    syns = np.flatnonzero((flags == SYN) & ~found.server)
+    answers = np.flatnonzero((flags == SYN | ACK) & found.server)
+    first = [_leader(of, syns, count), _leader(of, answers, count)]
+    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq == 1))
+    third = _leader(of, acks, count)
+    told["syns"], told["synacks"] = np.bincount(of[syns], minlength=count), np.bincount(of[answers], minlength=count)
+    # Karn's rule: what was repeated times nothing.
+    single = (told["syns"] == 1) & (told["synacks"] == 1)
+    at = [rows.at[np.maximum(row, 0)] for row in (*first, third)]
+    there, back = at[1] - at[0], at[2] - at[1]
+    done = single & (third >= 0) & (back >= 0) & (there >= 0)
+    told["rtt_server"] = np.where(single & (there >= 0), there, ABSENT)
+    told["rtt_client"] = np.where(done, back, ABSENT)
+    told["rtt"] = np.where(done, there + back, ABSENT)
+    bits = [np.where(row >= 0, rows.bits[np.maximum(row, 0)], 0) for row in first]
+    told["sack"] = ((bits[0] & bits[1] & SACK_OK) != 0).astype(np.int64)
+    told["stamps"] = ((bits[0] & bits[1] & STAMPED) != 0).astype(np.int64)
+    return first
+
+
+def _leader(of: Column, index: Column, count: int) -> Column:
+    """Each connection's first of these rows; -1 if there is none."""
+    found = np.full(count, -1, np.int64)
+    found[of[index[::-1]]] = index[::-1]
+    return found
+
+
+def _side(found: Connections, way: Way, syn: Column, number: int, side: str, told: dict[str, Column]) -> None:
+    rows, count = found.rows, found.count
+    fresh = (rows.bits[way.index] & COUNTED) == 0
+    place, seen = np.maximum(syn, 0), syn >= 0
+    told[f"{side}_mss"] = np.where(seen, rows.mss[place], ABSENT)
+    told[f"{side}_wscale"] = np.where(seen, rows.wscale[place], ABSENT)
+    told[f"{side}_syn_window"] = np.where(seen, rows.window[place].astype(np.int64), ABSENT)
+    spoke = way.end > way.begin
+    first = way.index[np.minimum(way.begin, max(len(way.index) - 1, 0))] if len(way.index) else np.zeros(count, int)
+    told[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
+    told[f"{side}_packets"] = _counted(way.of, fresh, count)
+    flags = rows.flags[way.index]
+    for name, flag in (("fins", FIN), ("resets", RST)):
+        told[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
+    told[f"{side}_zero_windows"] = _counted(way.of, fresh & (rows.window[way.index] == 0) & ((flags & RST) == 0), count)
+
+
+def _scales(told: dict[str, Column], opened: Column) -> list[Column]:
+    """Shifts of each side's windows: agreed only if both SYNs had the option; -1 where a SYN is missing."""
+    both = (told["client_wscale"] >= 0) & (told["server_wscale"] >= 0)
+    whole = opened.all(axis=1)
+    shifts = (np.minimum(told[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
+    return [np.where(whole, np.where(both, shift, 0), ABSENT) for shift in shifts]
+
+
+def _windows(found: Connections, way: Way, scale: Column, number: int, side: str, told: dict[str, Column]) -> None:
+    rows, count = found.rows, found.count
+    flags = rows.flags[way.index]
+    later = np.flatnonzero(((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0))
+    index, of = way.index[later], way.of[later]
+    known = scale[of] >= 0
+    scaled = rows.window[index].astype(np.int64) << np.maximum(scale[of], 0)
+    most = np.full(count, ABSENT, np.int64)
+    np.maximum.at(most, of[known], scaled[known])
+    told[f"{side}_max_window"] = most
+    first = np.full(count, ABSENT, np.int64)
+    wanted = np.flatnonzero(known & (found.ack[index] >= 1 + number))[::-1]
+    first[of[wanted]] = scaled[wanted]
+    told[f"{side}_first_window"] = first
+
+
+def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[str, Column]) -> None:
+    rows, count = found.rows, found.count
+    fresh = (rows.bits[sent.row] & COUNTED) == 0
+    length = rows.length[sent.row].astype(np.int64)
+    data = length > 0
+    told[f"{side}_data"] = _counted(sent.of, fresh & data, count)
+    told[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64)
+    reach = np.zeros(count, np.int64)
+    fin = (rows.flags[sent.row] & FIN) != 0
+    np.maximum.at(reach, sent.of[data], (sent.end - fin)[data] - 1)
+    told[f"{side}_bytes"] = reach
+    largest = np.zeros(count, np.int64)
+    np.maximum.at(largest, sent.of, length)
+    told[f"{side}_largest"] = largest
+    at = rows.at[sent.row[data]]
+    first, last = np.full(count, ABSENT, np.int64), np.full(count, ABSENT, np.int64)
+    first[sent.of[data][::-1]] = at[::-1]
+    last[sent.of[data]] = at
+    told[f"{side}_first_data"], told[f"{side}_last_data"] = first, last
+    told[f"{side}_keep_alives"] = _counted(sent.of, fresh & sent.alive, count)
+    pause = np.zeros(len(sent.row), np.int64)
+    later = sent.row > found.begin[sent.of]
+    pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
+    told[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
+    again = repeats(found, number, sent, np.maximum(told["rtt"], 0), told["sack"] == 1)
+    new = (rows.bits[again.row] & COUNTED) == 0
+    for place, kind in enumerate(KINDS):
+        told[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)
+
+
+def _beyond(
+    found: Connections, sent: Sent, scales: list[Column], number: int, side: str, told: dict[str, Column]
+) -> None:
+    """Data past the right edge of every window that the other side had offered before."""
+    rows, other = found.rows, 1 - number
+    theirs = found.server == bool(other)
+    usable = theirs & (found.ack > NEVER) & ((rows.flags & RST) == 0)
+    shift = np.where((rows.flags & SYN) != 0, 0, np.maximum(scales[other][found.of], 0))
+    edge = running(np.where(usable, found.ack + (rows.window.astype(np.int64) << shift), NEVER), found.of)
+    limit = edge[sent.row]
+    # One byte beyond a closed window is a probe of it (RFC 9293 3.8.6.1).
+    out = (limit > NEVER) & (rows.length[sent.row] > 1) & (scales[other][sent.of] >= 0) & ~sent.old
+    fresh = (rows.bits[sent.row] & COUNTED) == 0
+    fin = (rows.flags[sent.row] & FIN) != 0
+    told[f"{side}_out_of_window"] = _counted(sent.of, out & fresh & (sent.end - fin > limit), found.count)

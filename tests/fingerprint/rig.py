@@ -1,0 +1,134 @@
+"""Two namespaces and a path between them that delays, loses and swaps packets: real programs, real kernels, our troubles.
+
+The path is two TUN devices with this process between them, so nothing of the host's network is touched and no kernel
+module but tun is needed. What is lost and swapped is drawn from a seed, but which packet that hits depends on timing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import select
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
+# setns(2): a network namespace.
+CLONE_NEWNET = 0x40000000
+ADDRESSES = {"client": ("10.99.0.1/24", "fd99::1/64"), "server": ("10.99.0.2/24", "fd99::2/64")}
+
+
+class Rig:
+    """`run` a program at one end; packets pass while the rig stands."""
+
+    def __init__(self, name: str, delay_s: float, loss: float, swap: float, seed: int) -> None:
+        self.names = {end: f"{name}-{end}" for end in ADDRESSES}
+        self.delay_s, self.loss, self.swap = delay_s, loss, swap
+        self.chance = random.Random(seed)
+        self._fds: list[int] = []
+        self._stop, self._wake = os.pipe()
+
+    def run(self, end: str, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+        """Run a program to its end."""
+        return subprocess.run(["ip", "netns", "exec", self.names[end], *words], capture_output=True, timeout=60, **more)
+
+    @contextmanager
+    def running(self, end: str, *words: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """Have a program run meanwhile."""
+        command = ["ip", "netns", "exec", self.names[end], *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as child:
+            try:
+                yield child
+            finally:
+                child.terminate()
+
+    @contextmanager
+    def recording(self, end: str, path: Path, *words: str) -> Iterator[None]:
+        """tcpdump at one end."""
+        with self.running(end, "tcpdump", "-i", "tun0", "-U", "-w", str(path), *words) as child:
+            assert child.stderr is not None
+            line = b""
+            while b"listening on" not in line:
+                line = child.stderr.readline()
+                assert line, "tcpdump ended"
+            yield
+            # What is under way still arrives; tcpdump is told to stop, not killed, and writes what it has.
+            time.sleep(3 * self.delay_s + 0.1)
+
+    def _raise(self) -> None:
+        for end, name in self.names.items():
+            subprocess.run(["ip", "netns", "add", name], check=True)
+            self._fds.append(self._tun(name))
+            for words in (("link", "set", "lo", "up"), ("link", "set", "tun0", "up")):
+                subprocess.run(["ip", "-n", name, *words], check=True)
+            for address in ADDRESSES[end]:
+                more = ["nodad"] if ":" in address else []
+                subprocess.run(["ip", "-n", name, "addr", "add", address, "dev", "tun0", *more], check=True)
+
+    def _tun(self, namespace: str) -> int:
+        """A TUN device in a namespace, made by a thread of its own so that we stay where we are."""
+        made: list[int] = []
+
+        def make() -> None:
+            import ctypes
+
+            with open(f"/run/netns/{namespace}", "rb") as place:
+                assert ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) == 0
+                fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+                fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", b"tun0", IFF_TUN | IFF_NO_PI))
+                made.append(fd)
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def _carry(self) -> None:
+        """Packets from one end to the other, until told to stop."""
+        one, other = self._fds
+        due: list[tuple[float, int, int, bytes]] = []
+        order = count()
+        while True:
+            wait = max(due[0][0] - time.monotonic(), 0) if due else None
+            ready, _, _ = select.select([one, other, self._stop], [], [], wait)
+            if self._stop in ready:
+                return
+            for fd in ready:
+                data = os.read(fd, 65535)
+                if self.chance.random() >= self.loss:
+                    late = self.delay_s * 0.3 if self.chance.random() < self.swap else 0.0
+                    heappush(due, (time.monotonic() + self.delay_s + late, next(order), self._across(fd), data))
+            while due and due[0][0] <= time.monotonic():
+                _, _, to, data = heappop(due)
+                os.write(to, data)
+
+    def _across(self, fd: int) -> int:
+        return self._fds[1] if fd == self._fds[0] else self._fds[0]
+
+
+@contextmanager
+def rig(name: str, *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, seed: int = 1) -> Iterator[Rig]:
+    """Raise it, have it carry, take it down."""
+    made = Rig(name, delay_s, loss, swap, seed)
+    carrier = threading.Thread(target=made._carry, daemon=True)
+    try:
+        made._raise()
+        carrier.start()
+        yield made
+    finally:
+        os.write(made._wake, b"x")
+        if carrier.ident is not None:
+            carrier.join()
+        for fd in made._fds:
+            os.close(fd)
+        for namespace in made.names.values():
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
