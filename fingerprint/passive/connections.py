@@ -184,21 +184,24 @@ def running(values: Column, of: Column) -> Column:
     if not len(values):
         return values
     # Lift each connection above all before it, so that one running maximum serves all.
-    missing = values == NEVER
-    low = int(np.where(missing, 1 << 60, values).min()) - 1
-    span = max(int(values.max()) - low, 0) + 1
+    low = int(values.min())
+    span = int(values.max()) - low + 1
     numbers = of.astype(np.int64) - int(of[0])
     if span * (int(numbers[-1]) + 1) >= 1 << 62:
-        return _running_slowly(values, of)
-    lifted = np.where(missing, 0, values - low) + numbers * span
-    found: Column = np.maximum.accumulate(lifted) - numbers * span
-    return np.where(found == 0, NEVER, found + low)
+        # Numbers so large that they cannot be lifted: connection by connection.
+        begins = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
+        return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, begins[1:])])
+    numbers *= span
+    found: Column = np.maximum.accumulate(values + numbers) - numbers
+    return found
 
 
-def _running_slowly(values: Column, of: Column) -> Column:
-    """The same, connection by connection: for numbers so large that they could not be lifted."""
-    begins = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
-    return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, begins[1:])])
+def latest(mask: Column, of: Column, begin: Column, rows: Column) -> Column:
+    """Of the marked rows, counted from 0, the last one before each of `rows` in its connection; -1 if there is none."""
+    total = np.cumsum(mask)
+    first = (total - mask)[begin]
+    found: Column = total[rows] - mask[rows] - 1
+    return np.where(found >= first[of[rows]], found, -1)
 
 
 def before(values: Column, of: Column, missing: int = NEVER) -> Column:

@@ -44,6 +44,10 @@ HEADER_TCP = np.dtype(
 )  # fmt: skip
 
 
+# Source and destination address, high and low 64 bits of each (IPv4: low 32 bits).
+Ends = tuple[Column, Column, Column, Column]
+
+
 class Envelopes(NamedTuple):
     """What IP says, a row for each packet that may hold TCP: which frame, where TCP begins and the packet ends."""
 
@@ -55,7 +59,7 @@ class Envelopes(NamedTuple):
     tos: Column
     ident: Column
     df: Column
-    ends: tuple[Column, Column, Column, Column]
+    ends: Ends
 
 
 def decode(frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str]) -> Rows | None:
@@ -212,33 +216,61 @@ _SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint
 
 def _numbered(about: Envelopes, header: Column, pairs: Pairs) -> tuple[Column, Column]:
     """(pair, side) of each segment: segments of equal ends are brought together, and each run asks for its number."""
-    source_high, source_low, destination_high, destination_low = about.ends
-    source_port, destination_port = header["source"].astype(np.uint16), header["destination"].astype(np.uint16)
+    ports = header["source"].astype(np.uint64), header["destination"].astype(np.uint64)
+    if about.version[0] == about.version[-1] and (about.version == about.version[0]).all():
+        return (_pairs4 if about.version[0] == 4 else _pairs6)(about.ends, ports, pairs)
+    pair, side = np.empty(len(header), np.int32), np.empty(len(header), np.uint8)
+    for version, numbered in ((4, _pairs4), (6, _pairs6)):
+        index = np.flatnonzero(about.version == version)
+        ends = tuple(column[index] for column in about.ends)
+        pair[index], side[index] = numbered(ends, (ports[0][index], ports[1][index]), pairs)  # type: ignore[arg-type]
+    return pair, side
+
+
+def _pairs4(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Column, Column]:
+    """An end is a number of 48 bits, so the lower one and the higher one are two columns."""
+    source, destination = (low << np.uint64(16) | port for low, port in zip(ends[1::2], ports, strict=True))
+    low, high = np.minimum(source, destination), np.maximum(source, destination)
+    order = radix_order(((low * _SPREAD[0]) ^ (high * _SPREAD[1])) >> np.uint64(32))
+    low, high = low[order], high[order]
+    begins = np.empty(len(order), bool)
+    begins[:1] = True
+    np.logical_or(low[1:] != low[:-1], high[1:] != high[:-1], out=begins[1:])
+    keys = np.zeros(int(np.count_nonzero(begins)), _KEY)
+    keys["version"] = 4
+    for name, column in (("0", low[begins]), ("1", high[begins])):
+        keys["port" + name], keys["low" + name] = column & np.uint64(0xFFFF), column >> np.uint64(16)
+    return _asked(keys, begins, order, pairs), (source > destination).astype(np.uint8)
+
+
+def _pairs6(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Column, Column]:
+    source_high, source_low, destination_high, destination_low = ends
     side = (source_high > destination_high) | (
         (source_high == destination_high)
-        & ((source_low > destination_low) | ((source_low == destination_low) & (source_port > destination_port)))
+        & ((source_low > destination_low) | ((source_low == destination_low) & (ports[0] > ports[1])))
     )
-    mixed = _mixed(source_high, source_low, source_port) + _mixed(destination_high, destination_low, destination_port)
+    mixed = _mixed(source_high, source_low, ports[0]) + _mixed(destination_high, destination_low, ports[1])
     order = radix_order(mixed >> np.uint64(32))
     keys = np.zeros(len(side), _KEY)
-    keys["version"] = about.version
-    for name, source, destination in (
-        ("port", source_port, destination_port),
-        ("high", source_high, destination_high),
-        ("low", source_low, destination_low),
-    ):
+    keys["version"] = 6
+    for name, (source, destination) in (("port", ports), ("high", ends[0::2]), ("low", ends[1::2])):
         keys[name + "0"] = np.where(side, destination, source)
         keys[name + "1"] = np.where(side, source, destination)
-    words = keys[order].view(np.uint64).reshape(len(order), -1)
+    keys = keys[order]
+    words = keys.view(np.uint64).reshape(len(order), -1)
     begins = np.empty(len(order), bool)
-    begins[0] = True
+    begins[:1] = True
     np.any(words[1:] != words[:-1], axis=1, out=begins[1:])
-    leaders = words[begins].tobytes()
-    width = _KEY.itemsize
+    return _asked(keys[begins], begins, order, pairs), side.astype(np.uint8)
+
+
+def _asked(keys: Column, begins: Column, order: Column, pairs: Pairs) -> Column:
+    """Each row's pair number, by the key of the run it stands in."""
+    leaders, width = keys.tobytes(), _KEY.itemsize
     numbers = pairs.number(leaders[at : at + width] for at in range(0, len(leaders), width))
     pair = np.empty(len(order), np.int32)
     pair[order] = np.asarray(numbers, np.int32)[np.cumsum(begins) - 1]
-    return pair, side.astype(np.uint8)
+    return pair
 
 
 # A pair's key: 40 bytes, addresses big-endian so that they can be cut out as they are.

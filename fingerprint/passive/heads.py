@@ -103,11 +103,18 @@ def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:
 
 
 def _opens(data: Column, at: Column) -> Column:
-    """Whether these bytes open a stream that we read."""
+    """Which of these places open a stream that we read."""
+    likely = np.flatnonzero(_FIRST[data[at]])
+    at = at[likely]
     word = data[at].astype(np.uint32)
     for offset in range(1, 4):
         word = word << np.uint32(8) | data[at + offset]
     tls = (word >> np.uint32(8) & np.uint32(0xFFFFFC)) == 0x160300
     http2 = (word >> np.uint32(16) == 0) & (word & np.uint32(0xFF) == 4) & (data[at + 4] == 0)  # SETTINGS, no ACK
-    found: Column = tls | http2 | np.isin(word, np.array(WORDS, np.uint32))
+    found: Column = likely[tls | http2 | np.isin(word, np.array(WORDS, np.uint32))]
     return found
+
+
+# Whether a first byte may open one.
+_FIRST = np.zeros(256, bool)
+_FIRST[[0, TLS_HANDSHAKE, *(word >> 24 for word in WORDS)]] = True

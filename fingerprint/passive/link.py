@@ -28,8 +28,9 @@ TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
 def network_at(frames: Frames, counts: Counter[str]) -> Column:
     """Bytes before the IP packet in each frame; -1 where there is none, which is counted."""
     at = np.full(len(frames.start), -1, np.int64)
-    for link in np.unique(frames.link).tolist():
-        rows = slice(None) if (frames.link == link).all() else np.flatnonzero(frames.link == link)
+    one = bool((frames.link == frames.link[0]).all())
+    for link in frames.link[:1].tolist() if one else np.unique(frames.link).tolist():
+        rows = slice(None) if one else np.flatnonzero(frames.link == link)
         if link in PLAIN:
             at[rows] = PLAIN[link]
         elif link in TYPED:
@@ -45,7 +46,7 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
     at = np.full(len(start), header, np.int64)
     kind = _word(data, np.minimum(start + field, len(data) - 2))
     for _ in range(VLANS_MOST):
-        tagged = np.flatnonzero(np.isin(kind, VLANS)) if kind.max(initial=0) >= VLANS[0] else ()
+        tagged = np.flatnonzero((kind == VLANS[0]) | (kind == VLANS[1]) | (kind == VLANS[2]))
         if not len(tagged):
             break
         at[tagged] += 4

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import SACKED, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, latest, running
 from configtron.nouns import FIN, RST, SYN
 
 CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
@@ -68,29 +68,35 @@ def sent_by(found: Connections, way: Way) -> Sent:
 
 
 class Acked(NamedTuple):
-    """By row, what the other side had acknowledged before: the highest byte, duplicates since, when anything came."""
+    """What the other side had said before some rows: the byte it acknowledged, duplicates since, when it last spoke."""
 
     una: Column
     duplicates: Column
     heard_at: Column
 
 
-def acked_before(found: Connections, server: int) -> Acked:
-    """What the receiver of this side's data had said, at every row."""
+def acked_before(found: Connections, server: int, places: Column) -> Acked:
+    """What the receiver of this side's data had said before these rows."""
     rows = found.rows
-    theirs = found.server != bool(server)
-    acks = np.where(theirs, found.ack, NEVER)
-    una = running(acks, found.of)
-    earlier = before(una, found.of)
-    plain = (rows.length == 0) & ((rows.flags & (SYN | FIN | RST)) == 0)
-    again = theirs & plain & (found.ack == earlier) & (earlier > NEVER)
-    hints = again | (theirs & ((rows.bits & SACKED) != 0))
+    theirs = (found.server != bool(server)) & (found.ack > NEVER)
+    index = np.flatnonzero(theirs)
+    ack, of = found.ack[index], found.of[index]
+    una = running(ack, of)
+    earlier = before(una, of)
+    plain = (rows.length[index] == 0) & ((rows.flags[index] & (SYN | FIN | RST)) == 0)
+    hints = (plain & (ack == earlier)) | ((rows.bits[index] & SACKED) != 0)
     total = np.cumsum(hints)
     # Counted since the last time that the acknowledged byte rose.
-    rose = una > earlier
-    place = np.maximum.accumulate(np.where(rose, np.arange(len(una)), 0)) if len(una) else una
-    at = np.maximum.accumulate(np.where(theirs, np.arange(len(una)), 0)) if len(una) else una
-    return Acked(una, total - total[place], rows.at[at])
+    rose = np.maximum.accumulate(np.where(una > earlier, np.arange(len(una)), 0)) if len(una) else una
+    last = latest(theirs, found.of, found.begin, places)
+    if not len(index):
+        return Acked(np.full(len(places), NEVER), np.zeros(len(places), np.int64), rows.at[places])
+    known, last = last >= 0, np.maximum(last, 0)
+    return Acked(
+        np.where(known, una[last], NEVER),
+        np.where(known, total[last] - total[rose[last]], 0),
+        np.where(known, rows.at[index[last]], rows.at[found.begin[found.of[places]]]),
+    )
 
 
 class Repeats(NamedTuple):
@@ -108,12 +114,12 @@ def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: C
     if not len(events):
         return Repeats(*(np.empty(0, np.int64) for _ in range(3)))
     rows = found.rows
-    acked = acked_before(found, server)
     place, of = sent.row[events], sent.of[events]
+    acked = acked_before(found, server, place)
     previous = before(rows.at[sent.row], sent.of, 0)[events]
     columns = (
         of, sent.start[events], sent.end[events], sent.top[events], hole[events], rows.at[place], previous,
-        np.minimum(acked.heard_at[place], rows.at[place]), acked.una[place], acked.duplicates[place],
+        np.minimum(acked.heard_at, rows.at[place]), acked.una, acked.duplicates,
         rows.tsval[place], (rows.bits[place] & STAMPED) != 0, rtt_ns[of], sack[of],
     )  # fmt: skip
     kinds: list[int] = []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Way, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
 from configtron.fingerprint.passive.first_flight import Flights, Known, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
 from configtron.nouns import ACK, FIN, RST, SYN
@@ -224,13 +224,16 @@ def _beyond(
 ) -> None:
     """Data past the right edge of every window that the other side had offered before."""
     rows, other = found.rows, 1 - number
-    theirs = found.server == bool(other)
-    usable = theirs & (found.ack > NEVER) & ((rows.flags & RST) == 0)
-    shift = np.where((rows.flags & SYN) != 0, 0, np.maximum(scales[other][found.of], 0))
-    edge = running(np.where(usable, found.ack + (rows.window.astype(np.int64) << shift), NEVER), found.of)
-    limit = edge[sent.row]
+    scale = scales[other]
+    usable = (found.server == bool(other)) & (found.ack > NEVER) & ((rows.flags & RST) == 0)
+    index = np.flatnonzero(usable)
+    shift = np.where((rows.flags[index] & SYN) != 0, 0, np.maximum(scale[found.of[index]], 0))
+    edge = running(found.ack[index] + (rows.window[index].astype(np.int64) << shift), found.of[index])
     # One byte beyond a closed window is a probe of it (RFC 9293 3.8.6.1).
-    out = (limit > NEVER) & (rows.length[sent.row] > 1) & (scales[other][sent.of] >= 0) & ~sent.old
-    fresh = (rows.bits[sent.row] & COUNTED) == 0
-    fin = (rows.flags[sent.row] & FIN) != 0
-    told[f"{side}_out_of_window"] = _counted(sent.of, out & fresh & (sent.end - fin > limit), found.count)
+    asked = np.flatnonzero((rows.length[sent.row] > 1) & (scale[sent.of] >= 0) & ~sent.old)
+    row, of = sent.row[asked], sent.of[asked]
+    last = latest(usable, found.of, found.begin, row)
+    limit = np.where(last >= 0, edge[np.maximum(last, 0)], np.iinfo(np.int64).max) if len(index) else row + NEVER * -4
+    fin = (rows.flags[row] & FIN) != 0
+    out = ((rows.bits[row] & COUNTED) == 0) & (sent.end[asked] - fin > limit)
+    told[f"{side}_out_of_window"] = _counted(of, out, found.count)
