@@ -18,7 +18,7 @@ IMPURE = frozenset(
 # Names that reach the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
 NOUNS = frozenset(f"configtron.{name}" for name in "nouns ports knobs measured messages records errors".split())
-EDGES = ("configtron.probe.wire", "configtron.report", "configtron.db", "configtron.lab")
+EDGES = tuple(f"configtron.{name}" for name in ("probe.wire", "fingerprint.capture", "report", "db", "lab"))
 
 
 def layer(module: str) -> int:

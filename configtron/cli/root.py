@@ -13,6 +13,9 @@ from configtron.cli.settings import Settings, default_db
 
 ROWS = {
     "probe": Row("configtron.cli.probe", "probe", "Ask servers how they are configured."),
+    "fingerprint": Row(
+        "configtron.cli.fingerprint", "fingerprint", "Tell how servers are configured, from recordings."
+    ),
 }
 
 

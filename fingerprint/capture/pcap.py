@@ -1,7 +1,7 @@
 """The pcap format (draft-ietf-opsawg-pcap): a buffer -> where its records are.
 
-A record says how long it is, so the chain of records can only be walked; that walk is the one loop over packets here, and
-reads one 32-bit word a turn. Everything else of a record's header is taken afterwards, all records at once.
+A record says how long it is, so the chain of records can only be walked; that walk is the one loop over packets here,
+and reads one 32-bit word a turn. Everything else of a record's header is taken afterwards, all records at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files -> frames, a buffer at a time.
 
-    with opened(path) as source:
-        for frames in read(source, counts): ...
+with opened(path) as source:
+    for frames in read(source, counts): ...
 """
 
 from __future__ import annotations

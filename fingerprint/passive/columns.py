@@ -79,7 +79,9 @@ class Rows(NamedTuple):
         """These rows, by number or mask."""
         return Rows(*(column[index] for column in self))
 
-    def __len__(self) -> int:  # type: ignore[override]  # rows, not columns
+    @property
+    def size(self) -> int:
+        """How many."""
         return len(self.at)
 
 
@@ -90,6 +92,7 @@ TYPES = {
 }  # fmt: skip
 # Where the file's number stands in `Rows.frame`.
 FILE_SHIFT = 40
+FRAME_MASK = (1 << FILE_SHIFT) - 1
 
 
 def no_rows() -> Rows:

@@ -45,7 +45,7 @@ class Connections(NamedTuple):
     opened: Column
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """How many connections."""
         return len(self.begin)
 
@@ -53,13 +53,13 @@ class Connections(NamedTuple):
         """The rows of one side, in order."""
         index = np.flatnonzero(self.server == bool(server))
         of = self.of[index]
-        return Way(index, of, *edges(of, self.count))
+        return Way(index, of, *edges(of, self.total))
 
 
 class Way(NamedTuple):
     """Rows that one side sent: their places in `Connections.rows`, and each connection's part of them."""
 
-    index: Column
+    rows: Column
     of: Column
     begin: Column
     end: Column
@@ -78,11 +78,11 @@ def connect(rows: Rows, ports: Column) -> Connections:
     begins = _begins(rows)
     of = np.cumsum(begins) - 1
     begin = np.flatnonzero(begins)
-    end = np.append(begin[1:], len(rows))
+    end = np.append(begin[1:], rows.size)
     client = _clients(rows, of, begin, ports)
     server = rows.side != client[of]
-    seq = np.zeros(len(rows), np.int64)
-    ack = np.full(len(rows), NEVER, np.int64)
+    seq = np.zeros(rows.size, np.int64)
+    ack = np.full(rows.size, NEVER, np.int64)
     opened = np.zeros((len(begin), 2), bool)
     found = Connections(rows, of, server, seq, ack, begin, end, client, opened)
     bases = [_base(found, number) for number in (0, 1)]
@@ -93,7 +93,7 @@ def connect(rows: Rows, ports: Column) -> Connections:
 
 def _begins(rows: Rows) -> Column:
     """Whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
-    begins = np.empty(len(rows), bool)
+    begins = np.empty(rows.size, bool)
     begins[:1] = True
     begins[1:] = rows.pair[1:] != rows.pair[:-1]
     syns = np.flatnonzero((rows.flags & (SYN | ACK | RST)) == SYN)
@@ -130,15 +130,15 @@ class _Base(NamedTuple):
 def _base(found: Connections, number: int) -> _Base:
     way = found.way(number)
     rows = found.rows
-    initial = np.zeros(found.count, np.uint32)
+    initial = np.zeros(found.total, np.uint32)
     known = way.end > way.begin
-    first = way.index[way.begin[known]]
+    first = way.rows[way.begin[known]]
     # Without its SYN a stream is counted from the first segment seen, as if the SYN had come just before.
     initial[known] = rows.seq[first] - np.uint32(1)
     reset = (rows.flags[first] & (RST | ACK)) == RST | ACK
     initial[np.flatnonzero(known)[reset]] = rows.seq[first[reset]]
-    syns = np.flatnonzero((rows.flags[way.index] & SYN) != 0)[::-1]
-    initial[way.of[syns]] = rows.seq[way.index[syns]]
+    syns = np.flatnonzero((rows.flags[way.rows] & SYN) != 0)[::-1]
+    initial[way.of[syns]] = rows.seq[way.rows[syns]]
     found.opened[way.of[syns], number] = True
     return _Base(way, initial, known)
 
@@ -146,18 +146,18 @@ def _base(found: Connections, number: int) -> _Base:
 def _number(found: Connections, number: int, bases: list[_Base]) -> None:
     """Fill in the relative numbers of one side's rows."""
     rows, way = found.rows, bases[number].way
-    if not len(way.index):
+    if not len(way.rows):
         return
-    found.seq[way.index] = _unwrapped(rows.seq[way.index], way.of, bases[number].initial)
+    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, bases[number].initial)
     other = bases[1 - number]
-    acks = np.flatnonzero((rows.flags[way.index] & ACK) != 0)
-    index, of = way.index[acks], way.of[acks]
+    acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
+    index, of = way.rows[acks], way.of[acks]
     initial = other.initial
     if not other.known.all():
         # Only one side was captured: the other is counted from the first number it acknowledges.
         initial = initial.copy()
-        first, _ = edges(of, found.count)
-        lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.count) > 0))
+        first, _ = edges(of, found.total)
+        lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.total) > 0))
         initial[lone] = rows.ack[index[first[lone]]] - np.uint32(1)
     found.ack[index] = _unwrapped(rows.ack[index], of, initial)
 

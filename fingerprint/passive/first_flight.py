@@ -8,8 +8,8 @@ Reads as   Exact (C) only if the window, and not the server, ended the flight: i
            was repeated, the client's window had room for another segment, and fresh data came no sooner than the ACK
            could bring it. Else a lower bound (L).
 Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, synack-repeated.
-Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of the
-           flight is still under way. Frames that offloading merged count as the segments they were.
+Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
+           the flight is still under way. Frames that offloading merged count as the segments they were.
 Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1
 """
 
@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, edges
+from configtron.fingerprint.passive.columns import STAMPED, Column
+from configtron.fingerprint.passive.connections import Connections, edges
 from configtron.fingerprint.passive.repeats import Sent
-from configtron.nouns import FIN
+from configtron.nouns import FIN, RST, SYN
 
 # Data that the ACK let out is here after one round trip to the server; a tenth less for jitter.
 EARLY = 0.9
@@ -66,17 +66,17 @@ class Known(NamedTuple):
 
 def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     """Read every connection's first flight. `sent`: by the server."""
-    rows, count = found.rows, found.count
+    rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of = sent.row[data], sent.of[data]
     start, end, old = sent.start[data], sent.end[data], sent.old[data]
-    acked = _first_acks(found)
+    acked = _first_acks(found, row, of)
     heard = acked >= 0
     place = np.maximum(acked, 0)
-    ack_at = np.where(heard, rows.at[place] if len(rows) else 0, np.iinfo(np.int64).max // 2)
-    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & _ticked(found, place) if len(rows) else heard
+    ack_at = np.where(heard, rows.at[place] if rows.size else 0, np.iinfo(np.int64).max // 2)
+    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & _ticked(found, place) if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
-    echo = (rows.tsecr[row] - rows.tsval[place[of]]).view(np.int32) if len(rows) else by_time
+    echo = (rows.tsecr[row] - rows.tsval[place[of]]).view(np.int32) if rows.size else by_time
     flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo < 0, by_time)
     # Once anything came later, the flight is over.
     begin, after = edges(of, count)
@@ -100,10 +100,18 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     return Flights(segments, np.maximum(top - 1, 0), mss, proof, stamped, first, final, merged)
 
 
-def _first_acks(found: Connections) -> Column:
-    """Each connection's first client row that acknowledges server data; -1 if there is none."""
-    rows = np.flatnonzero(~found.server & (found.ack > 1))
-    first = np.full(found.count, -1, np.int64)
+def _first_acks(found: Connections, row: Column, of: Column) -> Column:
+    """Each connection's first client row that tells of server data (`row`, of connections `of`); -1 if there is none.
+
+    One that acknowledges data, or repeats an acknowledgement after data passed: it lets data out as well (RFC 3042).
+    """
+    flags, length = found.rows.flags, found.rows.length
+    data = np.full(found.total, len(found.of), np.int64)
+    data[of[::-1]] = row[::-1]
+    plain = (length == 0) & ((flags & (SYN | FIN | RST)) == 0)
+    later = plain & (np.arange(len(found.of)) > data[found.of])
+    rows = np.flatnonzero(~found.server & ((found.ack > 1) | later))
+    first = np.full(found.total, -1, np.int64)
     first[found.of[rows[::-1]]] = rows[::-1]
     return first
 
@@ -112,9 +120,10 @@ def _ticked(found: Connections, ack: Column) -> Column:
     """Whether the client's clock had moved on when it sent that ACK: else its stamp tells nothing apart."""
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
-    last = np.full(found.count, -1, np.int64)
+    last = np.full(found.total, -1, np.int64)
     last[found.of[earlier]] = earlier
-    return (last < 0) | (rows.tsval[np.maximum(last, 0)] != rows.tsval[ack])
+    moved: Column = (last < 0) | (rows.tsval[np.maximum(last, 0)] != rows.tsval[ack])
+    return moved
 
 
 def _most(values: Column, of: Column, count: int) -> Column:
@@ -128,7 +137,7 @@ def _proofs(
     after: Column, stop: Column, top: Column, mss: Column, ack_at: Column, again: Column,
 ) -> Column:  # fmt: skip
     """Which of `PROOFS` holds; the later assignments are the graver."""
-    rows, count = found.rows, found.count
+    rows, count = found.rows, found.total
     if not len(row):
         proof = np.full(count, PROOFS.index("no-data"))
     else:
@@ -156,5 +165,3 @@ def _proofs(
     proof[~known.whole] = PROOFS.index("no-handshake")
     proof[one] = PROOFS.index("one-sided")
     return proof
-
-

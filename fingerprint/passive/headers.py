@@ -175,7 +175,7 @@ def _both(four: Envelopes, six: Envelopes) -> Envelopes:
     order = np.argsort(np.concatenate((four.frame, six.frame)), kind="stable")
     plain = [np.concatenate((a, b))[order] for a, b in zip(four[:-1], six[:-1], strict=True)]
     ends = [np.concatenate((a, b))[order] for a, b in zip(four.ends, six.ends, strict=True)]
-    return Envelopes(*plain, tuple(ends))  # type: ignore[arg-type]
+    return Envelopes._make([*plain, tuple(ends)])
 
 
 def _segments(frames: Frames, about: Envelopes, pairs: Pairs, heads: Heads, counts: Counter[str]) -> Rows | None:
@@ -191,7 +191,7 @@ def _segments(frames: Frames, about: Envelopes, pairs: Pairs, heads: Heads, coun
         if not len(keep):
             return None
         ends = tuple(column[keep] for column in about.ends)
-        about = Envelopes(*(column[keep] for column in about[:-1]), ends)  # type: ignore[arg-type]
+        about = Envelopes._make([*(column[keep] for column in about[:-1]), ends])
         header, size, length, room = header[keep], size[keep], length[keep], room[keep]
     whole = room >= size
     raw = np.ascontiguousarray(header).view(np.uint8).reshape(len(header), HEADER_TCP.itemsize)
@@ -281,5 +281,6 @@ _KEY = np.dtype(
 
 
 def _mixed(high: Column, low: Column, port: Column) -> Column:
-    value = (low ^ high * _SPREAD[1]) * _SPREAD[0] + port * _SPREAD[2]
-    return (value ^ value >> np.uint64(29)) * _SPREAD[1]
+    value: Column = (low ^ high * _SPREAD[1]) * _SPREAD[0] + port * _SPREAD[2]
+    mixed: Column = (value ^ np.right_shift(value, np.uint64(29))) * _SPREAD[1]
+    return mixed

@@ -1,7 +1,7 @@
 """The few bytes of a capture that are kept beside the columns: options of SYNs, and how each side's stream opens.
 
-Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes, HTTP/1 heads or HTTP/2, with
-the segments that continue them. Nothing else of anybody's traffic is.
+Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes, HTTP/1 heads or HTTP/2,
+with the segments that continue them. Nothing else of anybody's traffic is.
 """
 
 from __future__ import annotations

@@ -66,4 +66,5 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
 
 
 def _word(data: Column, at: Column) -> Column:
-    return data[at].astype(np.uint16) << np.uint16(8) | data[at + 1]
+    word: Column = data[at].astype(np.uint16) << np.uint16(8) | data[at + 1]
+    return word

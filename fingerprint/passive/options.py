@@ -63,8 +63,8 @@ def _walk(tcp: Column, size: Column, rows: Column, found: Options, begin: int) -
         # The length byte of an option at the very end would lie outside.
         length = np.where(single, 1, tcp[alive, np.minimum(place + 1, tcp.shape[1] - 1)]).astype(np.int64)
         sane = (kind != OPT_EOL) & (single | ((length >= 2) & (at[alive] + length <= size[alive])))
-        for known, wanted, store in _KNOWN:
-            hit = np.flatnonzero(sane & (kind == known) & (wanted(length)))
+        for known, (least, most), store in _KNOWN:
+            hit = np.flatnonzero(sane & (kind == known) & (length >= least) & (length <= most))
             if len(hit):
                 store(found, rows[alive[hit]], tcp[alive[hit]], place[hit] + 2)
         at[alive] += length
@@ -102,11 +102,11 @@ def _sack(found: Options, rows: Column, tcp: Column, at: Column) -> None:
     found.bits[rows] |= SACKED
 
 
-# Option kind, which lengths make sense, where it goes.
+# Option kind, the lengths that make sense, where it goes. SACK has one block or more.
 _KNOWN = (
-    (OPT_TIMESTAMPS, lambda length: length == 10, _timestamps),
-    (OPT_MSS, lambda length: length == 4, _mss),
-    (OPT_WSCALE, lambda length: length == 3, _wscale),
-    (OPT_SACK_PERMITTED, lambda length: length == 2, _sack_ok),
-    (OPT_SACK, lambda length: length >= 10, _sack),
+    (OPT_TIMESTAMPS, (10, 10), _timestamps),
+    (OPT_MSS, (4, 4), _mss),
+    (OPT_WSCALE, (3, 3), _wscale),
+    (OPT_SACK_PERMITTED, (2, 2), _sack_ok),
+    (OPT_SACK, (10, 40), _sack),
 )

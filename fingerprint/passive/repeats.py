@@ -2,8 +2,8 @@
 
 Question   Which segments carry bytes that had been sent before, and what made the sender repeat them?
 Method     A segment that begins below the highest byte seen is old; one that begins above it leaves a hole. An old
-           segment that fills a hole was overtaken on its way (its timestamp is older than the hole's, or it comes sooner
-           than a repeat could) or lost before the place of capture; any other is a repeat. A repeat is
+           segment that fills a hole was overtaken on its way (its timestamp is older than the hole's, or it comes
+           sooner than a repeat could) or lost before the place of capture; any other is a repeat. A repeat is
              unneeded  of bytes that the other side had acknowledged already
              rto       of the first unacknowledged byte after a silence no shorter than a timer; and what follows it
                        up to the highest byte sent before, unless SACK asked for it
@@ -11,7 +11,8 @@ Method     A segment that begins below the highest byte seen is old; one that be
              fast      after duplicate ACKs or SACK blocks
              other     none of these: its cause was not captured
 Differs    from tshark: a repeat is told by its cause; keep-alives are none in both; the sum equals tshark's
-           retransmission + fast + spurious + out-of-order but where tshark's own rules differ (tests/fingerprint/passive).
+           retransmission + fast + spurious + out-of-order but where tshark's own rules differ
+           (tests/fingerprint/passive).
 Source     RFC 6298, RFC 5681 3.2, RFC 6675, RFC 8985
 """
 
@@ -56,10 +57,10 @@ class Sent(NamedTuple):
 def sent_by(found: Connections, way: Way) -> Sent:
     """What that side sent."""
     rows = found.rows
-    flags = rows.flags[way.index]
-    span = rows.length[way.index] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
+    flags = rows.flags[way.rows]
+    span = rows.length[way.rows] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
     takes = np.flatnonzero((span > 0) & ((flags & RST) == 0))
-    row, of, flags = way.index[takes], way.of[takes], flags[takes]
+    row, of, flags = way.rows[takes], way.of[takes], flags[takes]
     start = found.seq[row]
     end = start + span[takes]
     top = before(running(end, of), of)
@@ -180,5 +181,3 @@ class _Story:
         if duplicates:
             return "fast"
         return "rto" if silence >= max(TIMER_NS, rtt) else "other"
-
-

@@ -79,7 +79,7 @@ class Summary(NamedTuple):
 
 def summarise(found: Connections) -> Summary:
     """Everything about every connection."""
-    count = found.count
+    count = found.total
     rows = found.rows
     told: dict[str, Column] = {
         "frame": rows.frame[found.begin],
@@ -119,7 +119,7 @@ def _counted(of: Column, mask: Column, count: int) -> Column:
 
 def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
     """Handshake columns; each side's first SYN's row (-1: none)."""
-    rows, of, count = found.rows, found.of, found.count
+    rows, of, count = found.rows, found.of, found.total
     flags = rows.flags & (SYN | ACK | RST)
     syns = np.flatnonzero((flags == SYN) & ~found.server)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
@@ -149,20 +149,20 @@ def _leader(of: Column, index: Column, count: int) -> Column:
 
 
 def _side(found: Connections, way: Way, syn: Column, number: int, side: str, told: dict[str, Column]) -> None:
-    rows, count = found.rows, found.count
-    fresh = (rows.bits[way.index] & COUNTED) == 0
+    rows, count = found.rows, found.total
+    fresh = (rows.bits[way.rows] & COUNTED) == 0
     place, seen = np.maximum(syn, 0), syn >= 0
     told[f"{side}_mss"] = np.where(seen, rows.mss[place], ABSENT)
     told[f"{side}_wscale"] = np.where(seen, rows.wscale[place], ABSENT)
     told[f"{side}_syn_window"] = np.where(seen, rows.window[place].astype(np.int64), ABSENT)
     spoke = way.end > way.begin
-    first = way.index[np.minimum(way.begin, max(len(way.index) - 1, 0))] if len(way.index) else np.zeros(count, int)
+    first = way.rows[np.minimum(way.begin, max(len(way.rows) - 1, 0))] if len(way.rows) else np.zeros(count, int)
     told[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
     told[f"{side}_packets"] = _counted(way.of, fresh, count)
-    flags = rows.flags[way.index]
+    flags = rows.flags[way.rows]
     for name, flag in (("fins", FIN), ("resets", RST)):
         told[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
-    told[f"{side}_zero_windows"] = _counted(way.of, fresh & (rows.window[way.index] == 0) & ((flags & RST) == 0), count)
+    told[f"{side}_zero_windows"] = _counted(way.of, fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0), count)
 
 
 def _scales(told: dict[str, Column], opened: Column) -> list[Column]:
@@ -174,10 +174,10 @@ def _scales(told: dict[str, Column], opened: Column) -> list[Column]:
 
 
 def _windows(found: Connections, way: Way, scale: Column, number: int, side: str, told: dict[str, Column]) -> None:
-    rows, count = found.rows, found.count
-    flags = rows.flags[way.index]
+    rows, count = found.rows, found.total
+    flags = rows.flags[way.rows]
     later = np.flatnonzero(((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0))
-    index, of = way.index[later], way.of[later]
+    index, of = way.rows[later], way.of[later]
     known = scale[of] >= 0
     scaled = rows.window[index].astype(np.int64) << np.maximum(scale[of], 0)
     most = np.full(count, ABSENT, np.int64)
@@ -190,7 +190,7 @@ def _windows(found: Connections, way: Way, scale: Column, number: int, side: str
 
 
 def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[str, Column]) -> None:
-    rows, count = found.rows, found.count
+    rows, count = found.rows, found.total
     fresh = (rows.bits[sent.row] & COUNTED) == 0
     length = rows.length[sent.row].astype(np.int64)
     data = length > 0
@@ -236,4 +236,4 @@ def _beyond(
     limit = np.where(last >= 0, edge[np.maximum(last, 0)], np.iinfo(np.int64).max) if len(index) else row + NEVER * -4
     fin = (rows.flags[row] & FIN) != 0
     out = ((rows.bits[row] & COUNTED) == 0) & (sent.end[asked] - fin > limit)
-    told[f"{side}_out_of_window"] = _counted(of, out, found.count)
+    told[f"{side}_out_of_window"] = _counted(of, out, found.total)

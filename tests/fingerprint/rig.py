@@ -1,4 +1,5 @@
-"""Two namespaces and a path between them that delays, loses and swaps packets: real programs, real kernels, our troubles.
+"""Two namespaces and a path between them that delays, loses and swaps packets: real programs, real kernels, our
+troubles.
 
 The path is two TUN devices with this process between them, so nothing of the host's network is touched and no kernel
 module but tun is needed. What is lost and swapped is drawn from a seed, but which packet that hits depends on timing.

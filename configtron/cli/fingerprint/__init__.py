@@ -1,0 +1,16 @@
+"""The verb `fingerprint`: its commands, one a file."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.lazy import LazyGroup, Row
+
+ROWS = {
+    "pcap": Row("configtron.cli.fingerprint.pcap", "pcap", "Read connections out of packet captures."),
+}
+
+
+@click.group(cls=LazyGroup, rows=ROWS, short_help="Tell how servers are configured, from recordings.")
+def fingerprint() -> None:
+    """Tell how servers are configured, from recordings of other people's connections. No packet is sent."""

@@ -1,0 +1,137 @@
+"""`configtron fingerprint pcap`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.errors import DONE, NOTHING, PARTIAL, Missing
+from configtron.report.lines import opened as opened_output
+
+if TYPE_CHECKING:
+    from configtron.fingerprint.passive.columns import End
+    from configtron.fingerprint.passive.gathering import Batch, Gathering
+    from configtron.fingerprint.passive.telling import Told
+    from configtron.fingerprint.passive.traces import Said
+
+FORMATS = ("table", "jsonl", "csv")
+# Counts that say that a part of a file was not read.
+UNREAD = ("cut-file", "malformed-record", "cut-compression")
+
+
+@click.command(short_help="Read connections out of packet captures.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...",
+                type=click.Path(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+              help="Form of the answer.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@click.option("--servers", is_flag=True, help="One row a server: what all its connections say together.")
+@click.option("--stream", is_flag=True, help="Tell each connection soon after its end; memory does not grow.")
+@click.option("--keylog", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="TLS secrets (SSLKEYLOGFILE), for ALPN and HTTP/2 settings; needs tshark.")  # fmt: skip
+def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
+    """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst); - is standard input.
+
+    Several files are one capture, in the order given. Each connection is told with both sides' windows, repeats and
+    losses, and with what it shows about its server, graded as docs/grades.md says. What cannot be read is counted on
+    standard error. Exit code 3: a file was cut or broken, and read as far as it goes; 4: no TCP in it.
+    """
+    gathering = _gathering(stream)
+    secrets = _Secrets(files, keylog)
+    told = _told(_batches(gathering, files, secrets), list(files), gathering, secrets)
+    with opened_output(output_file) as out:
+        if servers:
+            _servers(told, form, out)
+        else:
+            _connections(told, list(files), form, out)
+    from configtron.report.connections import counted
+
+    if settings().loudness >= 0:
+        click.echo(counted(gathering.counts), err=True)
+    if not gathering.counts["connections"]:
+        return NOTHING
+    return PARTIAL if any(gathering.counts[name] for name in UNREAD) else DONE
+
+
+class _Secrets:
+    """Keys of TLS: named by the user, or carried by the captures. tshark opens a file once, when it is first asked."""
+
+    def __init__(self, files: tuple[str, ...], keylog: Path | None) -> None:
+        self.files, self.keylog = files, keylog
+        self.carried: list[str] = []
+        self._opened: dict[int, dict[tuple[End, End], list[Said]]] = {}
+
+    def open(self, file: int, client: End, server: End, first: int, last: int) -> list[Said]:
+        """What the server said in that connection."""
+        path = self.files[file]
+        if path == "-" or not (self.keylog or any(self.carried)):
+            return []
+        if file not in self._opened:
+            from configtron.fingerprint.capture.tshark import opened_by
+
+            self._opened[file] = opened_by(path, self.keylog)
+        return [said for said in self._opened[file].get((client, server), ()) if first <= said.frame <= last]
+
+
+def _gathering(stream: bool) -> Gathering:
+    try:
+        from configtron.fingerprint.passive.gathering import MOST, Gathering
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise Missing("reading captures needs numpy: pip install 'configtron[fingerprint]'") from error
+    return Gathering(MOST if stream else None)
+
+
+def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets) -> Iterator[Batch]:
+    from configtron.fingerprint.capture.reading import read
+    from configtron.fingerprint.capture.source import opened
+    from configtron.fingerprint.passive.headers import decode
+
+    for number, path in enumerate(files):
+        with opened(path) as source:
+            for frames in read(source, gathering.counts, file=number, name=path, keylog=secrets.carried):
+                rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
+                yield from gathering.take(rows)
+    yield from gathering.finish()
+
+
+def _told(batches: Iterable[Batch], files: list[str], gathering: Gathering, secrets: _Secrets) -> Iterator[Told]:
+    from configtron.fingerprint.passive.telling import tell
+
+    for batch in batches:
+        yield from tell(batch, files, tainted=gathering.counts["dropped-by-capture"] > 0, opener=secrets.open)
+
+
+def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO) -> None:
+    from configtron.report import connections, tables
+
+    if form == "jsonl":
+        connections.write_jsonl(told, files, out)
+    elif form == "csv":
+        connections.write_csv(told, files, out)
+    else:
+        made = connections.table(told)
+        if made.row_count:
+            tables.console(out, color=settings().color).print(made)
+
+
+def _servers(told: Iterable[Told], form: str, out: TextIO) -> None:
+    from configtron.nouns import Vantage
+    from configtron.report import lines, tables
+    from configtron.report.connections import Servers
+
+    servers = Servers()
+    servers.take(told)
+    found = list(servers.found())
+    vantages = {"capture": Vantage("capture", "capture")}
+    if form == "jsonl":
+        lines.write_jsonl(found, vantages, out)
+    elif form == "csv":
+        lines.write_csv(found, vantages, out)
+    elif found:
+        tables.console(out, color=settings().color).print(tables.overview(found))

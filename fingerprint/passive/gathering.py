@@ -1,0 +1,146 @@
+"""Rows -> batches of connections: all at the end, or each soon after it ended, with memory that does not grow.
+
+Question   When is a connection over, and what must be remembered of one that is not?
+Method     Rows are gathered until there are `most` of them. Then a connection is told if both sides have ended it, or
+           if it has been silent for longer than anything we measure takes. Of a long one that goes on, only its
+           opening, its last rows, and one row in each half gigabyte are kept (as already counted), and what was
+           counted is added up; so the numbers are those of the whole.
+Differs    from reading it whole: a segment that repeats bytes of more than `TAIL` rows ago is still a repeat, but a
+           hole that old is forgotten; and a connection that must make room is told as it stands (told-early).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import COUNTED, Column, End, Pairs, Rows, joined
+from configtron.fingerprint.passive.connections import Connections, connect
+from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
+
+# Rows gathered before connections are told: some 60 MB of columns.
+MOST = 400_000
+# Kept of a long connection: its opening (the first flight, with room), its end.
+OPENING, TAIL = 256, 256
+# A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
+SPINE_SHIFT = 29
+NS = 1_000_000_000
+# After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive
+# connection that servers allow (Apache's 300 s is the longest default).
+LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
+
+
+class Batch(NamedTuple):
+    """Connections that are over: which of `found`, in the order of their first frames."""
+
+    found: Connections
+    summary: Summary
+    over: Column
+    ends: list[tuple[End, End]]
+    heads: Heads
+
+
+class Gathering:
+    """Takes rows in, gives batches out. `most` rows are held; None: all."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.pairs, self.heads = Pairs(), Heads()
+        self.counts: Counter[str] = Counter()
+        self.most = most
+        self._parts: list[Rows] = []
+        self._held = 0
+        self._carried = 0
+        # What was counted of connections that go on, by first frame.
+        self._before: dict[int, dict[str, int]] = {}
+
+    def take(self, rows: Rows | None) -> Iterator[Batch]:
+        """More rows; a batch if they have become many."""
+        if rows is None:
+            return
+        self._parts.append(rows)
+        self._held += rows.size
+        if self.most is not None and self._held - self._carried >= self.most:
+            yield from self._tell(last=False)
+
+    def finish(self) -> Iterator[Batch]:
+        """The rest."""
+        yield from self._tell(last=True)
+
+    def _tell(self, *, last: bool) -> Iterator[Batch]:
+        rows = joined(self._parts)
+        self._parts = []
+        if not rows.size:
+            return
+        ports = np.array([[end.port for end in ends] for ends in self.pairs.ends], np.int64).reshape(-1, 2)
+        found = connect(rows, ports)
+        summary = summarise(found)
+        self._add(summary)
+        over = np.full(found.total, last)
+        if not last:
+            over = self._ended(found, summary)
+        told = np.flatnonzero(over)
+        told = told[np.argsort(summary.columns["frame"][told], kind="stable")]
+        self.counts["connections"] += len(told)
+        yield Batch(found, summary, told, self.pairs.ends, self.heads)
+        if not last:
+            self._carry(found, summary, over)
+
+    def _add(self, summary: Summary) -> None:
+        """Add what was counted of a connection before."""
+        if not self._before:
+            return
+        columns = summary.columns
+        for place, frame in enumerate(columns["frame"].tolist()):
+            before = self._before.pop(frame, None)
+            for name, value in (before or {}).items():
+                now = int(columns[name][place])
+                columns[name][place] = now + value if COLUMNS[name].join == "sum" else max(now, value)
+
+    def _ended(self, found: Connections, summary: Summary) -> Column:
+        columns = summary.columns
+        silent = int(columns["ended"].max()) - columns["ended"]
+        closed = (columns["client_fins"] & columns["server_fins"]) | columns["client_resets"] | columns["server_resets"]
+        over: Column = (silent > IDLE_NS) | ((closed > 0) & (silent > LINGER_NS))
+        size = np.where(over, 0, np.minimum(found.end - found.begin, OPENING + TAIL))
+        assert self.most is not None
+        if int(size.sum()) > self.most // 2:
+            # The longest silent make room.
+            order = np.argsort(-silent, kind="stable")
+            gone = order[np.cumsum(size[order][::-1])[::-1] > self.most // 2]
+            self.counts["told-early"] += int(np.count_nonzero(~over[gone]))
+            over[gone] = True
+        return over
+
+    def _carry(self, found: Connections, summary: Summary, over: Column) -> None:
+        rows = found.rows
+        place = np.arange(rows.size) - found.begin[found.of]
+        left = found.end[found.of] - np.arange(rows.size)
+        spine = np.zeros(rows.size, bool)
+        long = (found.end - found.begin) > OPENING + TAIL
+        if (long & ~over).any():
+            for server in (0, 1):
+                way = found.way(server)
+                part = np.maximum(found.seq[way.rows], found.ack[way.rows]) >> SPINE_SHIFT
+                spine[way.rows[1:][(part[1:] != part[:-1])]] = True
+        keep = ~over[found.of] & (~long[found.of] | (place < OPENING) | (left <= TAIL) | spine)
+        for connection in np.flatnonzero(~over).tolist():
+            values = {
+                name: int(summary.columns[name][connection])
+                for name, about in COLUMNS.items()
+                if about.join in ("sum", "max")
+            }
+            self._before[int(summary.columns["frame"][connection])] = values
+        carried = rows.take(np.flatnonzero(keep))
+        renumbered = self.pairs.forget(np.unique(carried.pair).tolist())
+        table = np.zeros(max(renumbered, default=0) + 1, np.int32)
+        table[list(renumbered)] = list(renumbered.values())
+        carried = carried._replace(pair=table[carried.pair], bits=carried.bits | np.uint8(COUNTED))
+        self._parts = [carried] if carried.size else []
+        self._held = self._carried = carried.size
+        self.heads.wanted.clear()
+        kept = np.fromiter(self.heads.kept, np.int64, len(self.heads.kept))
+        self.heads.forget(set(kept[~np.isin(kept, carried.frame)].tolist()))

@@ -1,0 +1,168 @@
+"""A batch -> what is said about each connection: numbers of both sides, and observations with grades.
+
+Question   What may be claimed from a recording that nobody made for us?
+Method     Everything the inferences read in the connection's traces, but the initial window, which they read only where
+           the ACKs were withheld; else it is the first flight's (`first_flight.py`).
+Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture that lost frames, nothing about what
+           was not captured: a missing SYN, one side only, a merged frame say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from configtron.fingerprint import read
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, End
+from configtron.fingerprint.passive.first_flight import NONE, PROOFS
+from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.summary import COLUMNS, SIDES
+from configtron.fingerprint.passive.tls import Hello, hello
+from configtron.fingerprint.passive.traces import Opener, Said, end_of, spoken, target_of, traces_of
+from configtron.fingerprint.verdict import no, yes
+from configtron.nouns import Observation, Target, Trace, Value
+
+# A round trip's share below which that end is here: a network interface away.
+HERE = 0.1
+METHOD = "first flight by timestamps", "first flight by time"
+# Where an inference finds nothing because nobody asked for it, silence says more than a reason.
+UNASKED = frozenset(("no-ack", "no-repeat", "one-repeat"))
+
+
+class Told(NamedTuple):
+    """One connection. `numbers` by the names of `COLUMNS`, None where unknown; times in s, bytes, counts."""
+
+    file: int
+    frame: int
+    started_ns: int
+    client: End
+    server: End
+    numbers: dict[str, float | None]
+    place: str
+    merged: bool
+    hellos: tuple[Hello | None, Hello | None]
+    observations: tuple[Observation, ...]
+    target: Target
+
+    @property
+    def duration_s(self) -> float:
+        """First to last segment."""
+        return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+
+
+def tell(batch: Batch, files: list[str], *, tainted: bool = False, opener: Opener | None = None) -> Iterator[Told]:
+    """Each connection that is over, in order. `tainted`: the capture lost frames; `opener` has the keys of TLS."""
+    columns = {name: column[batch.over].tolist() for name, column in batch.summary.columns.items()}
+    flights = [column[batch.over].tolist() for column in batch.summary.flights]
+    for place, connection in enumerate(batch.over.tolist()):
+        numbers = {name: _number(name, column[place]) for name, column in columns.items()}
+        where = int(columns["frame"][place])
+        flight = tuple(column[place] for column in flights)
+        file = where >> FILE_SHIFT
+        ends = end_of(batch, connection, server=False), end_of(batch, connection, server=True)
+        streams = spoken(batch, connection)
+        hellos = hello(streams["client"]), hello(streams["server"])
+        secret: Sequence[Said] = ()
+        if opener is not None and hellos[0] is not None:
+            last = int(batch.found.rows.frame[int(batch.found.end[connection]) - 1])
+            secret = opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
+            hellos = hellos[0], _with_alpn(hellos[1], secret)
+        traces = traces_of(batch, connection, file=files[file], secret=secret)
+        yield Told(
+            file, where & FRAME_MASK, columns["started"][place], *ends,
+            numbers, _place(numbers), bool(flight[7]), hellos,
+            tuple(_framed(batch, connection, _observations(traces, flight, tainted))), target_of(batch, connection),
+        )  # fmt: skip
+
+
+def _with_alpn(answered: Hello | None, secret: Sequence[Said]) -> Hello | None:
+    alpn = next((said.alpn for said in secret if said.alpn), "")
+    return answered._replace(alpn=(alpn,)) if answered is not None and alpn else answered
+
+
+def _framed(batch: Batch, connection: int, observations: Iterator[Observation]) -> Iterator[Observation]:
+    """Evidence by the file's frame numbers instead of the connection's."""
+    found = batch.found
+    begin = int(found.begin[connection])
+    frames = found.rows.frame[begin : int(found.end[connection])] & FRAME_MASK
+    for observation in observations:
+        numbers = (int(frames[n]) for n in observation.evidence if n < len(frames))
+        yield replace(observation, evidence=tuple(sorted(set(numbers))))
+
+
+def _number(name: str, value: int) -> float | None:
+    if value == ABSENT and COLUMNS[name].join != "sum":
+        return None
+    return value / 1e9 if COLUMNS[name].unit == "ns" and name.startswith("rtt") else value
+
+
+def _place(numbers: dict[str, float | None]) -> str:
+    """Where the capture stood: at the client, at the server, between, or "" (unknown)."""
+    whole, server, client = numbers["rtt"], numbers["rtt_server"], numbers["rtt_client"]
+    if not whole or server is None or client is None:
+        return ""
+    return "client" if client < HERE * whole else "server" if server < HERE * whole else "between"
+
+
+def _observations(traces: list[Trace], flight: tuple[int, ...], tainted: bool) -> Iterator[Observation]:
+    first = traces[0]
+    for trace in traces:
+        for found in read(trace):
+            if found.value is None and found.reason in UNASKED:
+                continue
+            yield _weaker(found) if tainted else found
+    if first.probe == "rwin":
+        found = initial_window(first, flight)
+        yield _weaker(found) if tainted else found
+
+
+def _weaker(found: Observation) -> Observation:
+    """What is left of a verdict if the capture says that it lost frames: counts and times are no longer exact."""
+    if found.value is None or found.knob not in ("icw", "synack_rto", "data_rto", "synack_retries", "synack_backoff"):
+        return found
+    return no(found.knob, "drops", Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
+
+
+def initial_window(trace: Trace, flight: tuple[int, ...]) -> Observation:
+    """The first flight as a verdict."""
+    segments, size, mss, proof, stamped, first, last, merged = flight
+    name = PROOFS[proof]
+    if proof >= NONE:
+        return no("icw", name, trace, "segments", METHOD[not stamped])
+    details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
+    if merged:
+        details["merged"] = True
+    heard = [p for p in trace.packets if p.way == "in" and p.segment.length > 0]
+    evidence = tuple(p.frame for p in heard if 1 <= p.segment.seq <= size)
+    grade = "C" if name == "ack-clocked" else "L"
+    return yes("icw", segments, trace, "segments", METHOD[not stamped], grade, evidence, details)
+
+
+def address(end: End) -> str:
+    """An end's address as text."""
+    return str(ip_address(end.address))
+
+
+def goodput_kbps(told: Told, side: str) -> float | None:
+    """Bytes of the stream over the time from its first data to its last, in kbit/s; None for a single burst."""
+    first, last, size = (told.numbers[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
+    if first is None or last is None or not size or last <= first:
+        return None
+    return size * 8e6 / (last - first)
+
+
+def loss(told: Told, side: str) -> float | None:
+    """Share of data segments that had to be sent again; None if there were none."""
+    data = told.numbers[f"{side}_data"]
+    again = sum(told.numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
+    return again / data if data else None
+
+
+def ended(told: Told) -> str:
+    """How it ended: "fin", "reset" or "open"."""
+    numbers = told.numbers
+    if any(numbers[f"{side}_resets"] for side in SIDES):
+        return "reset"
+    return "fin" if all(numbers[f"{side}_fins"] for side in SIDES) else "open"

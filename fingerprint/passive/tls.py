@@ -1,0 +1,94 @@
+"""What TLS says in the clear: versions, ALPN and server name of the two hellos.
+
+Rules for this file: total; a hello that was captured in part gives what its part says. From TLS 1.3 on the server's
+ALPN answer is encrypted, so it is unknown here, which is not the same as none.
+
+Source     RFC 8446 4.1, 4.2; RFC 5246 7.4.1; RFC 7301; RFC 6066 3
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+HANDSHAKE, CLIENT_HELLO, SERVER_HELLO = 22, 1, 2
+SERVER_NAME, ALPN, SUPPORTED_VERSIONS = 0, 16, 43
+NAMES = {0x0300: "SSLv3", 0x0301: "TLSv1", 0x0302: "TLSv1.1", 0x0303: "TLSv1.2", 0x0304: "TLSv1.3"}
+# Reserved values that clients mix in, so that servers stay tolerant (RFC 8701): 0x?A?A.
+_GREASE = frozenset(0x0A0A + 0x1010 * n for n in range(16))
+
+
+class Hello(NamedTuple):
+    """A ClientHello or ServerHello. `versions` best first; `whole`: captured to its end."""
+
+    kind: int
+    versions: tuple[str, ...]
+    alpn: tuple[str, ...]
+    server_name: str
+    whole: bool
+
+
+def hello(data: bytes) -> Hello | None:
+    """The hello that a stream opens with; None if it opens otherwise."""
+    body = _handshake(data)
+    if len(body) < 6 or body[0] not in (CLIENT_HELLO, SERVER_HELLO):
+        return None
+    kind, size = body[0], int.from_bytes(body[1:4], "big")
+    whole = len(body) >= 4 + size
+    body = body[4 : 4 + size]
+    legacy = NAMES.get(int.from_bytes(body[:2], "big"), "")
+    found = _extensions(body, kind)
+    versions = _versions(found.get(SUPPORTED_VERSIONS), kind) or ((legacy,) if legacy else ())
+    return Hello(kind, versions, _alpn(found.get(ALPN, b"")), _server_name(found.get(SERVER_NAME, b"")), whole)
+
+
+def _handshake(data: bytes) -> bytes:
+    """The handshake bytes of the records that a stream opens with."""
+    parts, at = [], 0
+    while at + 5 <= len(data) and data[at] == HANDSHAKE and data[at + 1] == 3:
+        size = int.from_bytes(data[at + 3 : at + 5], "big")
+        parts.append(data[at + 5 : at + 5 + size])
+        at += 5 + size
+    return b"".join(parts)
+
+
+def _extensions(body: bytes, kind: int) -> dict[int, bytes]:
+    at = 2 + 32
+    at += 1 + (body[at] if at < len(body) else 0)
+    if kind == CLIENT_HELLO:
+        at += 2 + int.from_bytes(body[at : at + 2], "big")
+        at += 1 + (body[at] if at < len(body) else 0)
+    else:
+        at += 3
+    at += 2
+    found: dict[int, bytes] = {}
+    while at + 4 <= len(body):
+        name, size = int.from_bytes(body[at : at + 2], "big"), int.from_bytes(body[at + 2 : at + 4], "big")
+        if at + 4 + size > len(body):
+            break
+        found.setdefault(name, body[at + 4 : at + 4 + size])
+        at += 4 + size
+    return found
+
+
+def _versions(data: bytes | None, kind: int) -> tuple[str, ...]:
+    if data is None:
+        return ()
+    listed = data[1:] if kind == CLIENT_HELLO else data[:2]
+    numbers = [int.from_bytes(listed[at : at + 2], "big") for at in range(0, len(listed) - 1, 2)]
+    return tuple(NAMES.get(number, f"0x{number:04x}") for number in numbers if number not in _GREASE)
+
+
+def _alpn(data: bytes) -> tuple[str, ...]:
+    names, at = [], 2
+    while at < len(data) and at + 1 + data[at] <= len(data):
+        name = data[at + 1 : at + 1 + data[at]]
+        if len(name) != 2 or int.from_bytes(name, "big") not in _GREASE:
+            names.append(name.decode("latin-1"))
+        at += 1 + data[at]
+    return tuple(names)
+
+
+def _server_name(data: bytes) -> str:
+    if len(data) < 5 or data[2] != 0:
+        return ""
+    return data[5 : 5 + int.from_bytes(data[3:5], "big")].decode("latin-1")

@@ -1,0 +1,208 @@
+"""A foreign connection as a trace, so that the same inferences read it that read our own probes.
+
+Question   Which of our probes is this conversation like, and what would its trace have been?
+Method     One end is taken for us: its segments went "out". A handshake that was never completed is like `rto`; one in
+           which the server's first flight stayed unacknowledged until the server repeated itself, or long after, is
+           like `icw`; any other that was completed is like `rwin`. What TLS and HTTP said in clear makes a second
+           trace.
+Reads as   traces whose packets have relative numbers, the options of SYNs, timestamps, and the heads of streams.
+Differs    from a trace of our own: SACK blocks and payloads beyond the heads were not kept; frames count from the
+           connection's first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, End
+from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.tls import hello
+from configtron.nouns import (
+    ACK,
+    OPT_NOP,
+    OPT_SACK_PERMITTED,
+    OPT_TIMESTAMPS,
+    SYN,
+    Message,
+    Packet,
+    Segment,
+    Session,
+    Target,
+    Trace,
+    Value,
+)  # fmt: skip
+
+# A first flight and what proves it lie well within; a trace is not a copy of a download.
+PACKETS_MOST = 600
+# An ACK of data that waits longer than this many round trips, and longer than a delayed ACK ever does (200 ms, RFC 9293
+# 3.8.6.3 allows 500), was withheld; three segments are acknowledged at once.
+WITHHELD_RTTS, WITHHELD_S = 1.5, 0.06
+WITHHELD_SEGMENTS = 3
+# How HTTP/2 opens (RFC 9113 3.4), and how long its client preface is.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+H2, HTTP1 = "h2", "http/1.1"
+# TLS versions whose servers answer ALPN in clear.
+CLEAR_ALPN = ("SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2")
+
+
+class Said(NamedTuple):
+    """What TLS hid and a key opened: the server's ALPN answer, or HTTP/2 frames. `way` as a client sees it."""
+
+    frame: int
+    way: str
+    alpn: str
+    data: bytes
+
+
+# Who opens them: (file, client, server, first frame, last frame) -> what was said in that connection.
+Opener = Callable[[int, End, End, int, int], Sequence[Said]]
+
+
+def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
+    """TCP options in wire order, as far as the list makes sense."""
+    options: list[tuple[int, bytes]] = []
+    at = 0
+    while at < len(data) and data[at]:
+        size = 1 if data[at] == OPT_NOP else data[at + 1] if at + 1 < len(data) else 0
+        if size < 1 or at + size > len(data) or (size == 1 and data[at] != OPT_NOP):
+            break
+        options.append((data[at], data[at + 2 : at + size]))
+        at += size
+    return tuple(options)
+
+
+def packets_of(batch: Batch, connection: int, *, observer: str = "client") -> tuple[Packet, ...]:
+    """The connection's packets as `observer` ("client" or "server") would have sent and heard them."""
+    found = batch.found
+    begin = int(found.begin[connection])
+    part = slice(begin, min(int(found.end[connection]), begin + PACKETS_MOST))
+    rows = [column[part].tolist() for column in found.rows]
+    (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits) = rows
+    version = 4 if len(batch.ends[pair[0]][0].address) == 4 else 6
+    theirs = "server" if observer == "client" else "client"
+    started, kept = at[0], batch.heads.kept
+    packets = []
+    for row, (server, seq, ack) in enumerate(
+        zip(found.server[part].tolist(), found.seq[part].tolist(), found.ack[part].tolist(), strict=True)
+    ):
+        head = kept.get(frame[row])
+        if head is not None and head.options:
+            options = read_options(head.options)
+        elif bits[row] & STAMPED:
+            stamps = tsval[row].to_bytes(4, "big") + tsecr[row].to_bytes(4, "big")
+            options = ((OPT_NOP, b""), (OPT_NOP, b""), (OPT_TIMESTAMPS, stamps))
+        else:
+            options = ()
+        acknowledged = ack if flags[row] & ACK else 0
+        payload = head.payload if head is not None else b""
+        segment = Segment(flags[row], seq, acknowledged, window[row], options, payload, length[row])
+        way = "in" if ("server" if server else "client") == theirs else "out"
+        envelope = (version, ttl[row], tos[row], ident[row], bool(bits[row] & DF))
+        packets.append(Packet((at[row] - started) / 1e9, way, segment, row, *envelope))
+    return tuple(packets)
+
+
+def traces_of(batch: Batch, connection: int, *, file: str = "", secret: Sequence[Said] = ()) -> list[Trace]:
+    """The traces that a connection makes: of its segments, and of what was said in clear or opened by a key."""
+    columns = batch.summary.columns
+    number = int(columns["frame"][connection]) & FRAME_MASK
+    target = target_of(batch, connection)
+    packets = packets_of(batch, connection)
+    params: tuple[tuple[str, Value], ...] = ()
+    probe = _likeness(batch, connection)
+    if probe == "icw" and _sack(packets):
+        params = (("sack", True),)
+    trace = Trace(f"{file}/{number}", target, "capture", probe, params, int(columns["started"][connection]), packets)
+    return [trace, *_spoken(trace, spoken(batch, connection), secret)]
+
+
+def target_of(batch: Batch, connection: int) -> Target:
+    """The server's end."""
+    address, port = end_of(batch, connection, server=True)
+    name = str(ip_address(address))
+    return Target(name, name, port)
+
+
+def end_of(batch: Batch, connection: int, *, server: bool) -> End:
+    """One end's address and port."""
+    found = batch.found
+    ends = batch.ends[int(found.rows.pair[found.begin[connection]])]
+    return ends[int(found.client[connection]) ^ server]
+
+
+def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
+    """How each side's stream opens, as far as it was kept, from the first byte on without a hole."""
+    found, kept = batch.found, batch.heads.kept
+    begin, end = int(found.begin[connection]), int(found.end[connection])
+    end = min(end, begin + PACKETS_MOST)
+    streams = {"client": b"", "server": b""}
+    for row, frame in enumerate(found.rows.frame[begin:end].tolist(), begin):
+        head = kept.get(frame)
+        if head is None or not head.payload:
+            continue
+        side = "server" if found.server[row] else "client"
+        at = int(found.seq[row]) + bool(found.rows.flags[row] & SYN) - 1
+        if at <= len(streams[side]):
+            streams[side] = streams[side][:at] + head.payload if at >= 0 else streams[side]
+    return streams
+
+
+def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[Said]) -> list[Trace]:
+    """Traces of TLS and of plain HTTP/2, if the streams open so."""
+    asked, answered = hello(streams["client"]), hello(streams["server"])
+    found = []
+    if asked is not None and answered is not None and answered.versions:
+        version = answered.versions[0]
+        alpn = next((said.alpn for said in secret if said.alpn), next(iter(answered.alpn), ""))
+        session = Session(version, alpn)
+        # Asked for one of them only, a server has no choice to show.
+        if {H2, HTTP1} <= set(asked.alpn) and (alpn or version in CLEAR_ALPN):
+            found.append(_again(trace, "http_version", (("way", "tls"),), (), session))
+        said = tuple(Message(0.0, said.way, said.data) for said in secret if said.data)
+        if said:
+            found.append(_again(trace, "h2_settings", (), said, Session(version, H2)))
+    elif streams["client"].startswith(PREFACE[:14]) and streams["server"]:
+        heard = (Message(0.0, "out", PREFACE), Message(0.0, "in", streams["server"]))
+        found.append(_again(trace, "http_version", (("way", "h2c"),), heard, None))
+        found.append(_again(trace, "h2_settings", (), heard, Session("", H2)))
+    return found
+
+
+def _again(
+    trace: Trace, probe: str, params: tuple[tuple[str, Value], ...], said: tuple[Message, ...], session: Session | None
+) -> Trace:
+    return Trace(trace.id, trace.target, trace.vantage, probe, params, trace.started_at, trace.packets, said, session)
+
+
+def _sack(packets: tuple[Packet, ...]) -> bool:
+    return bool(packets) and packets[0].segment.option(OPT_SACK_PERMITTED) is not None
+
+
+def _likeness(batch: Batch, connection: int) -> str:
+    """The probe that a conversation is like."""
+    found, columns = batch.found, batch.summary.columns
+    begin, end = int(found.begin[connection]), int(found.end[connection])
+    server, acks = found.server[begin:end], found.ack[begin:end]
+    answered = bool((~server & (acks >= 1)).any())
+    if not answered:
+        return "rto"
+    return "icw" if _withheld(found.rows.at[begin:end], server, acks, found.rows.length[begin:end],
+                              found.seq[begin:end], int(columns["rtt"][connection])) else "rwin"  # fmt: skip
+
+
+def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
+    """Whether the first flight was left unacknowledged on purpose."""
+    data = np.flatnonzero(server & (length > 0))
+    heard = np.flatnonzero(~server & (acks > 1))
+    if not len(data) or rtt_ns < 0:
+        return False
+    flight = data[data < heard[0]] if len(heard) else data
+    repeated = int((seq[flight] == 1).sum()) > 1
+    if repeated or len(flight) < WITHHELD_SEGMENTS:
+        return repeated
+    waited = int(at[heard[0]] if len(heard) else at[-1]) - int(at[flight[0]])
+    return waited > max(WITHHELD_RTTS * rtt_ns, WITHHELD_S * 1e9)

@@ -1,0 +1,221 @@
+"""Connections of a capture as text: a table, JSON Lines, CSV; and servers, with the verdicts of all their connections.
+
+A number that the capture does not show is left out (JSON), empty (CSV) or "-" (table); it is never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TextIO
+
+from rich.table import Table
+
+from configtron.fingerprint.merge import merge_all
+from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
+from configtron.fingerprint.passive.telling import Told, address, ended, goodput_kbps, loss
+from configtron.nouns import Fingerprint, Observation, Target
+from configtron.records import Json, Result, canonical, observation_form
+from configtron.report.found import Found
+from configtron.report.tables import _table as plain_table
+from configtron.report.tables import cell, text
+
+SCHEMA = "configtron.connection/1"
+# Columns of SIDE that are only there to compute others.
+INNER = ("first_data", "last_data")
+# Parameters that have a column of their own in the CSV and the table.
+SHOWN = ("icw", "synack_rto", "http_version", "http_clear")
+TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
+         "tls", "alpn or http", "end")  # fmt: skip
+
+
+def form(told: Told, files: list[str]) -> dict[str, Json]:
+    """A connection as a JSON object."""
+    numbers = told.numbers
+    handshake = {name: numbers[name] for name in ("rtt", "rtt_server", "rtt_client", "syns", "synacks")}
+    agreed = {name: bool(numbers[name]) for name in ("sack", "stamps")}
+    return _without_none(
+        {
+            "schema": SCHEMA,
+            "file": files[told.file],
+            "frame": told.frame,
+            "started_at": round(told.started_ns / 1e9, 9),
+            "duration": round(told.duration_s, 9),
+            "packets": _plain(numbers["packets"]),
+            "ended": ended(told),
+            "captured_at": told.place or None,
+            "merged": told.merged or None,
+            "handshake": _without_none({**{name: _plain(value) for name, value in handshake.items()}, **agreed}),
+            **{side: _side(told, side) for side in SIDES},
+            "tls": _tls(told),
+            "observations": {o.knob: _reading(o) for o in told.observations},
+        }
+    )
+
+
+def _side(told: Told, side: str) -> Json:
+    end = told.client if side == "client" else told.server
+    numbers = {name: _plain(told.numbers[f"{side}_{name}"]) for name in SIDE if name not in INNER}
+    goodput, lost = goodput_kbps(told, side), loss(told, side)
+    derived = {
+        "goodput_kbps": None if goodput is None else round(goodput, 3),
+        "loss": None if lost is None else round(lost, 6),
+    }
+    return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
+
+
+def _tls(told: Told) -> Json:
+    asked, answered = told.hellos
+    if asked is None and answered is None:
+        return None
+    found: dict[str, Json] = {}
+    if asked is not None:
+        found |= {"server_name": asked.server_name or None, "offered": list(asked.versions),
+                  "alpn_offered": list(asked.alpn) or None}  # fmt: skip
+    if answered is not None:
+        found |= {"version": next(iter(answered.versions), None), "alpn": next(iter(answered.alpn), None)}
+    return _without_none(found)
+
+
+def _reading(observation: Observation) -> Json:
+    found = observation_form(observation)
+    for name in ("knob", "trace_id"):
+        found.pop(name, None)
+    return found
+
+
+def _plain(value: float | None) -> Json:
+    return None if value is None else int(value) if float(value).is_integer() else round(value, 9)
+
+
+def _without_none(form: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in form.items() if value is not None}
+
+
+def write_jsonl(told: Iterable[Told], files: list[str], out: TextIO) -> int:
+    """A line a connection; how many."""
+    count = 0
+    for one in told:
+        out.write(canonical(form(one, files)) + "\n")
+        count += 1
+    return count
+
+
+def columns() -> list[str]:
+    """The CSV's header."""
+    times = ["file", "frame", "started_at", "duration", "ended", "captured_at"]
+    plain = [name for name in CONNECTION if name not in ("frame", "started", "ended")]
+    sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in INNER]
+    ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
+    verdicts = [f"{knob}{suffix}" for knob in SHOWN for suffix in ("", "_grade", "_reason")]
+    return [*times, *ends, *plain, *sides, "tls", "alpn", "server_name", *verdicts]
+
+
+def write_csv(told: Iterable[Told], files: list[str], out: TextIO, *, header: bool = True) -> int:
+    """A row a connection, under a header; how many."""
+    writer = csv.writer(out, lineterminator="\n")
+    names = columns()
+    if header:
+        writer.writerow(names)
+    count = 0
+    for one in told:
+        row = _row(one, files)
+        writer.writerow([row.get(name, "") for name in names])
+        count += 1
+    return count
+
+
+def _row(told: Told, files: list[str]) -> Mapping[str, object]:
+    row: dict[str, object] = {name: _cell(value) for name, value in told.numbers.items()}
+    row |= {"file": files[told.file], "frame": told.frame, "started_at": f"{told.started_ns / 1e9:.9f}",
+            "duration": f"{told.duration_s:.6f}", "ended": ended(told), "captured_at": told.place}  # fmt: skip
+    for side, end in (("client", told.client), ("server", told.server)):
+        row |= {f"{side}_address": address(end), f"{side}_port": end.port}
+        goodput, lost = goodput_kbps(told, side), loss(told, side)
+        row[f"{side}_goodput_kbps"] = "" if goodput is None else round(goodput, 3)
+        row[f"{side}_loss"] = "" if lost is None else round(lost, 6)
+    row |= _names(told)
+    for observation in told.observations:
+        if observation.knob in SHOWN:
+            value = "" if observation.value is None else text(observation.value)
+            row[observation.knob] = f">= {value}" if observation.grade == "L" else value
+            row[f"{observation.knob}_grade"] = observation.grade
+            row[f"{observation.knob}_reason"] = observation.reason or ""
+    return row
+
+
+def _cell(value: float | None) -> object:
+    return "" if value is None else _plain(value)
+
+
+def _names(told: Told) -> dict[str, str]:
+    asked, answered = told.hellos
+    return {
+        "tls": next(iter(answered.versions), "") if answered else "",
+        "alpn": next(iter(answered.alpn), "") if answered else "",
+        "server_name": asked.server_name if asked else "",
+    }
+
+
+def table(told: Iterable[Told]) -> Table:
+    """A row a connection: what one looks for first. Of loss and repeats, the server's."""
+    made = plain_table(*TABLE)
+    made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
+    for one in told:
+        numbers, verdicts = one.numbers, {o.knob: o for o in one.observations}
+        names, lost = _names(one), loss(one, "server")
+        rtt = numbers["rtt"]
+        repeats = "/".join(str(int(numbers[f"server_{cause}"] or 0)) for cause in ("rto", "tlp", "fast"))
+        spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
+        made.add_row(
+            str(one.frame), _name(one, "client"), _name(one, "server"), f"{one.duration_s:.3f}",
+            "-" if not rtt else f"{rtt * 1e3:.1f}", cell(verdicts.get("icw")),
+            f"{(numbers['server_bytes'] or 0) / 1e3:.1f}", "-" if lost is None else f"{100 * lost:.1f} %",
+            repeats, str(int(numbers["server_reordered"] or 0)), names["tls"], spoken, ended(one),
+        )  # fmt: skip
+    return made
+
+
+def _name(told: Told, side: str) -> str:
+    end = told.client if side == "client" else told.server
+    host = address(end)
+    return f"[{host}]:{end.port}" if ":" in host else f"{host}:{end.port}"
+
+
+class Servers:
+    """Observations by server, so that several connections make one verdict: three that agree are an A."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], list[Observation]] = {}
+        self._names: dict[tuple[str, int], str] = {}
+
+    def take(self, told: Iterable[Told]) -> int:
+        """Remember; how many connections."""
+        count = 0
+        for one in told:
+            key = (one.target.address, one.target.port)
+            self._seen.setdefault(key, []).extend(one.observations)
+            asked = one.hellos[0]
+            if asked is not None and asked.server_name:
+                self._names.setdefault(key, asked.server_name)
+            count += 1
+        return count
+
+    def found(self) -> Iterator[Found]:
+        """Verdicts, server by server."""
+        for key in sorted(self._seen):
+            host = self._names.get(key, key[0])
+            target = Target(host, *key)
+            verdicts = merge_all(self._seen[key])
+            result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
+            yield Found(f"{host}:{key[1]}", Fingerprint(target, "capture", verdicts), (result,))
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """What was read and what was not, in a line."""
+    first = [f"{counts.get(name, 0)} {name}" for name in ("frames", "tcp", "connections")]
+    rest = [f"{value} {name}" for name, value in sorted(counts.items()) if value and name not in _TOTALS]
+    return ", ".join(first) + (f"; {', '.join(rest)}" if rest else "")
+
+
+_TOTALS = ("frames", "tcp", "connections")
