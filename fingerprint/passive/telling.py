@@ -73,23 +73,13 @@ def tell(batch: Batch, files: list[str], *, tainted: bool = False, opener: Opene
         yield Told(
             file, where & FRAME_MASK, columns["started"][place], *ends,
             numbers, _place(numbers), bool(flight[7]), hellos,
-            tuple(_framed(batch, connection, _observations(traces, flight, tainted))), target_of(batch, connection),
+            tuple(_observations(batch, connection, traces, flight, tainted)), target_of(batch, connection),
         )  # fmt: skip
 
 
 def _with_alpn(answered: Hello | None, secret: Sequence[Said]) -> Hello | None:
     alpn = next((said.alpn for said in secret if said.alpn), "")
     return answered._replace(alpn=(alpn,)) if answered is not None and alpn else answered
-
-
-def _framed(batch: Batch, connection: int, observations: Iterator[Observation]) -> Iterator[Observation]:
-    """Evidence by the file's frame numbers instead of the connection's."""
-    found = batch.found
-    begin = int(found.begin[connection])
-    frames = found.rows.frame[begin : int(found.end[connection])] & FRAME_MASK
-    for observation in observations:
-        numbers = (int(frames[n]) for n in observation.evidence if n < len(frames))
-        yield replace(observation, evidence=tuple(sorted(set(numbers))))
 
 
 def _number(name: str, value: int) -> float | None:
@@ -106,36 +96,46 @@ def _place(numbers: dict[str, float | None]) -> str:
     return "client" if client < HERE * whole else "server" if server < HERE * whole else "between"
 
 
-def _observations(traces: list[Trace], flight: tuple[int, ...], tainted: bool) -> Iterator[Observation]:
-    first = traces[0]
+def _observations(
+    batch: Batch, connection: int, traces: list[Trace], flight: tuple[int, ...], tainted: bool
+) -> Iterator[Observation]:
+    """Everything that is read; evidence by the file's frame numbers, not the connection's."""
+    found = batch.found
+    begin, end = int(found.begin[connection]), int(found.end[connection])
     for trace in traces:
-        for found in read(trace):
-            if found.value is None and found.reason in UNASKED:
+        for observation in read(trace):
+            if observation.value is None and observation.reason in UNASKED:
                 continue
-            yield _weaker(found) if tainted else found
-    if first.probe == "rwin":
-        found = initial_window(first, flight)
-        yield _weaker(found) if tainted else found
+            rows = [begin + n for n in observation.evidence if begin + n < end]
+            numbers = (found.rows.frame[rows] & FRAME_MASK).tolist() if rows else ()
+            yield _weaker(replace(observation, evidence=tuple(sorted(set(numbers)))), tainted)
+    if traces[0].probe == "rwin":
+        first, last = flight[5], flight[6] + 1
+        data = found.server[first:last] & (found.rows.length[first:last] > 0)
+        numbers = (found.rows.frame[first:last][data] & FRAME_MASK).tolist()
+        yield _weaker(initial_window(traces[0], flight, tuple(numbers)), tainted)
 
 
-def _weaker(found: Observation) -> Observation:
+def _weaker(found: Observation, tainted: bool) -> Observation:
     """What is left of a verdict if the capture says that it lost frames: counts and times are no longer exact."""
-    if found.value is None or found.knob not in ("icw", "synack_rto", "data_rto", "synack_retries", "synack_backoff"):
+    if (
+        not tainted
+        or found.value is None
+        or found.knob not in ("icw", "synack_rto", "data_rto", "synack_retries", "synack_backoff")
+    ):
         return found
     return no(found.knob, "drops", Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
 
 
-def initial_window(trace: Trace, flight: tuple[int, ...]) -> Observation:
+def initial_window(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Observation:
     """The first flight as a verdict."""
-    segments, size, mss, proof, stamped, first, last, merged = flight
+    segments, size, mss, proof, stamped, _, _, merged = flight
     name = PROOFS[proof]
     if proof >= NONE:
         return no("icw", name, trace, "segments", METHOD[not stamped])
     details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
     if merged:
         details["merged"] = True
-    heard = [p for p in trace.packets if p.way == "in" and p.segment.length > 0]
-    evidence = tuple(p.frame for p in heard if 1 <= p.segment.seq <= size)
     grade = "C" if name == "ack-clocked" else "L"
     return yes("icw", segments, trace, "segments", METHOD[not stamped], grade, evidence, details)
 

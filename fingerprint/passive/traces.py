@@ -13,6 +13,7 @@ Differs    from a trace of our own: SACK blocks and payloads beyond the heads we
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -38,6 +39,8 @@ from configtron.nouns import (
 
 # A first flight and what proves it lie well within; a trace is not a copy of a download.
 PACKETS_MOST = 600
+# Of a conversation like `rwin` only the opening is read: handshake, request, its first ACK, the answer's head.
+OPENING_MOST = 40
 # An ACK of data that waits longer than this many round trips, and longer than a delayed ACK ever does (200 ms, RFC 9293
 # 3.8.6.3 allows 500), was withheld; three segments are acknowledged at once.
 WITHHELD_RTTS, WITHHELD_S = 1.5, 0.06
@@ -62,6 +65,7 @@ class Said(NamedTuple):
 Opener = Callable[[int, End, End, int, int], Sequence[Said]]
 
 
+@lru_cache(maxsize=4096)
 def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
     """TCP options in wire order, as far as the list makes sense."""
     options: list[tuple[int, bytes]] = []
@@ -75,11 +79,13 @@ def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
     return tuple(options)
 
 
-def packets_of(batch: Batch, connection: int, *, observer: str = "client") -> tuple[Packet, ...]:
+def packets_of(
+    batch: Batch, connection: int, *, observer: str = "client", most: int = PACKETS_MOST
+) -> tuple[Packet, ...]:
     """The connection's packets as `observer` ("client" or "server") would have sent and heard them."""
     found = batch.found
     begin = int(found.begin[connection])
-    part = slice(begin, min(int(found.end[connection]), begin + PACKETS_MOST))
+    part = slice(begin, min(int(found.end[connection]), begin + most))
     rows = [column[part].tolist() for column in found.rows]
     (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits) = rows
     version = 4 if len(batch.ends[pair[0]][0].address) == 4 else 6
@@ -111,9 +117,9 @@ def traces_of(batch: Batch, connection: int, *, file: str = "", secret: Sequence
     columns = batch.summary.columns
     number = int(columns["frame"][connection]) & FRAME_MASK
     target = target_of(batch, connection)
-    packets = packets_of(batch, connection)
     params: tuple[tuple[str, Value], ...] = ()
     probe = _likeness(batch, connection)
+    packets = packets_of(batch, connection, most=OPENING_MOST if probe == "rwin" else PACKETS_MOST)
     if probe == "icw" and _sack(packets):
         params = (("sack", True),)
     trace = Trace(f"{file}/{number}", target, "capture", probe, params, int(columns["started"][connection]), packets)
