@@ -28,12 +28,17 @@ from configtron.nouns import FIN, RST, SYN
 EARLY = 0.9
 # Fresh data sooner after the flight's last segment than this share of the round trip was not waiting for the ACK.
 SILENCE = 0.5
+# ... nor was data that came so much later than the ACK could bring it: a quarter for jitter, 10 ms for a busy host.
+LATE, LATE_NS = 1.25, 10_000_000
+# The path may make segments smaller than both ends offer (tunnels: 1280 of 1500); smaller ones end a write.
+FULL = 0.8
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed.
 STAMP_BYTES = 12
 PROOFS = (
-    "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "unverified",
+    "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "lost",
+    "unverified",
     "no-handshake", "one-sided", "no-data", "synack-repeated",
 )  # fmt: skip
 # From here on there is no value.
@@ -54,12 +59,13 @@ class Flights(NamedTuple):
 
 
 class Known(NamedTuple):
-    """By connection, what the handshake said. Times in ns, 0: unknown; windows in bytes; `ABSENT` options."""
+    """By connection, what the handshake said. Times in ns, 0: unknown; `limit`: bytes of a segment; `room`: window."""
 
     whole: Column
     rtt: Column
     rtt_server: Column
-    offered: Column
+    limit: Column
+    stamps: Column
     room: Column
     synacks: Column
 
@@ -85,16 +91,19 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
     top = _most(np.where(inside, end, 0), of, count)
-    limit = np.where(known.offered > 0, known.offered, DEFAULT_MSS)
-    # A super-frame holds segments of the agreed size.
-    full = limit - np.where(stamped, STAMP_BYTES, 0)
-    largest = _most(np.where(fresh, rows.length[row], 0), of, count)
-    merged = largest > full
+    # A super-frame holds segments of the agreed size; an offer that was raised gives segments that are no multiple.
+    full = np.maximum(known.limit - STAMP_BYTES * known.stamps, 1)
+    largest = _most(rows.length[row], of, count)
+    raised = (known.limit < DEFAULT_MSS) & (largest >= DEFAULT_MSS - STAMP_BYTES) & (largest % full != 0)
+    merged = (largest > full) & ~raised
     mss = np.maximum(np.where(merged, full, largest), 1)
-    pieces = -(-rows.length[row].astype(np.int64) // mss[of])
-    segments = np.bincount(of[fresh], pieces[fresh], count).astype(np.int64)
+    length = rows.length[row].astype(np.int64)
+    pieces = -(-length // mss[of])
+    missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
+    segments = np.bincount(of[fresh], pieces[fresh], count).astype(np.int64) + -(-np.maximum(missing, 0) // mss)
     last = np.maximum(stop - 1, 0)
-    proof = _proofs(found, known, row, of, start, end, begin, after, stop, top, mss, ack_at, old & inside)
+    marks = _Marks(row, of, start, end, begin, after, stop, top, mss, full, ack_at, old & inside, missing > 0)
+    proof = _proofs(found, known, marks)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     return Flights(segments, np.maximum(top - 1, 0), mss, proof, stamped, first, final, merged)
@@ -132,36 +141,51 @@ def _most(values: Column, of: Column, count: int) -> Column:
     return found
 
 
-def _proofs(
-    found: Connections, known: Known, row: Column, of: Column, start: Column, end: Column, begin: Column,
-    after: Column, stop: Column, top: Column, mss: Column, ack_at: Column, again: Column,
-) -> Column:  # fmt: skip
+class _Marks(NamedTuple):
+    """Data rows of servers (the first five, `again`), and by connection what was measured of the flight."""
+
+    row: Column
+    of: Column
+    start: Column
+    end: Column
+    begin: Column
+    after: Column
+    stop: Column
+    top: Column
+    mss: Column
+    full: Column
+    ack_at: Column
+    again: Column
+    missing: Column
+
+
+def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
     """Which of `PROOFS` holds; the later assignments are the graver."""
     rows, count = found.rows, found.total
-    if not len(row):
-        proof = np.full(count, PROOFS.index("no-data"))
-    else:
-        last = np.clip(stop - 1, 0, len(row) - 1)
-        following = np.clip(stop, 0, len(row) - 1)
-        more = (stop < after) & (end[following] > top)
-        proof = np.full(count, PROOFS.index("ack-clocked"))
+    proof = np.full(count, PROOFS.index("ack-clocked"))
+    if len(marks.row):
+        last = np.clip(marks.stop - 1, 0, len(marks.row) - 1)
+        following = np.clip(marks.stop, 0, len(marks.row) - 1)
+        more = (marks.stop < marks.after) & (marks.end[following] > marks.top)
         proof[~more] = PROOFS.index("unverified")
-        pause = rows.at[row[following]] - rows.at[row[last]]
-        prompt = (rows.at[row[following]] >= ack_at) & (pause >= SILENCE * known.rtt)
+        next_at = rows.at[marks.row[following]]
+        pause = next_at - rows.at[marks.row[last]]
+        late = marks.ack_at + (LATE * known.rtt_server).astype(np.int64) + LATE_NS
+        prompt = (next_at >= marks.ack_at) & (next_at <= late) & (pause >= SILENCE * known.rtt)
         proof[more & (~prompt | (known.rtt <= 0))] = PROOFS.index("server-paced")
-        short = rows.length[row[last]] % mss != 0
+        short = (rows.length[marks.row[last]] % marks.mss != 0) | (marks.mss < FULL * marks.full)
         proof[short] = PROOFS.index("short-segment")
         finished = np.zeros(count, bool)
-        fins = np.flatnonzero((rows.flags[row] & FIN) != 0)
-        finished[of[fins[fins < stop[of[fins]]]]] = True
+        fins = np.flatnonzero((rows.flags[marks.row] & FIN) != 0)
+        finished[marks.of[fins[fins < marks.stop[marks.of[fins]]]]] = True
         proof[finished | (~more & short)] = PROOFS.index("response-ended")
-        repeated = np.bincount(of[again], minlength=count) > 0
-        proof[repeated] = PROOFS.index("repeated")
-        proof[(known.room > 0) & (top - 1 + mss > known.room)] = PROOFS.index("window-limited")
-        proof[after == begin] = PROOFS.index("no-data")
+        proof[np.bincount(marks.of[marks.again], minlength=count) > 0] = PROOFS.index("repeated")
+        # A hole within the flight, or behind it: its tail may be what is missing.
+        proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
+        proof[(known.room > 0) & (marks.top - 1 + marks.mss > known.room)] = PROOFS.index("window-limited")
+    proof[marks.after == marks.begin] = PROOFS.index("no-data")
     proof[known.synacks > 1] = PROOFS.index("synack-repeated")
-    one = np.minimum(np.bincount(found.of[found.server], minlength=count),
-                     np.bincount(found.of[~found.server], minlength=count)) == 0  # fmt: skip
+    ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
     proof[~known.whole] = PROOFS.index("no-handshake")
-    proof[one] = PROOFS.index("one-sided")
+    proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
     return proof

@@ -12,7 +12,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
-from configtron.fingerprint.passive.first_flight import Flights, Known, first_flights
+from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, Flights, Known, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
 from configtron.nouns import ACK, FIN, RST, SYN
 
@@ -102,7 +102,8 @@ def summarise(found: Connections) -> Summary:
         whole=found.opened[:, 0] & found.opened[:, 1],
         rtt=np.maximum(told["rtt"], 0),
         rtt_server=np.maximum(told["rtt_server"], 0),
-        offered=np.maximum(told["client_mss"], 0),
+        limit=np.minimum(*(np.where(told[f"{side}_mss"] > 0, told[f"{side}_mss"], DEFAULT_MSS) for side in SIDES)),
+        stamps=told["stamps"],
         room=np.maximum(room, 0),
         synacks=told["synacks"],
     )

@@ -203,7 +203,9 @@ def _likeness(batch: Batch, connection: int) -> str:
 def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
     """Whether the first flight was left unacknowledged on purpose."""
     data = np.flatnonzero(server & (length > 0))
-    heard = np.flatnonzero(~server & (acks > 1))
+    # Anything the client says after data came, if it brings no data itself, tells of that data: duplicate ACKs too.
+    after = np.arange(len(at)) > (data[0] if len(data) else len(at))
+    heard = np.flatnonzero(~server & after & ((acks > 1) | (length == 0)))
     if not len(data) or rtt_ns < 0:
         return False
     flight = data[data < heard[0]] if len(heard) else data
