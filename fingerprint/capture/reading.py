@@ -73,7 +73,7 @@ def read(source: Source, counts: Counter[str], *, file: int = 0, name: str = "-"
     elif head[:4] == pcapng.SECTION.to_bytes(4, "little") and pcapng.order_of(head) is not None:
         yield from _Pcapng(window, counts, file, [] if keylog is None else keylog).frames()
     elif not head:
-        raise BadInput(f"{name}: empty, no capture")
+        raise BadInput(f"{name}: {'its compression is broken' if source.broken else 'empty'}, no capture")
     elif int.from_bytes(head[:4], "little") in pcap.MODIFIED:
         raise BadInput(f"{name}: a pcap of patched libpcap; convert it: editcap -F pcapng IN OUT")
     else:

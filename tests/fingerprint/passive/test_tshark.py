@@ -161,7 +161,7 @@ def _signatures(found: list[Told]) -> set[str]:
 
 
 def test_http2_in_clear_and_opened_by_a_key(captures: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    """The server's SETTINGS are the same, read natively and, from TLS, through tshark; a key carried by the file too."""
+    """The server's SETTINGS are the same, read in clear and, from TLS, through tshark; by a carried key too."""
     from configtron.cli.outermost import run
 
     if not captures["keys"].exists():

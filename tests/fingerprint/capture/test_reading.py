@@ -1,0 +1,228 @@
+"""Every dialect gives the same rows; what is cut or broken is read as far as it goes, and named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import struct
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.fingerprint.capture import source as source_module
+from configtron.fingerprint.capture.reading import read
+from configtron.fingerprint.capture.source import Source, opened
+from configtron.fingerprint.passive.columns import Pairs, Rows, joined
+from configtron.fingerprint.passive.headers import decode
+from configtron.fingerprint.passive.heads import Heads
+from tests.fingerprint.capture import write
+
+TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
+
+
+def rows_of(data: bytes, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
+    counts: Counter[str] = Counter()
+    pairs, heads, keylog = Pairs(), Heads(), list[str]()
+    source = Source(io.BytesIO(data))
+    parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts, buffer=buffer, keylog=keylog)]
+    return joined([part for part in parts if part is not None]), counts, keylog
+
+
+def same(rows: Rows, other: Rows, *, but: tuple[str, ...] = ()) -> bool:
+    return all(np.array_equal(a, b) for name, a, b in zip(Rows._fields, rows, other, strict=True) if name not in but)
+
+
+PLAIN = rows_of(write.pcap(TALK, nano=True))[0]
+MICRO = [(at // 1000, frame) for at, frame in TALK]
+
+
+def mixed_sections() -> bytes:
+    half = len(TALK) // 2
+    return write.pcapng(TALK[:half], order=">") + write.pcapng(TALK[half:], order="<")
+
+
+def two_interfaces() -> bytes:
+    """Ethernet in microseconds (the default), and raw IP in 2^-30 s from an hour ago."""
+    parts = [write.section(), write.interface(1), write.interface(101, resolution=0x80 | 30, offset_s=-3600)]
+    for n, (at, frame) in enumerate(TALK):
+        if n % 2:
+            whole, part = divmod(at + 3600 * 10**9, 10**9)
+            parts.append(write.packet(frame, (whole << 30) + -(-(part << 30) // 10**9), number=1))
+        else:
+            parts.append(write.packet(write.ethernet(frame), at // 1000))
+    return b"".join(parts)
+
+
+DIALECTS = {
+    "pcap little ns": write.pcap(TALK, nano=True),
+    "pcap big ns": write.pcap(TALK, nano=True, order=">"),
+    "pcap little us": write.pcap(TALK),
+    "pcap big us": write.pcap(TALK, order=">"),
+    "pcapng little": write.pcapng(TALK),
+    "pcapng big": write.pcapng(TALK, order=">"),
+    "pcapng two sections of two orders": mixed_sections(),
+    "pcapng us": write.section() + write.interface() + b"".join(write.packet(f, at) for at, f in MICRO),
+    "pcapng obsolete packets": write.section() + write.interface()
+    + b"".join(write.packet(f, at, kind=2) for at, f in MICRO),
+    "pcapng obsolete packets, big": write.section(">") + write.interface(order=">")
+    + b"".join(write.packet(f, at, kind=2, order=">") for at, f in MICRO),
+    "pcapng two interfaces": two_interfaces(),
+    "pcapng with other blocks between": write.section() + write.interface(resolution=9)
+    + b"".join(write.block(0xBAD, bytes(8)) + write.packet(f, at) for at, f in TALK),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("buffer", [1500, 4096, 1 << 20])
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialects_say_the_same(name: str, buffer: int) -> None:
+    rows, counts, _ = rows_of(DIALECTS[name], buffer=buffer)
+    assert rows.size == len(TALK) == counts["frames"] == counts["tcp"]
+    assert same(rows, PLAIN, but=("at",)), name
+    assert np.abs(rows.at - PLAIN.at).max() <= 1
+    assert rows.frame.tolist() == list(range(1, len(TALK) + 1))
+
+
+def test_simple_packets_have_no_time() -> None:
+    data = write.section() + write.interface(snap=90) + b"".join(write.packet(f, 0, kind=3, snap=90) for _, f in TALK)
+    rows, counts, _ = rows_of(data)
+    assert rows.size == len(TALK) and not rows.at.any()
+    assert same(rows, PLAIN, but=("at",)), "lengths are the original ones"
+    assert not counts["malformed-record"]
+
+
+@pytest.mark.parametrize("snap", [20, 40, 54, 66, 96])
+def test_snapped_frames_keep_their_lengths(snap: int) -> None:
+    rows, counts, _ = rows_of(write.pcap(TALK, nano=True, snap=snap))
+    assert rows.size + counts["cut-header"] == len(TALK)
+    assert rows.size == sum(len(f[:snap]) >= (40 if f[0] >> 4 == 4 else 60) for _, f in TALK)
+    whole = {int(frame): int(length) for frame, length in zip(PLAIN.frame, PLAIN.length, strict=True)}
+    assert {int(f): int(n) for f, n in zip(rows.frame, rows.length, strict=True)}.items() <= whole.items()
+
+
+@pytest.mark.parametrize(
+    "name", ["pcap little ns", "pcap big us", "pcapng little", "pcapng two sections of two orders"]
+)
+def test_a_file_may_end_anywhere(name: str) -> None:
+    data, last = DIALECTS[name], 0
+    for cut in range(0, len(data), 13):
+        try:
+            rows, counts, _ = rows_of(data[:cut])
+        except BadInput:
+            assert cut < 32
+            continue
+        assert last <= rows.size <= len(TALK)
+        assert same(rows, PLAIN.take(np.arange(rows.size)), but=("at",))
+        assert counts["cut-file"] + counts["malformed-record"] <= 1
+        last = rows.size
+    assert last == len(TALK) - 1 or last == len(TALK)
+
+
+def test_broken_lengths_end_the_reading() -> None:
+    for data in (
+        write.pcap(TALK) + struct.pack("<IIII", 0, 0, 1 << 31, 60) + bytes(100),
+        write.pcapng(TALK) + struct.pack("<III", 6, 1 << 30, 0) + bytes(100),
+        write.pcapng(TALK) + write.block(6, bytes(20))[:-4] + b"xxxx" + bytes(100),
+        write.pcapng(TALK) + struct.pack("<III", 6, 33, 0) + bytes(100),
+    ):
+        rows, counts, _ = rows_of(data)
+        assert rows.size == len(TALK) and counts["malformed-record"] == 1
+
+
+def test_a_packet_of_no_interface_is_counted() -> None:
+    data = write.section() + write.interface() + write.packet(TALK[0][1], 0, number=3) + write.packet(TALK[1][1], 0)
+    rows, counts, _ = rows_of(data)
+    assert rows.frame.tolist() == [2] and counts["unknown-interface"] == 1
+
+
+def test_drops_and_secrets_are_found() -> None:
+    lost = struct.pack("<HHQ", 5, 8, 7)
+    data = write.pcapng(TALK) + write.block(5, bytes(12) + lost + bytes(4))
+    keys = b"CLIENT_RANDOM 00 11\n"
+    data += write.block(10, struct.pack("<II", 0x544C534B, len(keys)) + keys)
+    _, counts, keylog = rows_of(data)
+    assert counts["dropped-by-capture"] == 7 and keylog == [keys.decode()]
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [(b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
+     (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither")],
+)  # fmt: skip
+def test_what_is_no_capture_is_refused(data: bytes, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    with opened(str(tmp_path / "x")) as source, pytest.raises(BadInput, match=complaint):
+        list(read(source, Counter()))
+
+
+def compressed(data: bytes) -> dict[str, bytes]:
+    zstandard = pytest.importorskip("zstandard")
+    half = len(data) // 2
+    return {
+        "gz": gzip.compress(data),
+        "gz in two members": gzip.compress(data[:half]) + gzip.compress(data[half:]),
+        "zst": zstandard.compress(data),
+        "zst in two frames": zstandard.compress(data[:half]) + zstandard.compress(data[half:]),
+    }
+
+
+def read_file(path: str) -> tuple[Rows, Counter[str]]:
+    counts: Counter[str] = Counter()
+    pairs, heads = Pairs(), Heads()
+    with opened(path) as source:
+        parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts)]
+    return joined([part for part in parts if part is not None]), counts
+
+
+@pytest.mark.parametrize("program", [False, True], ids=["modules", "program"])
+def test_compressed_files(program: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    wanted = compressed(DIALECTS["pcap little ns"])
+    if program:
+        if shutil.which("zstd") is None:
+            pytest.skip("needs zstd: apt-get install zstd")
+        monkeypatch.setitem(sys.modules, "zstandard", None)
+    for name, data in wanted.items():
+        path.write_bytes(data)
+        rows, counts = read_file(str(path))
+        assert same(rows, PLAIN), name
+        path.write_bytes(data[: len(data) - 9])
+        try:
+            rows, counts = read_file(str(path))
+        except BadInput as error:
+            assert "compression" in str(error)
+            continue
+        assert counts["cut-compression"] == 1, name
+        assert rows.size <= len(TALK)
+
+
+def test_without_any_zstd_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(compressed(b"x")["zst"])
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setattr(source_module.shutil, "which", lambda _: None)
+    with pytest.raises(Exception, match="apt-get install zstd"), opened(str(tmp_path / "x")):
+        pass
+
+
+def test_standard_input_is_a_capture(tmp_path: Path) -> None:
+    data = compressed(DIALECTS["pcapng big"])["gz"]
+    words = [sys.executable, "-m", "configtron", "fingerprint", "pcap", "-", "-f", "jsonl"]
+    done = subprocess.run(words, input=data, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.skipif(shutil.which("editcap") is None, reason="needs editcap: apt-get install wireshark-common")
+@pytest.mark.parametrize("form", ["pcap", "nsecpcap", "pcapng"])
+def test_what_wireshark_writes(form: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(DIALECTS["pcapng little"])
+    subprocess.run(
+        ["editcap", "-F", form, str(tmp_path / "in"), str(tmp_path / "out")], check=True, capture_output=True
+    )
+    rows, _ = read_file(str(tmp_path / "out"))
+    assert same(rows, PLAIN, but=("at",) if form == "pcap" else ())

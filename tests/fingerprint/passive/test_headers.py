@@ -1,0 +1,189 @@
+"""Rows are what `probe/wire/frames.py` dissects, frame by frame; what is no row is counted under its name."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configtron.fingerprint.passive.columns import ABSENT, DF, SACK_OK, SACKED, STAMPED
+from configtron.nouns import OPT_SACK, OPT_SACK_PERMITTED, Segment
+from configtron.probe.wire.frames import Envelope, build, dissect
+from tests.fingerprint.capture import write
+from tests.fingerprint.capture.test_reading import PLAIN, TALK, rows_of, same
+
+NUMBER = st.integers(0, 0xFFFFFFFF)
+OPTION = st.one_of(
+    st.tuples(st.just(8), st.binary(min_size=8, max_size=8)), st.just((1, b"")), st.just((4, b"")),
+    st.tuples(st.just(2), st.binary(min_size=2, max_size=2)), st.tuples(st.just(3), st.binary(min_size=1, max_size=1)),
+    st.tuples(st.just(5), st.sampled_from([bytes(8), bytes(16)])),
+    st.tuples(st.integers(9, 255), st.binary(max_size=6)),
+)  # fmt: skip
+
+
+def fits(options: list[tuple[int, bytes]]) -> bool:
+    return sum(1 if kind == 1 else 2 + len(body) for kind, body in options) <= 40
+
+
+SEGMENTS = st.builds(
+    Segment, flags=st.integers(0, 0xFFF), window=st.integers(0, 65535),
+    options=st.lists(OPTION, max_size=6).filter(fits).map(tuple), payload=st.binary(max_size=30),
+)  # fmt: skip
+ENDS = st.integers(4, 4) | st.integers(16, 16)
+
+
+@st.composite
+def packets(draw: st.DrawFn) -> bytes:
+    size = draw(ENDS)
+    source, destination = draw(st.binary(min_size=size, max_size=size)), draw(st.binary(min_size=size, max_size=size))
+    ports = draw(st.tuples(st.integers(0, 65535), st.integers(0, 65535)))
+    envelope = Envelope(source, destination, *ports, ttl=draw(st.integers(0, 255)), tos=draw(st.integers(0, 255)),
+                        ident=draw(st.integers(0, 65535)), df=draw(st.booleans()))  # fmt: skip
+    return build(envelope, draw(SEGMENTS), draw(NUMBER), draw(NUMBER))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(packets(), min_size=1, max_size=8), st.sampled_from((0, 60, 70)))
+def test_rows_are_what_is_dissected(frames: list[bytes], snap: int) -> None:
+    rows, counts, _ = rows_of(write.pcap([(n, frame) for n, frame in enumerate(frames)], nano=True, snap=snap))
+    known = {int(frame): row for row, frame in enumerate(rows.frame)}
+    for number, data in enumerate(frames, 1):
+        kept = data[:snap] if snap else data
+        found = dissect(kept, len(data))
+        if found is None:
+            # frames.py wants the options whole; a row does without them.
+            continue
+        row = known[number]
+        assert (found.seq, found.ack, found.window, found.length) == tuple(
+            int(column[row]) for column in (rows.seq, rows.ack, rows.window, rows.length)
+        )
+        assert (found.flags, found.ttl, found.tos) == (rows.flags[row], rows.ttl[row], rows.tos[row])
+        assert (found.ident, found.df) == (rows.ident[row], bool(rows.bits[row] & DF))
+        segment = Segment(0, options=found.options)
+        stamps = segment.timestamps
+        assert (stamps is not None) == bool(rows.bits[row] & STAMPED)
+        if stamps is not None and sum(kind == 8 for kind, _ in found.options) == 1:
+            assert stamps == (rows.tsval[row], rows.tsecr[row])
+        kinds = {kind: len(body) for kind, body in found.options}
+        assert (OPT_SACK_PERMITTED in kinds) == bool(rows.bits[row] & SACK_OK)
+        assert (OPT_SACK in kinds) == bool(rows.bits[row] & SACKED)
+        assert (segment.mss is None) == (rows.mss[row] == ABSENT) and segment.mss in (None, rows.mss[row])
+        assert segment.wscale in (None, rows.wscale[row])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(packets(), min_size=2, max_size=8))
+def test_both_directions_are_one_pair(frames: list[bytes]) -> None:
+    rows, _, _ = rows_of(write.pcap(list(enumerate(frames)), nano=True))
+    ends: dict[frozenset[tuple[bytes, int]], set[int]] = {}
+    for number, data in enumerate(frames, 1):
+        found = dissect(data)
+        assert found is not None
+        key = frozenset(((found.source, found.source_port), (found.destination, found.destination_port)))
+        ends.setdefault(key, set()).add(int(rows.pair[np.flatnonzero(rows.frame == number)[0]]))
+    assert all(len(numbers) == 1 for numbers in ends.values())
+    assert len(set.union(*ends.values())) == len(ends)
+
+
+def cooked(frame: bytes) -> bytes:
+    return bytes(14) + (b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd") + frame
+
+
+def cooked2(frame: bytes) -> bytes:
+    return (b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd") + bytes(18) + frame
+
+
+LINKS = {
+    "ethernet": (1, write.ethernet),
+    "802.1Q": (1, lambda f: write.ethernet(f, 0x8100)),
+    "QinQ": (1, lambda f: write.ethernet(f, 0x88A8, 0x8100)),
+    "QinQ of old": (1, lambda f: write.ethernet(f, 0x9100, 0x8100)),
+    "Linux cooked": (113, cooked),
+    "Linux cooked 2": (276, cooked2),
+    "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + cooked(f)[14:]),
+    "raw": (101, bytes),
+    "raw, BSD's number": (12, bytes),
+    "loopback": (0, lambda f: struct.pack("<I", 2 if f[0] >> 4 == 4 else 30) + f),
+    "OpenBSD loopback": (108, lambda f: struct.pack(">I", 2 if f[0] >> 4 == 4 else 24) + f),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_link_layers(name: str) -> None:
+    link, wrap = LINKS[name]
+    rows, _, _ = rows_of(write.pcap([(at, wrap(frame)) for at, frame in TALK], nano=True, link=link))
+    assert same(rows, PLAIN)
+
+
+def extended(packet: bytes, *headers: tuple[int, bytes]) -> bytes:
+    """IPv6 with extension headers (kind, body from its second byte on) before TCP."""
+    kinds = [kind for kind, _ in headers] + [6]
+    chain = b"".join(bytes((after,)) + body for (_, body), after in zip(headers, kinds[1:], strict=True))
+    size = int.from_bytes(packet[4:6], "big") + len(chain)
+    return packet[:4] + size.to_bytes(2, "big") + bytes((kinds[0],)) + packet[7:40] + chain + packet[40:]
+
+
+SIX = write.conversation(6)
+HOP, ROUTE, AUTH = (0, b"\x00" + bytes(6)), (43, b"\x01" + bytes(14)), (51, b"\x04" + bytes(22))
+ATOMIC, FIRST, LATER = (44, bytes(7)), (44, b"\x00\x00\x01" + bytes(4)), (44, b"\x00\x05\xa8" + bytes(4))
+
+
+def test_extension_headers_are_passed() -> None:
+    plain, _, _ = rows_of(write.pcap(SIX, nano=True))
+    for headers in ((HOP,), (HOP, ROUTE), (AUTH, ATOMIC), (HOP, ROUTE, AUTH, ATOMIC)):
+        frames = [(at, extended(frame, *headers)) for at, frame in SIX]
+        assert same(rows_of(write.pcap(frames, nano=True))[0], plain)
+
+
+def changed(packet: bytes, **fields: int) -> bytes:
+    places = {"first": 0, "total": 2, "fragment": 6, "protocol": 9, "offset": 32}
+    data = bytearray(packet)
+    for name, value in fields.items():
+        size = 2 if name in ("total", "fragment") else 1
+        data[places[name] : places[name] + size] = value.to_bytes(size, "big")
+    return bytes(data)
+
+
+FOUR = TALK[4][1]
+NO_ROWS = {
+    "fragment": (101, changed(FOUR, fragment=0x2000)),
+    "fragment of IPv6": (101, extended(SIX[4][1], FIRST)),
+    "fragment of IPv6, a later one": (101, extended(SIX[4][1], LATER)),
+    "udp": (101, changed(FOUR, protocol=17)),
+    "icmp": (101, changed(FOUR, protocol=1)),
+    "other-protocol": (101, changed(FOUR, protocol=47)),
+    "malformed-ip": (101, changed(FOUR, first=0x41)),
+    "malformed-ip of version 9": (101, changed(FOUR, first=0x95)),
+    "malformed-ip shorter than its header": (101, changed(FOUR, total=10)),
+    "malformed-tcp": (101, changed(FOUR, offset=0x10)),
+    "malformed-tcp longer than its packet": (101, changed(FOUR, total=44, offset=0xF0)),
+    "cut-header": (101, FOUR),
+    "cut-header in IP": (101, FOUR),
+    "cut-header in Ethernet": (1, bytes(13)),
+    "arp": (1, bytes(12) + b"\x08\x06" + bytes(30)),
+    "not-ip": (1, bytes(12) + b"\x88\xcc" + bytes(30)),
+    "plaintext": (252, bytes(30)),
+    "link-type-105": (105, bytes(30)),
+}
+
+
+@pytest.mark.parametrize("name", NO_ROWS)
+def test_what_is_no_row_is_named(name: str) -> None:
+    link, frame = NO_ROWS[name]
+    snap = {"cut-header": 39, "cut-header in IP": 12}.get(name, 0)
+    rows, counts, _ = rows_of(write.pcap([(0, frame)], link=link, snap=snap))
+    assert rows.size == 0
+    assert {key: value for key, value in counts.items() if value} == {"frames": 1, name.split(" ")[0]: 1}
+
+
+def test_padding_is_no_payload_and_offloaded_frames_have_their_own_length() -> None:
+    ack = TALK[2][1]
+    rows, _, _ = rows_of(write.pcap([(0, write.ethernet(ack) + bytes(20))], link=1))
+    assert rows.length.tolist() == [0]
+    rows, counts, _ = rows_of(write.pcap([(0, changed(FOUR, total=0))]))
+    assert rows.length.tolist() == [1000]
+    rows, counts, _ = rows_of(write.pcap([(0, FOUR[:-100])]))
+    assert rows.length.tolist() == [1000] and counts["longer-than-frame"] == 1
