@@ -6,11 +6,13 @@ import gzip
 import shutil
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from io import BufferedIOBase, BufferedReader, RawIOBase
-from typing import IO, Any, cast
+from contextlib import contextmanager, suppress
+from io import BufferedReader
+from subprocess import DEVNULL, PIPE
+from typing import IO, Any, Protocol, cast
 
 from configtron.errors import BadInput, Missing
 
@@ -18,15 +20,24 @@ from configtron.errors import BadInput, Missing
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # The longest magic number.
 LOOK = 4
+# Compressed bytes taken at a time.
+COMPRESSED = 1 << 17
 # Compressed data ended, or was none, before the capture did.
 Broken = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class Readable(Protocol):
+    """What files, decompressors and pipes have in common."""
+
+    def readinto1(self, into: memoryview, /) -> int:
+        """Fill in what one read gives."""
 
 
 class Source:
     """A stream of bytes; `broken` says why it ended early, "" if it did not."""
 
-    def __init__(self, stream: IO[bytes] | BufferedIOBase | RawIOBase, finish: Callable[[], str] = str) -> None:
-        self._stream = cast(Any, stream)
+    def __init__(self, stream: Readable, finish: Callable[[], str] = str) -> None:
+        self._stream = stream
         self._finish = finish
         self.broken = ""
         self.ended = False
@@ -36,13 +47,9 @@ class Source:
         got = 0
         while got < len(into) and not self.ended:
             try:
-                count = self._stream.readinto(into[got:])
+                # One read at a time: of several, an error in the last would take the others' bytes along.
+                count = self._stream.readinto1(into[got:])
             except Broken:
-                count, self.broken = 0, "cut-compression"
-            except Exception as error:
-                # zstandard's own class of error, which is only known once that module is imported.
-                if type(error).__name__ != "ZstdError":
-                    raise
                 count, self.broken = 0, "cut-compression"
             if not count:
                 self.ended = True
@@ -65,7 +72,7 @@ def opened(path: str) -> Iterator[Source]:
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}") from error
         if magic.startswith(GZIP):
-            yield Source(gzip.GzipFile(fileobj=reader))
+            yield Source(cast(Readable, gzip.GzipFile(fileobj=reader)))
         elif magic == ZSTD:
             with _zstd(reader) as source:
                 yield source
@@ -76,24 +83,62 @@ def opened(path: str) -> Iterator[Source]:
             reader.close()
 
 
+class _Zstd:
+    """A zst file of any number of frames, by the module zstandard; its own reader takes a cut file for a whole one."""
+
+    def __init__(self, reader: BufferedReader, module: Any) -> None:
+        self._reader, self._module = reader, module
+        self._frame = module.ZstdDecompressor().decompressobj()
+        self._left = b""
+        self._ready = memoryview(b"")
+        self._begun = False
+
+    def readinto1(self, into: memoryview) -> int:
+        """Some bytes; 0 at the end."""
+        while not self._ready:
+            data = self._left or self._reader.read1(COMPRESSED)
+            self._left = b""
+            if not data:
+                if self._begun:
+                    raise EOFError("a zst frame is cut")
+                return 0
+            try:
+                self._ready = memoryview(self._frame.decompress(data))
+            except self._module.ZstdError as error:
+                raise EOFError(str(error)) from error
+            self._begun = True
+            if self._frame.eof:
+                self._left, self._begun = self._frame.unused_data, False
+                self._frame = self._module.ZstdDecompressor().decompressobj()
+        count = min(len(into), len(self._ready))
+        into[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
 @contextmanager
 def _zstd(reader: BufferedReader) -> Iterator[Source]:
     try:
         import zstandard
     except ImportError:
-        with _zstd_command(reader) as source:
-            yield source
+        module = None
     else:
-        yield Source(zstandard.ZstdDecompressor().stream_reader(reader, read_across_frames=True))
-
-
-@contextmanager
-def _zstd_command(reader: BufferedReader) -> Iterator[Source]:
-    """The program instead of the module: a file it can read itself; what comes through a pipe it reads from us."""
+        module = zstandard
+    if module is not None:
+        yield Source(_Zstd(reader, module))
+        return
     if shutil.which("zstd") is None:
         raise Missing("zst files need the module zstandard or the program zstd: apt-get install zstd")
-    reader.seek(0) if reader.seekable() else None
-    with subprocess.Popen(["zstd", "-dcq"], stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-        assert child.stdout is not None
-        yield Source(child.stdout, lambda: "cut-compression" if child.wait() else "")
+    with subprocess.Popen(["zstd", "-dcq"], stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as child:
+        assert child.stdin is not None and child.stdout is not None
+        feeder = threading.Thread(target=_feed, args=(reader, child.stdin), daemon=True)
+        feeder.start()
+        yield Source(cast(Readable, child.stdout), lambda: "cut-compression" if child.wait() else "")
         child.stdout.close()
+        feeder.join()
+
+
+def _feed(reader: BufferedReader, program: IO[bytes]) -> None:
+    # The program ends early if the file is broken, or if nobody wants the rest.
+    with suppress(BrokenPipeError), program:
+        shutil.copyfileobj(reader, program)
