@@ -19,6 +19,7 @@ PACKETS, SNAP = 200_000, 128
 OPEN = 200
 REPEATED = 0.01
 MSS = 1460
+PACE_US = 40
 MACS = bytes(range(12))
 IPV6_SHARE = 0.2
 
@@ -73,8 +74,8 @@ class Talk:
         return MACS + kind + ip + tcp + stamps + bytes(size)
 
 
-def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1) -> None:
-    """Write a pcap of so many packets, snapped to `snap` bytes if that is not 0."""
+def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1, pace_us: int = PACE_US) -> None:
+    """Write a pcap of so many packets, snapped to `snap` bytes if that is not 0; `pace_us`: the longest pause."""
     chance = random.Random(seed)
     talks: list[Talk] = []
     begun = 0
@@ -91,7 +92,7 @@ def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1) -
                 talks[place] = talks[-1]
                 talks.pop()
                 continue
-            at += chance.randrange(40)
+            at += chance.randrange(pace_us)
             kept = segment[:snap] if snap else segment
             file.write(struct.pack("<IIII", at // 1_000_000, at % 1_000_000, len(kept), len(segment)))
             file.write(kept)

@@ -30,7 +30,8 @@ CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
 REORDERED, HOLE = "reordered", "hole"
 KINDS = (*CAUSES, REORDERED, HOLE)
 NS = 1_000_000_000
-# Linux's smallest timer is 200 ms, other systems' 100 ms or more; a tail loss probe comes after two round trips.
+# A timer is a round trip plus 200 ms on Linux, plus 100 ms or more elsewhere; a tail loss probe comes after two round
+# trips.
 TIMER_NS = 90_000_000
 PROBE_RTTS = 1.4
 # A repeat needs a round trip; what fills a hole sooner was overtaken. Without a known round trip: wireshark's 3 ms.
@@ -170,14 +171,15 @@ class _Story:
         if end <= una:
             return "unneeded"
         tail = end == top and sack and not duplicates and self.probed != top
-        if tail and silence >= min(max(PROBE_RTTS * rtt, 1), TIMER_NS):
+        if tail and silence >= (PROBE_RTTS * rtt or TIMER_NS):
             self.probed = top
             return "tlp"
-        if silence >= max(TIMER_NS, rtt) and (start <= max(una, 1)):
+        expired = silence >= TIMER_NS + rtt
+        if expired and start <= max(una, 1):
             self.recover = top
             return "rto"
         if start < self.recover and not duplicates:
             return "rto"
         if duplicates:
             return "fast"
-        return "rto" if silence >= max(TIMER_NS, rtt) else "other"
+        return "rto" if expired else "other"

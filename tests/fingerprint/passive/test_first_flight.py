@@ -1,0 +1,141 @@
+"""The first flight: exact only where the window ended it; a bound that holds elsewhere; else a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configtron.fingerprint.passive.telling import tell
+from configtron.nouns import ACK, FIN, SYN, Observation
+from tests.fingerprint.passive.story import FULL, RTT_S, Story
+
+ASKED = RTT_S + 0.001
+FLIGHT = ASKED + RTT_S
+SECOND = FLIGHT + RTT_S
+
+
+def icw(story: Story, folder: Path) -> Observation:
+    (one,) = tell(story.batch(folder), ["x"])
+    return next(o for o in one.observations if o.knob == "icw")
+
+
+def proven(count: int = 10, **more: bool) -> Story:
+    story = Story(**more)
+    story.flight(FLIGHT, 0, count, echo_s=ASKED)
+    story.ack(FLIGHT + 0.002, 2)
+    story.flight(SECOND + 0.002, count, 4)
+    return story
+
+
+@pytest.mark.parametrize("stamps", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 10, 16, 30, 64])
+def test_an_ack_clocked_flight_is_exact(count: int, stamps: bool, tmp_path: Path) -> None:
+    story = Story(stamps=stamps, window=65535)
+    size = FULL if stamps else FULL + 12
+    for n in range(count):
+        story.say(1, FLIGHT + n / 10_000, ACK, 1 + n * size, 101, size, echo_s=ASKED)
+    story.ack(FLIGHT + 0.008, count, size=size)
+    story.say(1, SECOND + 0.008, ACK, 1 + count * size, 101, size)
+    found = icw(story, tmp_path)
+    assert (found.grade, found.value, found.detail("proof")) == ("C", count, "ack-clocked")
+    assert found.detail("timestamps") == stamps and found.detail("bytes") == count * size
+    assert len(found.evidence) == count
+
+
+def test_acks_within_the_flight_do_not_end_it(tmp_path: Path) -> None:
+    """The capture stands at the client, which acknowledges while half of the flight is on its way."""
+    story = Story()
+    for n in range(5):
+        story.flight(FLIGHT + n * 0.004, 2 * n, 2, echo_s=ASKED)
+        story.ack(FLIGHT + n * 0.004 + 0.002, 2 * n + 2)
+    for n in range(5):
+        story.flight(SECOND + n * 0.004 + 0.002, 10 + 4 * n, 4, echo_s=FLIGHT + n * 0.004 + 0.002)
+    assert icw(story, tmp_path).value == 10
+
+
+def test_merged_frames_count_as_segments(tmp_path: Path) -> None:
+    story = Story()
+    for n in range(5):
+        story.say(1, FLIGHT + n / 10_000, ACK, 1 + n * 2 * FULL, 101, 2 * FULL, echo_s=ASKED)
+    story.ack(FLIGHT + 0.001, 10)
+    story.flight(SECOND + 0.001, 10, 4)
+    found = icw(story, tmp_path)
+    assert (found.grade, found.value, found.detail("merged")) == ("C", 10, True)
+
+
+def short(story: Story) -> None:
+    story.flight(FLIGHT, 0, 3, echo_s=ASKED, last=500)
+    story.say(1, FLIGHT + 0.001, ACK | FIN, 1 + 2 * FULL + 500, 101)
+
+
+def thinks(story: Story) -> None:
+    story.flight(FLIGHT, 0, 3, echo_s=ASKED)
+    story.ack(FLIGHT + 0.001, 3)
+    story.flight(SECOND + 0.5, 3, 4, echo_s=FLIGHT + 0.001)
+
+
+def unasked(story: Story) -> None:
+    story.flight(FLIGHT, 0, 4, echo_s=ASKED)
+
+
+def tail_lost(story: Story) -> None:
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED, skip=(9,))
+    story.ack(FLIGHT + 0.002, 9)
+    story.flight(SECOND + 0.002, 10, 4)
+
+
+def hole(story: Story) -> None:
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED, skip=(4,))
+    story.ack(FLIGHT + 0.002, 4, sack=(1 + 5 * FULL, 1 + 10 * FULL))
+    story.flight(SECOND + 0.002, 10, 2)
+
+
+def repeated(story: Story) -> None:
+    story.flight(FLIGHT, 0, 4, echo_s=ASKED)
+    story.flight(FLIGHT + 0.001, 1, 1, echo_s=ASKED)
+    story.ack(FLIGHT + 0.002, 4)
+    story.flight(SECOND + 0.002, 4, 2)
+
+
+BOUNDS = {
+    "response-ended": (short, 3), "server-paced": (thinks, 3), "unverified": (unasked, 4), "lost": (tail_lost, 9),
+    "lost within": (hole, 10), "repeated": (repeated, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_is_not_proven_is_a_bound(name: str, tmp_path: Path) -> None:
+    tell_story, least = BOUNDS[name]
+    story = Story()
+    tell_story(story)
+    found = icw(story, tmp_path)
+    assert found.grade == "L" and found.value == least
+    assert name.startswith(str(found.detail("proof")))
+
+
+def test_the_clients_window_may_be_what_stopped_it(tmp_path: Path) -> None:
+    story = Story(window=5 * FULL)
+    story.flight(FLIGHT, 0, 5, echo_s=ASKED)
+    story.ack(FLIGHT + 0.002, 5)
+    story.flight(SECOND + 0.002, 5, 5)
+    found = icw(story, tmp_path)
+    assert (found.grade, found.detail("proof")) == ("L", "window-limited")
+
+
+def test_reasons(tmp_path: Path) -> None:
+    late = Story(opened=False)
+    late.flight(FLIGHT, 0, 5)
+    late.ack(FLIGHT + 0.01, 5)
+    assert icw(late, tmp_path).reason == "no-handshake"
+    silent = Story()
+    silent.say(1, FLIGHT, ACK, 1, 101)
+    assert icw(silent, tmp_path).reason == "no-data"
+    twice = proven()
+    twice.say(1, 0.9 * RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    assert icw(twice, tmp_path).reason == "synack-repeated"
+
+
+def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
+    (one,) = tell(proven().batch(tmp_path), ["x"], tainted=True)
+    assert next(o for o in one.observations if o.knob == "icw").reason == "drops"
