@@ -14,8 +14,8 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import Column
 
-SECTION, INTERFACE, OLD_PACKET, SIMPLE, STATISTICS, ENHANCED, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
-PACKETS = frozenset((OLD_PACKET, SIMPLE, ENHANCED))
+SECTION, INTERFACE, OLD_PACKET, SIMPLE, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+PACKETS = frozenset((OLD_PACKET, SIMPLE, PACKET))
 MAGIC_LITTLE, MAGIC_BIG = b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"
 # Options we ask for: if_tsresol, if_tsoffset, isb_ifdrop.
 RESOLUTION, OFFSET, DROPPED = 9, 14, 5
@@ -24,7 +24,7 @@ TLS_KEY_LOG = 0x544C534B
 BLOCK_MOST = 1 << 23
 NS = 1_000_000_000
 # Places of (captured, original length, first byte) in a packet block, in bytes from its begin.
-PLACES = {ENHANCED: (20, 24, 28), OLD_PACKET: (20, 24, 28), SIMPLE: (8, 8, 12)}
+PLACES = {PACKET: (20, 24, 28), OLD_PACKET: (20, 24, 28), SIMPLE: (8, 8, 12)}
 
 
 @dataclass(slots=True)

@@ -85,9 +85,9 @@ def connect(rows: Rows, ports: Column) -> Connections:
     ack = np.full(rows.size, NEVER, np.int64)
     opened = np.zeros((len(begin), 2), bool)
     found = Connections(rows, of, server, seq, ack, begin, end, client, opened)
-    bases = [_base(found, number) for number in (0, 1)]
+    origins = [_origin(found, number) for number in (0, 1)]
     for number in (0, 1):
-        _number(found, number, bases)
+        _number(found, number, origins)
     return found
 
 
@@ -119,7 +119,7 @@ def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
     return client
 
 
-class _Base(NamedTuple):
+class _Origin(NamedTuple):
     """A side's rows, and its initial sequence number by connection (`known` where anything says it)."""
 
     way: Way
@@ -127,7 +127,7 @@ class _Base(NamedTuple):
     known: Column
 
 
-def _base(found: Connections, number: int) -> _Base:
+def _origin(found: Connections, number: int) -> _Origin:
     way = found.way(number)
     rows = found.rows
     initial = np.zeros(found.total, np.uint32)
@@ -140,16 +140,16 @@ def _base(found: Connections, number: int) -> _Base:
     syns = np.flatnonzero((rows.flags[way.rows] & SYN) != 0)[::-1]
     initial[way.of[syns]] = rows.seq[way.rows[syns]]
     found.opened[way.of[syns], number] = True
-    return _Base(way, initial, known)
+    return _Origin(way, initial, known)
 
 
-def _number(found: Connections, number: int, bases: list[_Base]) -> None:
+def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
     """Fill in the relative numbers of one side's rows."""
-    rows, way = found.rows, bases[number].way
+    rows, way = found.rows, origins[number].way
     if not len(way.rows):
         return
-    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, bases[number].initial)
-    other = bases[1 - number]
+    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, origins[number].initial)
+    other = origins[1 - number]
     acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
     index, of = way.rows[acks], way.of[acks]
     initial = other.initial

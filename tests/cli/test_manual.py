@@ -22,7 +22,7 @@ def test_pages_of_lost_commands_go(tmp_path: Path) -> None:
     (tmp_path / "man").mkdir()
     (tmp_path / "man" / "configtron-old.1").write_text("x")
     write(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "man").iterdir())[0] == "configtron-probe-diff.1"
+    assert sorted(path.name for path in (tmp_path / "man").iterdir())[0] == "configtron-fingerprint-pcap.1"
 
 
 def test_every_option_is_in_its_page() -> None:

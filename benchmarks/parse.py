@@ -1,0 +1,260 @@
+"""How fast captures are read, beside other readers, in one run on one core.
+
+    python -m benchmarks.parse [PACKETS]
+
+Claims: at least 0.6 million packets a second of full captures and 1 million of 128-byte ones, with everything that is
+told about connections; at least 15 times tshark; with --stream, memory that does not grow with the capture.
+Rates are per second of processor time (the machine may be busy) and without the start of the programs; best of three.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.captures import PACKETS, SNAP, write
+
+RUNS = 3
+# Readers that take minutes for what others do in a second read this many packets.
+SAMPLE = 5_000
+FIELDS = (
+    "frame.time_epoch ip.src ip.dst ipv6.src ipv6.dst tcp.srcport tcp.dstport tcp.seq_raw tcp.ack_raw tcp.flags "
+    "tcp.window_size_value tcp.len tcp.options.mss_val"
+).split()
+CLAIMS = {"full": 0.6e6, "snapped": 1.0e6}
+CLAIM_TSHARK = 15
+# A loop that reads what a flow needs; prototypes by hand, so that libpcap's header need not be installed.
+C_LOOP = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+struct pcap_pkthdr { struct timeval ts; unsigned caplen, len; };
+void *pcap_open_offline(const char *, char *);
+int pcap_next_ex(void *, struct pcap_pkthdr **, const unsigned char **);
+int main(int n, char **words) {
+    char error[256]; struct pcap_pkthdr *h; const unsigned char *p;
+    unsigned long packets = 0, syns = 0, sum = 0;
+    void *file = pcap_open_offline(words[1], error);
+    struct timespec a, b;
+    if (!file) return 1;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    while (pcap_next_ex(file, &h, &p) == 1) {
+        unsigned at = 14, kind = p[12] << 8 | p[13];
+        packets++;
+        if (kind == 0x0800) { if (h->caplen < 54 || p[23] != 6) continue; at += (p[14] & 15) * 4; }
+        else { if (h->caplen < 74 || p[20] != 6) continue; at += 40; }
+        sum += p[at + 4] << 24 | p[at + 5] << 16 | p[at + 6] << 8 | p[at + 7];
+        syns += p[at + 13] >> 1 & 1;
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+    printf("{\"packets\": %lu, \"seconds\": %f}\n", packets,
+           (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) / 1e9);
+    return syns + sum == 0;
+}
+"""
+
+
+class Measured(NamedTuple):
+    """Packets, seconds of processor time, peak resident MB."""
+
+    packets: int
+    seconds: float
+    peak_mb: float
+
+
+def columns(path: str) -> int:
+    """Headers as columns."""
+    from configtron.fingerprint.capture.reading import read
+    from configtron.fingerprint.capture.source import opened
+    from configtron.fingerprint.passive.columns import Pairs
+    from configtron.fingerprint.passive.headers import decode
+    from configtron.fingerprint.passive.heads import Heads
+
+    counts: Counter[str] = Counter()
+    pairs, heads = Pairs(), Heads()
+    with opened(path) as source:
+        for frames in read(source, counts):
+            decode(frames, pairs, heads, counts)
+    return counts["tcp"]
+
+
+def connections(path: str) -> int:
+    """Everything about connections: handshakes, windows, first flights, repeats by cause, holes, order."""
+    from configtron.fingerprint.capture.reading import read
+    from configtron.fingerprint.capture.source import opened
+    from configtron.fingerprint.passive.gathering import Gathering
+    from configtron.fingerprint.passive.headers import decode
+
+    gathering = Gathering()
+    with opened(path) as source:
+        for frames in read(source, gathering.counts):
+            for _ in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
+                pass
+    for _ in gathering.finish():
+        pass
+    return gathering.counts["tcp"]
+
+
+def command(path: str, *more: str) -> int:
+    """The command, with a CSV row a connection: traces, inferences, text."""
+    from configtron.cli.outermost import run
+
+    assert run(["-q", "fingerprint", "pcap", path, "-f", "csv", "-o", "/dev/null", *more]) == 0
+    return 0
+
+
+def stream(path: str) -> int:
+    """The same, telling connections as they end."""
+    return command(path, "--stream")
+
+
+def scapy(path: str) -> int:
+    """scapy's reader, packets dissected."""
+    from scapy.layers.inet import TCP
+    from scapy.utils import PcapReader
+
+    packets = 0
+    with PcapReader(path) as reader:
+        for packet in reader:
+            packets += TCP in packet
+            if packets >= SAMPLE:
+                break
+    return packets
+
+
+OURS: dict[str, Callable[[str], int]] = {
+    "configtron, columns": columns,
+    "configtron, connections": connections,
+    "configtron, command": command,
+    "configtron, command --stream": stream,
+    "scapy PcapReader": scapy,
+}
+
+
+def inside(name: str, path: str) -> None:
+    """Run one reader in this process, with nothing left to import; say what it took."""
+    small = Path(tempfile.gettempdir()) / f"ct-small-{os.getpid()}.pcap"
+    write(small, 200)
+    OURS[name](str(small))
+    small.unlink()
+    began = time.process_time()
+    packets = OURS[name](path)
+    print(json.dumps({"packets": packets, "seconds": time.process_time() - began}))
+
+
+def child(words: list[str]) -> tuple[str, float, float]:
+    """Run a program: what it printed, its processor seconds, its peak in MB."""
+    with tempfile.TemporaryFile() as out:
+        pid = os.posix_spawnp(words[0], words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1)])
+        _, status, usage = os.wait4(pid, 0)
+        assert status == 0, words
+        out.seek(0)
+        text = out.read(1 << 16).decode()
+    return text, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def by_itself(words: list[str], packets: int) -> Measured:
+    """A program that says itself how long it read."""
+    found = []
+    for _ in range(RUNS):
+        text, _, peak = child(words)
+        said = json.loads(text)
+        found.append(Measured(said["packets"] or packets, said["seconds"], peak))
+    return min(found, key=lambda one: one.seconds)
+
+
+def tshark(path: str, small: str, packets: int) -> Measured:
+    """tshark with thirteen fields; what it takes for a few packets is taken off."""
+    words = ["tshark", "-n", "-T", "fields", *(word for field in FIELDS for word in ("-e", field))]
+    took = min(child([*words, "-r", path])[1:] for _ in range(RUNS))
+    start = min(child([*words, "-r", small])[1] for _ in range(RUNS))
+    return Measured(packets, took[0] - start, took[1])
+
+
+def loop(folder: Path) -> str | None:
+    """The C loop, compiled; None where there is no compiler or no libpcap."""
+    source, program = folder / "loop.c", folder / "loop"
+    source.write_text(C_LOOP)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    words = [compiler, "-O2", "-o", str(program), str(source), "-l:libpcap.so.0.8"]
+    return str(program) if subprocess.run(words, capture_output=True).returncode == 0 else None
+
+
+def main(packets: int) -> int:
+    """Print a table; 1 if a claim does not hold."""
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1"}
+    holds = True
+    with tempfile.TemporaryDirectory(prefix="ct-parse-") as name:
+        folder = Path(name)
+        small = folder / "small.pcap"
+        write(small, 10)
+        for kind, snap in (("full", 0), ("snapped", SNAP)):
+            path = folder / f"{kind}.pcap"
+            write(path, packets, snap=snap)
+            print(f"{kind}: {packets} packets, {path.stat().st_size / 1e6:.0f} MB")
+            rows = {one: by_itself([sys.executable, "-m", "benchmarks.parse", "--one", one, str(path)], packets)
+                    for one in OURS}  # fmt: skip
+            if shutil.which("tshark"):
+                rows["tshark -T fields"] = tshark(str(path), str(small), packets)
+            program = loop(folder)
+            if program is not None:
+                rows["C loop on libpcap"] = by_itself([program, str(path)], packets)
+            holds = _print(kind, rows) and holds
+            path.unlink()
+        holds = _memory(folder, packets) and holds
+    return 0 if holds else 1
+
+
+def _print(kind: str, rows: dict[str, Measured]) -> bool:
+    print(f"  {'reader':32} {'packets/s':>12} {'x tshark':>9} {'peak MB':>8}")
+    rates = {name: row.packets / row.seconds for name, row in rows.items()}
+    reference = rates.get("tshark -T fields")
+    for name, row in rows.items():
+        beside = f"{rates[name] / reference:9.1f}" if reference else f"{'-':>9}"
+        print(f"  {name:32} {rates[name]:12.0f} {beside} {row.peak_mb:8.0f}")
+    mine = rates["configtron, connections"]
+    return mine >= CLAIMS[kind] and (reference is None or mine >= CLAIM_TSHARK * reference)
+
+
+def _memory(folder: Path, packets: int) -> bool:
+    """Peaks of --stream for a capture of 100 packets a second, and one four times as long."""
+    peaks = []
+    for times in (4, 16):
+        path = folder / "long.pcap"
+        write(path, packets * times, snap=96, pace_us=20_000)
+        words = [
+            sys.executable,
+            "-m",
+            "configtron",
+            "-q",
+            "fingerprint",
+            "pcap",
+            "--stream",
+            "-f",
+            "csv",
+            "-o",
+            "/dev/null",
+        ]
+        peaks.append(child([*words, str(path)])[2])
+        print(f"--stream, {packets * times} packets: peak {peaks[-1]:.0f} MB")
+        path.unlink()
+    return peaks[1] < 1.2 * peaks[0]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        inside(sys.argv[2], sys.argv[3])
+    else:
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else PACKETS))

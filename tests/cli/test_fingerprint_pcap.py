@@ -1,0 +1,98 @@
+"""`configtron fingerprint pcap` as people type it, run in this process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
+from tests.fingerprint.capture import write
+
+Spoken = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "a.pcap"
+    frames = [*write.conversation(4, segments=12), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
+    path.write_bytes(write.pcap(frames, nano=True))
+    return str(path)
+
+
+def test_a_table(file: str, capsys: Spoken) -> None:
+    assert run(["fingerprint", "pcap", file]) == DONE
+    out, err = capsys.readouterr()
+    assert "192.0.2.1:40000" in out and "[2001:db8::2]:80" in out and "http/1.1" in out and "40.0" in out
+    assert err == "29 frames, 29 tcp, 2 connections\n"
+
+
+def test_json_lines(file: str, capsys: Spoken) -> None:
+    assert run(["-q", "fingerprint", "pcap", file, "-f", "jsonl"]) == DONE
+    out, err = capsys.readouterr()
+    first, second = (json.loads(line) for line in out.splitlines())
+    assert err == ""
+    assert first["schema"] == "configtron.connection/1" and (first["file"], first["frame"]) == (file, 1)
+    assert first["handshake"] == {"rtt": 0.040001, "rtt_server": 0.04, "rtt_client": 1e-06, "syns": 1, "synacks": 1,
+                                  "sack": False, "stamps": True}  # fmt: skip
+    assert first["captured_at"] == "client" and first["ended"] == "fin"
+    assert first["client"]["address"] == "192.0.2.1" and first["server"]["bytes"] == 12_000
+    assert first["server"]["syn_window"] == 65160 and first["server"]["wscale"] == 7
+    assert first["server"]["first_window"] == 510 << 7
+    assert first["observations"]["http_clear"]["value"] == "http/1.1"
+    assert first["observations"]["icw"]["grade"] == "L", "the response ended before the window was known"
+    assert second["client"]["port"] == 40001
+
+
+def test_csv_and_output_file(file: str, tmp_path: Path, capsys: Spoken) -> None:
+    assert run(["-q", "fingerprint", "pcap", file, file, "--stream", "-f", "csv", "-o", str(tmp_path / "o")]) == DONE
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "o").read_text())))
+    assert len(rows) == 2, "the same file twice is each segment twice"
+    assert rows[0]["server_address"] == "198.51.100.2" and rows[0]["icw_grade"] == "N"
+    assert run(["-q", "fingerprint", "pcap", file, "-f", "csv"]) == DONE
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert rows[0]["icw"].startswith(">= ") and rows[0]["http_clear"] == "http/1.1"
+
+
+def test_servers_of_several_connections(tmp_path: Path, capsys: Spoken) -> None:
+    frames = [f for n in range(3) for f in write.conversation(port=40000 + n, start_ns=write.START_NS + n * 10**9)]
+    path = tmp_path / "three.pcap"
+    path.write_bytes(write.pcap(frames, nano=True))
+    assert run(["-q", "fingerprint", "pcap", str(path), "--servers", "-f", "jsonl"]) == DONE
+    (line,) = capsys.readouterr().out.splitlines()
+    verdict = json.loads(line)["observations"]["http_clear"]
+    assert (verdict["value"], verdict["grade"], len(verdict["trials"])) == ("http/1.1", "A", 3)
+    for form in ("table", "csv"):
+        assert run(["-q", "fingerprint", "pcap", str(path), "--servers", "-f", form]) == DONE
+        assert "198.51.100.2" in capsys.readouterr().out
+
+
+def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Path(file).read_bytes()
+    cut, none, other = tmp_path / "cut", tmp_path / "none", tmp_path / "other"
+    cut.write_bytes(data[:-7])
+    none.write_bytes(write.pcap([]))
+    other.write_bytes(b"GIF89a, a picture of a cat")
+    assert run(["fingerprint", "pcap", str(cut)]) == PARTIAL
+    assert "1 cut-file" in capsys.readouterr().err
+    assert run(["fingerprint", "pcap", str(none)]) == NOTHING
+    assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
+    for words, complaint in (
+        ([str(other)], "neither pcap nor pcapng"),
+        ([str(tmp_path / "absent")], "does not exist"),
+        ([], "Missing argument"),
+        ([file, "--format", "xml"], "'xml'"),
+    ):
+        assert run(["fingerprint", "pcap", *words]) == USAGE
+        err = capsys.readouterr().err
+        assert complaint in err.splitlines()[-1] and "Traceback" not in err
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    for name in [name for name in sys.modules if name.startswith("configtron.fingerprint.passive")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert run(["fingerprint", "pcap", file]) == PRIVILEGE
+    assert "pip install 'configtron[fingerprint]'" in capsys.readouterr().err
