@@ -196,8 +196,15 @@ def _likeness(batch: Batch, connection: int) -> str:
     answered = bool((~server & (acks >= 1)).any())
     if not answered:
         return "rto"
-    return "icw" if _withheld(found.rows.at[begin:end], server, acks, found.rows.length[begin:end],
-                              found.seq[begin:end], int(columns["rtt"][connection])) else "rwin"  # fmt: skip
+    # A repeated SYN-ACK leaves no round trip by Karn's rule, but the first one still came no sooner than one.
+    first = int(np.argmax(server))
+    rtt_ns = int(columns["rtt"][connection])
+    if rtt_ns < 0:
+        rtt_ns = int(found.rows.at[begin + first] - found.rows.at[begin])
+    part = slice(begin, end)
+    rows = found.rows
+    withheld = _withheld(rows.at[part], server, acks, rows.length[part], found.seq[part], rtt_ns)
+    return "icw" if withheld else "rwin"
 
 
 def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
@@ -206,7 +213,7 @@ def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Col
     # Anything the client says after data came, if it brings no data itself, tells of that data: duplicate ACKs too.
     after = np.arange(len(at)) > (data[0] if len(data) else len(at))
     heard = np.flatnonzero(~server & after & ((acks > 1) | (length == 0)))
-    if not len(data) or rtt_ns < 0:
+    if not len(data):
         return False
     flight = data[data < heard[0]] if len(heard) else data
     repeated = int((seq[flight] == 1).sum()) > 1
