@@ -75,7 +75,9 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of = sent.row[data], sent.of[data]
-    start, end, old = sent.start[data], sent.end[data], sent.old[data]
+    # A FIN takes a number, and is no byte of the flight.
+    start, old = sent.start[data], sent.old[data]
+    end = sent.end[data] - ((rows.flags[row] & FIN) != 0)
     acked = _first_acks(found, row, of)
     heard = acked >= 0
     place = np.maximum(acked, 0)

@@ -28,7 +28,13 @@ from configtron.nouns import Observation, Target, Trace, Value
 HERE = 0.1
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because nobody asked for it, silence says more than a reason.
-UNASKED = frozenset(("no-ack", "no-repeat", "one-repeat"))
+UNASKED = ("unclear:", "no-repeat")
+REASONS = {
+    "no-handshake": "unclear:no-handshake",
+    "one-sided": "unclear:one-sided",
+    "no-data": "no-data",
+    "synack-repeated": "synack-repeated",
+}
 
 
 class Told(NamedTuple):
@@ -104,7 +110,7 @@ def _observations(
     begin, end = int(found.begin[connection]), int(found.end[connection])
     for trace in traces:
         for observation in read(trace):
-            if observation.value is None and observation.reason in UNASKED:
+            if (observation.reason or "").startswith(UNASKED):
                 continue
             rows = [begin + n for n in observation.evidence if begin + n < end]
             numbers = (found.rows.frame[rows] & FRAME_MASK).tolist() if rows else ()
@@ -132,7 +138,7 @@ def initial_window(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, .
     segments, size, mss, proof, stamped, _, _, merged = flight
     name = PROOFS[proof]
     if proof >= NONE:
-        return no("icw", name, trace, "segments", METHOD[not stamped])
+        return no("icw", REASONS[name], trace, "segments", METHOD[not stamped])
     details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
     if merged:
         details["merged"] = True

@@ -69,6 +69,11 @@ def short(story: Story) -> None:
     story.say(1, FLIGHT + 0.001, ACK | FIN, 1 + 2 * FULL + 500, 101)
 
 
+def ends_at_once(story: Story) -> None:
+    story.flight(FLIGHT, 0, 2, echo_s=ASKED)
+    story.say(1, FLIGHT + 0.001, ACK | FIN, 1 + 2 * FULL, 101, 300, echo_s=ASKED)
+
+
 def thinks(story: Story) -> None:
     story.flight(FLIGHT, 0, 3, echo_s=ASKED)
     story.ack(FLIGHT + 0.001, 3)
@@ -99,7 +104,7 @@ def repeated(story: Story) -> None:
 
 
 BOUNDS = {
-    "response-ended": (short, 3), "server-paced": (thinks, 3), "unverified": (unasked, 4), "lost": (tail_lost, 9),
+    "response-ended": (short, 3), "response-ended with its last byte": (ends_at_once, 3), "server-paced": (thinks, 3), "unverified": (unasked, 4), "lost": (tail_lost, 9),
     "lost within": (hole, 10), "repeated": (repeated, 4),
 }  # fmt: skip
 
@@ -127,7 +132,7 @@ def test_reasons(tmp_path: Path) -> None:
     late = Story(opened=False)
     late.flight(FLIGHT, 0, 5)
     late.ack(FLIGHT + 0.01, 5)
-    assert icw(late, tmp_path).reason == "no-handshake"
+    assert icw(late, tmp_path).reason == "unclear:no-handshake"
     silent = Story()
     silent.say(1, FLIGHT, ACK, 1, 101)
     assert icw(silent, tmp_path).reason == "no-data"
