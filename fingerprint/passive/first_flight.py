@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import STAMPED, Column
-from configtron.fingerprint.passive.connections import Connections, edges
+from configtron.fingerprint.passive.connections import Connections, edges, running
 from configtron.fingerprint.passive.repeats import Sent
 from configtron.nouns import FIN, RST, SYN
 
@@ -39,7 +39,7 @@ STAMP_BYTES = 12
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "lost",
     "unverified",
-    "no-handshake", "one-sided", "no-data", "synack-repeated",
+    "no-handshake", "one-sided", "no-data", "synack-repeated", "first-segment-lost",
 )  # fmt: skip
 # From here on there is no value.
 NONE = PROOFS.index("no-handshake")
@@ -121,6 +121,10 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
     data[of[::-1]] = row[::-1]
     plain = (length == 0) & ((flags & (SYN | FIN | RST)) == 0)
     later = plain & (np.arange(len(found.of)) > data[found.of])
+    # One that was overtaken by the request says nothing: it was sent before.
+    ours = np.flatnonzero(~found.server)
+    sent = running(found.seq[ours] + length[ours], found.of[ours])
+    later[ours] &= found.seq[ours] >= sent
     rows = np.flatnonzero(~found.server & ((found.ack > 1) | later))
     first = np.full(found.total, -1, np.int64)
     first[found.of[rows[::-1]]] = rows[::-1]
@@ -185,6 +189,7 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         # A hole within the flight, or behind it: its tail may be what is missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.mss > known.room)] = PROOFS.index("window-limited")
+    proof[marks.stop == marks.begin] = PROOFS.index("first-segment-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     proof[known.synacks > 1] = PROOFS.index("synack-repeated")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]

@@ -54,6 +54,15 @@ def test_acks_within_the_flight_do_not_end_it(tmp_path: Path) -> None:
     assert icw(story, tmp_path).value == 10
 
 
+def test_an_overtaken_ack_of_the_handshake_ends_nothing(tmp_path: Path) -> None:
+    story = proven()
+    late = Story()
+    late.frames.clear()
+    late.say(0, RTT_S, ACK, 1, 1)
+    story.frames.append((round((story.start_s + FLIGHT + 0.0005) * 1e9), late.frames[0][1]))
+    assert (icw(story, tmp_path).value, icw(story, tmp_path).grade) == (10, "C")
+
+
 def test_merged_frames_count_as_segments(tmp_path: Path) -> None:
     story = Story()
     for n in range(5):
@@ -104,9 +113,14 @@ def repeated(story: Story) -> None:
 
 
 BOUNDS = {
-    "response-ended": (short, 3), "response-ended with its last byte": (ends_at_once, 3), "server-paced": (thinks, 3), "unverified": (unasked, 4), "lost": (tail_lost, 9),
-    "lost within": (hole, 10), "repeated": (repeated, 4),
-}  # fmt: skip
+    "response-ended": (short, 3),
+    "response-ended with its last byte": (ends_at_once, 3),
+    "server-paced": (thinks, 3),
+    "unverified": (unasked, 4),
+    "lost": (tail_lost, 9),
+    "lost within": (hole, 10),
+    "repeated": (repeated, 4),
+}
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -73,7 +73,9 @@ def test_a_capture_says_what_the_probe_said(probe: str, params: dict[str, Any], 
             continue
         found = mine.get(live.knob)
         assert found is not None, live
-        assert (found.value, found.grade, found.details) == (live.value, live.grade, live.details), live.knob
+        assert (found.value, found.grade) == (live.value, live.grade), live.knob
+        # Of fewer than three segments nobody knows whether they were left without ACK on purpose.
+        assert found.method.startswith("first flight") or found.details == live.details, live.knob
     # And never more than the probe dared to say.
     window = mine.get("icw")
     if probe == "icw" and window is not None and window.grade == "C":
