@@ -76,7 +76,7 @@ def tell(batch: Batch, files: list[str], *, tainted: bool = False, opener: Opene
             last = int(batch.found.rows.frame[int(batch.found.end[connection]) - 1])
             secret = opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
             hellos = hellos[0], _with_alpn(hellos[1], secret)
-        traces = traces_of(batch, connection, file=files[file], secret=secret)
+        traces = traces_of(batch, connection, streams, file=files[file], secret=secret)
         yield Told(
             file, where & FRAME_MASK, columns["started"][place], *ends,
             numbers, _place(numbers), bool(flight[7]), hellos,

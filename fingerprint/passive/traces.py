@@ -40,7 +40,9 @@ from configtron.nouns import (
 # A first flight and what proves it lie well within; a trace is not a copy of a download.
 PACKETS_MOST = 600
 # Of a conversation like `rwin` only the opening is read: handshake, request, its first ACK, the answer's head.
-OPENING_MOST = 40
+OPENING_MOST = 20
+# Within so many segments both sides have said how their streams open: a hello at MSS 64 has 29, and is acknowledged.
+SPOKEN_MOST = 120
 # An ACK of data that waits longer than this many round trips, and longer than a delayed ACK ever does (200 ms, RFC 9293
 # 3.8.6.3 allows 500), was withheld; three segments are acknowledged at once.
 WITHHELD_RTTS, WITHHELD_S = 1.5, 0.06
@@ -112,18 +114,20 @@ def packets_of(
     return tuple(packets)
 
 
-def traces_of(batch: Batch, connection: int, *, file: str = "", secret: Sequence[Said] = ()) -> list[Trace]:
-    """The traces that a connection makes: of its segments, and of what was said in clear or opened by a key."""
+def traces_of(
+    batch: Batch, connection: int, streams: dict[str, bytes], *, file: str = "", secret: Sequence[Said] = ()
+) -> list[Trace]:
+    """The traces that a connection makes: of its segments, and of what was said in clear (`streams`) or by a key."""
     columns = batch.summary.columns
     number = int(columns["frame"][connection]) & FRAME_MASK
     target = target_of(batch, connection)
     params: tuple[tuple[str, Value], ...] = ()
     probe = _likeness(batch, connection)
     packets = packets_of(batch, connection, most=OPENING_MOST if probe == "rwin" else PACKETS_MOST)
-    if probe == "icw" and _sack(packets):
-        params = (("sack", True),)
+    if probe == "icw":
+        params = _asked(packets)
     trace = Trace(f"{file}/{number}", target, "capture", probe, params, int(columns["started"][connection]), packets)
-    return [trace, *_spoken(trace, spoken(batch, connection), secret)]
+    return [trace, *_spoken(trace, streams, secret)]
 
 
 def target_of(batch: Batch, connection: int) -> Target:
@@ -144,7 +148,7 @@ def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
     """How each side's stream opens, as far as it was kept, from the first byte on without a hole."""
     found, kept = batch.found, batch.heads.kept
     begin, end = int(found.begin[connection]), int(found.end[connection])
-    end = min(end, begin + PACKETS_MOST)
+    end = min(end, begin + SPOKEN_MOST)
     streams = {"client": b"", "server": b""}
     for row, frame in enumerate(found.rows.frame[begin:end].tolist(), begin):
         head = kept.get(frame)
@@ -182,6 +186,13 @@ def _again(
     trace: Trace, probe: str, params: tuple[tuple[str, Value], ...], said: tuple[Message, ...], session: Session | None
 ) -> Trace:
     return Trace(trace.id, trace.target, trace.vantage, probe, params, trace.started_at, trace.packets, said, session)
+
+
+def _asked(packets: tuple[Packet, ...]) -> tuple[tuple[str, Value], ...]:
+    """What a script would have been asked to do, had it held this conversation."""
+    copies = sum(p.way == "in" and p.segment.seq == 1 and p.segment.length > 0 for p in packets)
+    repeats: tuple[tuple[str, Value], ...] = (("repeats", copies - 1),) if copies > 1 else ()
+    return (*repeats, ("sack", True)) if _sack(packets) else repeats
 
 
 def _sack(packets: tuple[Packet, ...]) -> bool:
