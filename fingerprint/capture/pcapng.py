@@ -23,8 +23,7 @@ TLS_KEY_LOG = 0x544C534B
 # A block is at most this long; a longer one is a broken file.
 BLOCK_MOST = 1 << 23
 NS = 1_000_000_000
-# Places of (captured, original length, first byte) in a packet block, in bytes from its begin.
-PLACES = {PACKET: (20, 24, 28), OLD_PACKET: (20, 24, 28), SIMPLE: (8, 8, 12)}
+SECONDS_MOST = 9_000_000_000
 
 
 @dataclass(slots=True)
@@ -206,7 +205,11 @@ def _nanoseconds(stamps: Column, about: Interface) -> Column:
         units = np.uint64(about.units)
         whole, part = stamps // units, stamps % units
         ns = part * np.uint64(NS // about.units) if about.units <= NS else part // np.uint64(about.units // NS)
-    return whole.astype(np.int64) * NS + ns.astype(np.int64) + about.offset_s * NS
+    # Nanoseconds in 64 bits reach to the year 2262; what lies outside is held at the edge.
+    offset_s = min(max(about.offset_s, -SECONDS_MOST), SECONDS_MOST)
+    seconds = np.clip(np.minimum(whole, np.uint64(SECONDS_MOST)).astype(np.int64) + offset_s, 0, SECONDS_MOST)
+    found: Column = seconds * NS + ns.astype(np.int64)
+    return found
 
 
 def _int(data: bytes, order: str) -> int:

@@ -140,6 +140,14 @@ def test_a_packet_of_no_interface_is_counted() -> None:
     assert rows.frame.tolist() == [2] and counts["unknown-interface"] == 1
 
 
+@pytest.mark.parametrize("offset_s", [-(1 << 62), 1 << 62, -1])
+@pytest.mark.parametrize("resolution", [0, 9, 0x7F, 0x80, 0xFF])
+def test_no_clock_is_too_odd(offset_s: int, resolution: int) -> None:
+    head = write.section() + write.interface(resolution=resolution, offset_s=offset_s)
+    rows, _, _ = rows_of(head + b"".join(write.packet(f, n << 63 | n) for n, (_, f) in enumerate(TALK[:2])))
+    assert rows.size == 2 and (rows.at >= 0).all()
+
+
 def test_drops_and_secrets_are_found() -> None:
     lost = struct.pack("<HHQ", 5, 8, 7)
     data = write.pcapng(TALK) + write.block(5, bytes(12) + lost + bytes(4))
