@@ -39,7 +39,7 @@ STAMP_BYTES = 12
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "lost",
     "unverified",
-    "no-handshake", "one-sided", "no-data", "synack-repeated", "first-segment-lost",
+    "no-handshake", "one-sided", "no-data", "synack-repeated", "beginning-lost",
 )  # fmt: skip
 # From here on there is no value.
 NONE = PROOFS.index("no-handshake")
@@ -189,7 +189,7 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         # A hole within the flight, or behind it: its tail may be what is missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.mss > known.room)] = PROOFS.index("window-limited")
-    proof[marks.stop == marks.begin] = PROOFS.index("first-segment-lost")
+    proof[marks.stop == marks.begin] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     proof[known.synacks > 1] = PROOFS.index("synack-repeated")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]

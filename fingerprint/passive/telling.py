@@ -32,7 +32,7 @@ UNASKED = ("unclear:", "no-repeat")
 REASONS = {
     "no-handshake": "unclear:no-handshake",
     "one-sided": "unclear:one-sided",
-    "first-segment-lost": "unclear:first-segment-lost",
+    "beginning-lost": "unclear:first-segment-lost",
     "no-data": "no-data",
     "synack-repeated": "synack-repeated",
 }
