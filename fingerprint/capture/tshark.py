@@ -30,9 +30,11 @@ def opened_by(path: str, keylog: Path | None) -> dict[Key, list[Said]]:
     """What a key opens in a file, by (client, server). Without `keylog`, by the secrets that a pcapng carries."""
     if shutil.which("tshark") is None:
         raise Missing("TLS can only be opened by tshark: apt-get install tshark")
+    # Without it a segment that was overtaken or repeated ends the decryption.
+    order = ["-o", "tcp.reassemble_out_of_order:TRUE"]
     keys = ["-o", f"tls.keylog_file:{keylog.absolute()}"] if keylog is not None else []
-    words = ["tshark", "-n", "-r", path, "-2", *keys, "-Y", FILTER, "-T", "json", "--no-duplicate-keys",
-             "-J", "frame ip ipv6 tcp tls http2"]  # fmt: skip
+    form = ["-T", "json", "--no-duplicate-keys", "-J", "frame ip ipv6 tcp tls http2"]
+    words = ["tshark", "-n", "-r", path, "-2", *order, *keys, "-Y", FILTER, *form]
     done = subprocess.run(words, capture_output=True, check=False)
     try:
         packets = json.loads(done.stdout or b"[]")
