@@ -39,11 +39,12 @@ OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
 
 
 class Sent(NamedTuple):
-    """What one side sent that takes up sequence numbers, in order.
+    """What one side sent, in order; but resets, whose numbers prove nothing.
 
     row, of    places in `Connections.rows`, connections
     start, end sequence numbers; `top` the highest end before this row (NEVER for the first)
-    old        begins below `top`, and is no keep-alive; alive: is one
+    full       takes up sequence numbers; an ACK without data does not, but may stand behind a hole
+    old        full, begins below `top`, and is no keep-alive; alive: is one
     """
 
     row: Column
@@ -53,6 +54,7 @@ class Sent(NamedTuple):
     top: Column
     old: Column
     alive: Column
+    full: Column
 
 
 def sent_by(found: Connections, way: Way) -> Sent:
@@ -60,13 +62,14 @@ def sent_by(found: Connections, way: Way) -> Sent:
     rows = found.rows
     flags = rows.flags[way.rows]
     span = rows.length[way.rows] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
-    takes = np.flatnonzero((span > 0) & ((flags & RST) == 0))
+    takes = np.flatnonzero((flags & RST) == 0)
     row, of, flags = way.rows[takes], way.of[takes], flags[takes]
     start = found.seq[row]
     end = start + span[takes]
     top = before(running(end, of), of)
     alive = (end == top) & (rows.length[row] == 1) & ((flags & (SYN | FIN)) == 0) & (start == top - 1)
-    return Sent(row, of, start, end, top, (start < top) & ~alive, alive)
+    full = span[takes] > 0
+    return Sent(row, of, start, end, top, full & (start < top) & ~alive, alive, full)
 
 
 class Acked(NamedTuple):
@@ -118,7 +121,9 @@ def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: C
     rows = found.rows
     place, of = sent.row[events], sent.of[events]
     acked = acked_before(found, server, place)
-    previous = before(rows.at[sent.row], sent.of, 0)[events]
+    last = np.maximum.accumulate(np.where(sent.full, np.arange(len(sent.row)), 0))
+    last = np.concatenate((last[:1], last[:-1]))[events]
+    previous = np.where(sent.of[last] == of, rows.at[sent.row[last]], 0)
     columns = (
         of, sent.start[events], sent.end[events], sent.top[events], hole[events], rows.at[place], previous,
         np.minimum(acked.heard_at, rows.at[place]), acked.una, acked.duplicates,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.nouns import ACK, FIN, SYN
+from configtron.nouns import ACK, SYN
 
 FIELDS = (
     "frame.number", "tcp.stream", "tcp.srcport", "tcp.flags", "tcp.len", "tcp.window_size_value", "tcp.window_size",
@@ -73,5 +73,4 @@ def _take(stream: Stream, row: dict[str, str]) -> None:
         side.max_window = max(side.max_window, int(row["tcp.window_size"]))
     if any(row[f"tcp.analysis.{name}"] for name in AGAIN):
         side.again.add(frame)
-    # An explained difference: tshark also says so of a pure ACK that stands beyond what was lost.
-    side.lost += bool(row["tcp.analysis.lost_segment"]) and (int(row["tcp.len"]) > 0 or bool(flags & (SYN | FIN)))
+    side.lost += bool(row["tcp.analysis.lost_segment"])
