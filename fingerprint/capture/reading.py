@@ -29,6 +29,7 @@ class Buffer:
     def __init__(self, source: Source, size: int) -> None:
         self.source, self.size = source, size
         self.data = bytearray(size + PADDING)
+        self._spare = bytearray()
         self.at = self.end = 0
 
     def more(self) -> bool:
@@ -36,11 +37,11 @@ class Buffer:
         left = self.end - self.at
         if self.at or left == self.size:
             self.size *= 1 if self.at else 2
-            # A new buffer each time: columns of the old one may still be in use.
-            fresh = bytearray(self.size + PADDING)
+            # Two buffers take turns, so that frames stay readable until the next ones have been taken.
+            fresh = self._spare if len(self._spare) == self.size + PADDING else bytearray(self.size + PADDING)
             with memoryview(self.data) as old:
                 fresh[:left] = old[self.at : self.end]
-            self.data, self.at, self.end = fresh, 0, left
+            self._spare, self.data, self.at, self.end = self.data, fresh, 0, left
         with memoryview(self.data) as view:
             got = self.source.fill(view[self.end : self.size])
         self.end += got
