@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from configtron.nouns import Observation, Value
 
@@ -35,6 +35,10 @@ TIMER_STEP_S = 0.1
 SAME, DIFFERS, UNDETERMINED, MIXED = "same", "differs", "undetermined", "mixed"
 # The knob that tells whether unlike servers share the address; of such a target nothing else is compared.
 BALANCING = "load_balancing"
+# Details that say what is in force; of a verdict's details no others are compared.
+CLASS, EFFECTIVE = "class", "effective"
+# Why nothing can be said of two settings that are both known.
+IN_COMMON, NOT_ASKED = "readings in common", "not asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +79,23 @@ class Diversity:
 
 def in_force(observation: Observation | None) -> Value | None:
     """The setting, if it is known at A or B: a timer's class, the default of what is not announced, else the value."""
-    return _read(observation) if observation is not None and observation.grade in KNOWN else None
+    return said(observation) if observation is not None and observation.grade in KNOWN else None
 
 
-def _read(observation: Observation) -> Value | None:
-    """What it says is in force, at whatever grade."""
-    timer = observation.detail("class")
+def said(observation: Observation) -> Value | None:
+    """What a reading says is in force, at whatever grade; None if it has no value."""
+    timer = observation.detail(CLASS)
     if isinstance(timer, int | float):
         return timer
-    return observation.detail("effective", observation.value)
+    return observation.detail(EFFECTIVE, observation.value)
+
+
+def bare(verdict: Observation) -> Observation:
+    """The verdict with nothing but what comparing reads: so much of a campaign fits into memory."""
+    readings = dict.fromkeys(said(trial) for trial in verdict.trials if trial.grade == "C")
+    trials = tuple(Observation(verdict.knob, value, unit=verdict.unit, grade="C") for value in readings)
+    details = tuple(pair for pair in verdict.details if pair[0] in (CLASS, EFFECTIVE))
+    return replace(verdict, method="", trace_id="", evidence=(), trials=trials, details=details)
 
 
 def is_mixed(verdicts: Mapping[str, Observation]) -> bool:
@@ -98,12 +110,27 @@ def compare(here: Observation | None, there: Observation | None) -> str:
         return UNDETERMINED
     if _equal(a, b, here.unit):
         return SAME
-    return UNDETERMINED if _has_read(here, b) or _has_read(there, a) else DIFFERS
+    return UNDETERMINED if _hassaid(here, b) or _hassaid(there, a) else DIFFERS
 
 
-def _has_read(verdict: Observation, value: Value) -> bool:
+def outcomes(verdicts: Mapping[str, Observation], baseline: str) -> dict[str, str]:
+    """What comparing says of one target in each region beside the baseline."""
+    return {r: compare(verdicts.get(baseline), verdicts[r]) for r in sorted(verdicts) if r != baseline}
+
+
+def why(here: Observation | None, there: Observation | None) -> str:
+    """Of an undetermined pair: what stands in the way, in the baseline region if anything does there."""
+    for verdict in (here, there):
+        if verdict is None:
+            return NOT_ASKED
+        if verdict.grade not in KNOWN:
+            return verdict.reason or f"grade {verdict.grade}"
+    return IN_COMMON
+
+
+def _hassaid(verdict: Observation, value: Value) -> bool:
     """Whether any exact trial of the verdict read that value."""
-    readings = (_read(trial) for trial in verdict.trials if trial.grade == "C")
+    readings = (said(trial) for trial in verdict.trials if trial.grade == "C")
     return any(reading is not None and _equal(reading, value, verdict.unit) for reading in readings)
 
 
@@ -127,28 +154,34 @@ def diversity(
     knob: str, baseline: str, verdicts: Mapping[str, Mapping[str, Observation]], mixed: Collection[str] = ()
 ) -> Diversity:
     """One row: `verdicts` are those on `knob`, by target and then region; of targets in `mixed` nothing is said."""
-    counts: Counter[Value] = Counter()
+    mine = {target: verdicts[target] for target in sorted(verdicts.keys() - set(mixed))}
+    known, shares = shares_of(found.get(baseline) for found in mine.values())
     compared = differing = undetermined = 0
     example = None
-    for target in sorted(verdicts.keys() - set(mixed)):
-        regions = verdicts[target]
-        here = regions.get(baseline)
-        value = in_force(here)
-        if value is not None and here is not None:
-            counts[_rounded(value, here.unit)] += 1
-        outcomes = {region: compare(here, regions[region]) for region in sorted(regions) if region != baseline}
-        elsewhere = next((region for region, outcome in outcomes.items() if outcome == DIFFERS), "")
-        compared += elsewhere != "" or SAME in outcomes.values()
-        undetermined += bool(outcomes) and set(outcomes.values()) == {UNDETERMINED}
+    for target, regions in mine.items():
+        found = outcomes(regions, baseline)
+        elsewhere = next((region for region, outcome in found.items() if outcome == DIFFERS), "")
+        compared += elsewhere != "" or SAME in found.values()
+        undetermined += bool(found) and set(found.values()) == {UNDETERMINED}
         differing += elsewhere != ""
-        there = in_force(regions.get(elsewhere))
+        value, there = in_force(regions.get(baseline)), in_force(regions.get(elsewhere))
         if example is None and value is not None and there is not None:
             example = Example(target, value, elsewhere, there)
-    known = sum(counts.values())
-    shares = tuple(Share(value, n, n / known) for value, n in sorted(counts.items(), key=lambda c: (-c[1], str(c[0]))))
     low, high = wilson(differing, compared)
     apart = len(verdicts.keys() & set(mixed))
     return Diversity(knob, baseline, shares, known, compared, differing, low, high, undetermined, apart, example)
+
+
+def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[Share, ...]]:
+    """(how many settings are known, the values of those, commonest first)."""
+    counts: Counter[Value] = Counter()
+    for verdict in verdicts:
+        value = in_force(verdict)
+        if value is not None and verdict is not None:
+            counts[_rounded(value, verdict.unit)] += 1
+    known = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda count: (-count[1], str(count[0])))
+    return known, tuple(Share(value, n, n / known) for value, n in ordered)
 
 
 def _rounded(value: Value, unit: str) -> Value:

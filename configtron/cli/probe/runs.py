@@ -13,6 +13,7 @@ from typing import TextIO
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
 from configtron.errors import BadInput, Refused
+from configtron.fingerprint.diversity import BALANCING, bare
 from configtron.knobs import TABLE2
 from configtron.nouns import Vantage
 from configtron.report import lines
@@ -124,10 +125,6 @@ def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO
 
 
 def _bare(item: Found) -> Found:
-    """What a summary needs of a target: verdicts without what they were read from."""
-    verdicts = {
-        knob: replace(item.verdicts[knob], trials=(), evidence=())
-        for knob in (*SUMMARY, "load_balancing")
-        if knob in item.verdicts
-    }
+    """What a summary needs of a target: verdicts without what they were read from, but with the values read."""
+    verdicts = {knob: bare(item.verdicts[knob]) for knob in (*SUMMARY, BALANCING) if knob in item.verdicts}
     return Found(item.site, replace(item.fingerprint, observations=verdicts), ())
