@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from configtron.fingerprint.diversity import Diversity, Share
+from configtron.fingerprint.elsewhere import Parameter
 from configtron.nouns import Observation, Value
 from configtron.report.found import Found
 from configtron.report.planted import PlantScore, share
@@ -77,6 +78,17 @@ def summary(rows: Sequence[Diversity]) -> Table:
         interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
         counts = (str(row.known), differ, interval, str(row.undetermined), str(row.mixed))
         table.add_row(row.knob, _top(row.shares), *counts, _example(row))
+    return table
+
+
+def by_region(parameters: Sequence[Parameter]) -> Table:
+    """How many servers are set otherwise, region by region."""
+    baseline = parameters[0].row.baseline
+    names = [region.name for region in parameters[0].regions if region.name != baseline]
+    table = _table("differ from " + baseline, *(f"in {name}" for name in names))
+    for parameter in parameters:
+        told = (share(region.differs, region.compared) for region in parameter.regions if region.name != baseline)
+        table.add_row(parameter.row.knob, *told)
     return table
 
 

@@ -1,0 +1,162 @@
+"""Table 2 drawn out: one parameter region by region, one operator over all parameters, one difference after another.
+
+Question   Where are servers configured differently, whose are they, and which ones?
+Method     The comparisons of `diversity.py`, counted once more: by region, by operator (`probe/provider.py` says who
+           that is), and one by one. Nothing is judged anew.
+Reads as   Of each region same, differs and undetermined targets, with Wilson's 95 % interval of differs / compared;
+           of each operator the targets compared in anything, and those that differ in anything anywhere.
+Fails as   undetermined, by what stood in the way: a named reason, too low a grade, readings in common.
+Differs    from the sum over regions: a target that differs in three regions is one target of Table 2.
+Source     ConfigTron section 2.1, whose Table 2 names no operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from configtron.fingerprint.diversity import (
+    DIFFERS,
+    SAME,
+    UNDETERMINED,
+    Diversity,
+    Share,
+    diversity,
+    in_force,
+    outcomes,
+    shares_of,
+    why,
+    wilson,
+)
+from configtron.nouns import Observation, Value
+
+# By target, then region.
+Verdicts = Mapping[str, Mapping[str, Observation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One parameter in one region: what servers have there; beside the baseline also how that compares."""
+
+    name: str
+    known: int
+    shares: tuple[Share, ...]
+    same: int
+    differs: int
+    undetermined: int
+
+    @property
+    def compared(self) -> int:
+        """Targets of which it is known whether they differ."""
+        return self.same + self.differs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the share that differs; (0, 1) if nothing was compared."""
+        return wilson(self.differs, self.compared)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One target that has one setting in the baseline region and another elsewhere."""
+
+    knob: str
+    target: str
+    region: str
+    here: Value
+    there: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A row of Table 2 with what it is made from; `obstacles` counts undetermined targets by what stood in the way."""
+
+    row: Diversity
+    unit: str
+    regions: tuple[Region, ...]
+    differences: tuple[Difference, ...]
+    obstacles: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who runs some targets: how many of them were compared in anything, and how many differ in anything."""
+
+    name: str
+    targets: tuple[str, ...]
+    compared: int
+    differing: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the share that differs; (0, 1) if nothing was compared."""
+        return wilson(self.differing, self.compared)
+
+
+def parameter(
+    knob: str, baseline: str, regions: Iterable[str], verdicts: Verdicts, mixed: Collection[str] = ()
+) -> Parameter:
+    """One parameter drawn out; of targets in `mixed` nothing is said. `regions` in the order they shall stand in."""
+    mine = {target: verdicts[target] for target in sorted(verdicts.keys() - set(mixed))}
+    units = {verdict.unit for found in mine.values() for verdict in found.values() if verdict.value is not None}
+    return Parameter(
+        diversity(knob, baseline, verdicts, mixed),
+        min(units, default=""),
+        tuple(_region(name, baseline, mine) for name in regions),
+        tuple(each for target, found in mine.items() for each in _differences(knob, target, found, baseline)),
+        _obstacles(mine, baseline),
+    )
+
+
+def _region(name: str, baseline: str, verdicts: Verdicts) -> Region:
+    known, shares = shares_of(found.get(name) for found in verdicts.values())
+    here = {target: {r: found[r] for r in (baseline, name) if r in found} for target, found in verdicts.items()}
+    counts = Counter(outcome for found in here.values() for outcome in outcomes(found, baseline).values())
+    return Region(name, known, shares, counts[SAME], counts[DIFFERS], counts[UNDETERMINED])
+
+
+def _differences(knob: str, target: str, found: Mapping[str, Observation], baseline: str) -> list[Difference]:
+    different = []
+    for region, outcome in outcomes(found, baseline).items():
+        here, there = in_force(found.get(baseline)), in_force(found[region])
+        if outcome == DIFFERS and here is not None and there is not None:
+            different.append(Difference(knob, target, region, here, there))
+    return different
+
+
+def _obstacles(verdicts: Verdicts, baseline: str) -> tuple[tuple[str, int], ...]:
+    counts: Counter[str] = Counter()
+    for found in verdicts.values():
+        said = outcomes(found, baseline)
+        if said and set(said.values()) == {UNDETERMINED}:
+            counts[why(found.get(baseline), found[next(iter(said))])] += 1
+    return tuple(sorted(counts.items(), key=lambda count: (-count[1], count[0])))
+
+
+def operators(
+    verdicts: Mapping[str, Verdicts], parameters: Iterable[Parameter], runs: Mapping[str, str], baseline: str
+) -> tuple[Operator, ...]:
+    """Operators, those with the most differing targets first.
+
+    `verdicts` by knob; `runs` says who runs a target, for all that are to be counted (so without the mixed ones).
+    """
+    compared = {
+        target
+        for targets in verdicts.values()
+        for target, found in targets.items()
+        if {SAME, DIFFERS} & set(outcomes(found, baseline).values())
+    }
+    targets_of, differences_of = defaultdict(list), defaultdict(list)
+    for target in sorted(runs):
+        targets_of[runs[target]].append(target)
+    for difference in (difference for each in parameters for difference in each.differences):
+        if difference.target in runs:
+            differences_of[runs[difference.target]].append(difference)
+    made = []
+    for name, mine in targets_of.items():
+        theirs = tuple(differences_of[name])
+        differing = {difference.target for difference in theirs}
+        made.append(Operator(name, tuple(mine), len(compared.intersection(mine)), len(differing), theirs))
+    return tuple(sorted(made, key=lambda each: (-each.differing, -len(each.targets), each.name)))

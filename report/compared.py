@@ -1,0 +1,111 @@
+"""A campaign compared region by region: what the report of its diversity is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from configtron.fingerprint.diversity import bare, is_mixed, wilson
+from configtron.fingerprint.elsewhere import Difference, Operator, Parameter, operators, parameter
+from configtron.nouns import Observation
+from configtron.report.found import Found
+
+# Parameters whose details hold the head of an answer, the plainest first; and those whose details hold a round trip.
+HEADS, TRIPS = ("http_clear", "http_tls", "h2_settings"), ("data_rto", "synack_rto")
+
+
+class Presence(NamedTuple):
+    """Who answered for a site in one region, as far as its packets say; "" and None where they do not."""
+
+    address: str
+    server: str
+    via: str
+    place: str
+    rtt_s: float | None
+
+
+class Site(NamedTuple):
+    """A name: who runs it, how that is known, and who answered for it, by vantage."""
+
+    provider: str
+    provider_from: str
+    presences: Mapping[str, Presence]
+
+
+class Compared(NamedTuple):
+    """One run. `vantages` in the run's order, `mixed` are the sites that stand apart."""
+
+    baseline: str
+    vantages: tuple[str, ...]
+    sites: Mapping[str, Site]
+    mixed: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    operators: tuple[Operator, ...]
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """All of them, parameter by parameter."""
+        return tuple(difference for each in self.parameters for difference in each.differences)
+
+    @property
+    def differing(self) -> int:
+        """Sites that differ in anything anywhere."""
+        return sum(operator.differing for operator in self.operators)
+
+    @property
+    def compared(self) -> int:
+        """Sites that were compared in anything."""
+        return sum(operator.compared for operator in self.operators)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the share of sites that differ."""
+        return wilson(self.differing, self.compared)
+
+
+def compared(found: Iterable[Found], knobs: Sequence[str], vantages: Sequence[str], baseline: str) -> Compared:
+    """Compare what was found; of each verdict only what comparing reads is held meanwhile."""
+    verdicts: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
+    sites: dict[str, dict[str, Presence]] = {}
+    runs: dict[str, tuple[str, str]] = {}
+    mixed = set()
+    alike: dict[Observation, Observation] = {}
+    for item in found:
+        sites.setdefault(item.site, {})[item.vantage] = _presence(item)
+        if item.site not in runs or item.vantage == baseline:
+            runs[item.site] = _run_by(item)
+        if is_mixed(item.verdicts):
+            mixed.add(item.site)
+        for knob in verdicts.keys() & item.verdicts.keys():
+            verdict = bare(item.verdicts[knob])
+            verdicts[knob].setdefault(item.site, {})[item.vantage] = alike.setdefault(verdict, verdict)
+    asked = {knob: targets for knob, targets in verdicts.items() if targets}
+    rows = tuple(parameter(knob, baseline, vantages, targets, mixed) for knob, targets in asked.items())
+    counted = {site: provider for site, (provider, _) in runs.items() if site not in mixed}
+    return Compared(
+        baseline,
+        tuple(vantages),
+        {site: Site(*runs[site], presences) for site, presences in sites.items()},
+        tuple(sorted(mixed)),
+        rows,
+        operators(asked, rows, counted, baseline),
+    )
+
+
+def _run_by(item: Found) -> tuple[str, str]:
+    """(provider, how it is known); the site's own name if nothing is known."""
+    told = item.verdicts.get("provider")
+    if told is not None and told.value is not None:
+        return str(told.value), told.method
+    given = item.fingerprint.target.provider
+    return (given, "target list") if given else (item.site, "name")
+
+
+def _presence(item: Found) -> Presence:
+    address = item.verdicts.get("address")
+    said = str(address.value) if address is not None and address.value is not None else item.fingerprint.target.address
+    head = next((item.verdicts[knob] for knob in HEADS if knob in item.verdicts and item.verdicts[knob].details), None)
+    words = {name: str((head.detail(name) if head else None) or "") for name in ("server", "via", "place")}
+    trips = (item.verdicts[knob].detail("rtt") for knob in TRIPS if knob in item.verdicts)
+    rtt = next((trip for trip in trips if isinstance(trip, int | float)), None)
+    return Presence(said, words["server"], words["via"], words["place"], rtt)

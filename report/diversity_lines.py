@@ -1,0 +1,105 @@
+"""The diversity of a run for programs: JSON Lines (`diversity.schema.json`) and CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from typing import TextIO
+
+from configtron.fingerprint.diversity import Share
+from configtron.fingerprint.elsewhere import Parameter, Region
+from configtron.records import Json, canonical, value_form
+from configtron.report.compared import Compared
+
+SCHEMA = "configtron.diversity/1"
+COLUMNS = (
+    "knob", "unit", "baseline", "region", "known", "values", "compared", "same", "differs", "undetermined", "mixed",
+    "share", "low", "high", "example", "here", "there",
+)  # fmt: skip
+# In CSV the row that counts targets over all regions: a target that differs in three is one.
+ANYWHERE = "*"
+# Shares and bounds in ten-thousandths of a percent: finer than any run can tell.
+DECIMALS = 6
+
+
+def write_jsonl(run: int, found: Compared, out: TextIO) -> None:
+    """One line a parameter, with all its regions and all its differences."""
+    for parameter in found.parameters:
+        out.write(canonical(_form(run, found, parameter)) + "\n")
+
+
+def write_csv(found: Compared, out: TextIO) -> None:
+    """One row a parameter and region, the baseline with its values alone, under a header."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for parameter in found.parameters:
+        row, about = parameter.row, (parameter.row.knob, parameter.unit, found.baseline)
+        counts = (row.compared, row.compared - row.differing, row.differing, row.undetermined, row.mixed)
+        bounds = _bounds(row.differing, row.compared, (row.low, row.high))
+        there = row.example
+        example = (there.target, there.here, there.there) if there else ("", "", "")
+        writer.writerow((*about, ANYWHERE, row.known, _values(row.shares), *counts, *bounds, *example))
+        for region in parameter.regions:
+            here = (*about, region.name, region.known, _values(region.shares))
+            if region.name == found.baseline:
+                writer.writerow((*here, *[""] * (len(COLUMNS) - len(here))))
+                continue
+            told = (region.compared, region.same, region.differs, region.undetermined, row.mixed)
+            bounds = _bounds(region.differs, region.compared, region.interval)
+            one = next((each for each in parameter.differences if each.region == region.name), None)
+            writer.writerow((*here, *told, *bounds, *((one.target, one.here, one.there) if one else ("", "", ""))))
+
+
+def _form(run: int, found: Compared, parameter: Parameter) -> Json:
+    row = parameter.row
+    share, low, high = _bounds(row.differing, row.compared, (row.low, row.high))
+    differences: list[Json] = [
+        {
+            "target": each.target,
+            "provider": found.sites[each.target].provider,
+            "region": each.region,
+            "here": value_form(each.here),
+            "there": value_form(each.there),
+        }
+        for each in parameter.differences
+    ]
+    example = row.example
+    return {
+        "schema": SCHEMA, "run": run, "knob": row.knob, "unit": parameter.unit, "baseline": found.baseline,
+        "known": row.known, "values": _shares(row.shares), "compared": row.compared, "differing": row.differing,
+        "share": share, "low": low, "high": high, "undetermined": row.undetermined,
+        "obstacles": dict(parameter.obstacles), "mixed": row.mixed, "mixed_targets": list(found.mixed),
+        "example": None if example is None else {
+            "target": example.target, "here": value_form(example.here), "region": example.region,
+            "there": value_form(example.there),
+        },
+        "regions": [_region(region, found.baseline) for region in parameter.regions],
+        "differences": differences,
+    }  # fmt: skip
+
+
+def _region(region: Region, baseline: str) -> Json:
+    form: dict[str, Json] = {"name": region.name, "known": region.known, "values": _shares(region.shares)}
+    if region.name == baseline:
+        return form
+    share, low, high = _bounds(region.differs, region.compared, region.interval)
+    form |= {"same": region.same, "differs": region.differs, "undetermined": region.undetermined}
+    return form | {"share": share, "low": low, "high": high}
+
+
+def _bounds(hits: int, total: int, interval: tuple[float, float]) -> tuple[float | None, float | None, float | None]:
+    """(share, low, high); nothing is said of nothing."""
+    if not total:
+        return None, None, None
+    return round(hits / total, DECIMALS), round(interval[0], DECIMALS), round(interval[1], DECIMALS)
+
+
+def _shares(shares: Iterable[Share]) -> list[Json]:
+    return [
+        {"value": value_form(each.value), "count": each.count, "share": round(each.share, DECIMALS)} for each in shares
+    ]
+
+
+def _values(shares: Iterable[Share]) -> str:
+    """All values in one field: "10=36 4=12"."""
+    return " ".join(f"{each.value}={each.count}" for each in shares)

@@ -1,0 +1,105 @@
+"""A campaign compared: the figures of the summary and of the score, whatever the way they are counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import jsonschema
+import pytest
+
+from configtron.report import tables
+from configtron.report.compared import Compared, compared
+from configtron.report.diversity_lines import write_csv, write_jsonl
+from configtron.report.found import found_in, rows_of
+from configtron.report.planted import planted
+from tests.report import tiny
+from tests.test_layers import ROOT
+
+KNOBS, VANTAGES = ("icw", "rwin", "synack_rto"), ("na", "eu", "as")
+
+
+class Plant(NamedTuple):
+    host: str
+    knob: str
+    region: str
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Compared:
+    return compared(found_in(tiny.results(tmp_path)), KNOBS, VANTAGES, "na")
+
+
+def test_rows_are_those_of_the_summary(found: Compared, tmp_path: Path) -> None:
+    whole = list(found_in(tiny.results(tmp_path)))
+    assert [parameter.row for parameter in found.parameters] == rows_of(whole, KNOBS, "na")
+    icw, timer = found.parameters
+    assert (icw.row.compared, icw.row.differing, icw.row.undetermined, icw.row.mixed) == (3, 2, 1, 1)
+    assert (timer.row.compared, timer.row.differing) == (4, 0)
+
+
+def test_pairs_are_those_of_the_score(found: Compared, tmp_path: Path) -> None:
+    """What benchmarks/table2 counts, planted differences and false ones, is what is listed here."""
+    plants = [Plant("a.example", "icw", "eu"), Plant("c.example", "icw", "as"), Plant("b.example", "icw", "as")]
+    rows = planted(found_in(tiny.results(tmp_path)), plants, KNOBS, "na")
+    for parameter, row in zip(found.parameters, rows, strict=True):
+        assert parameter.row.knob == row.knob
+        assert len(parameter.differences) == row.found + len(row.false)
+        elsewhere = [region for region in parameter.regions if region.name != "na"]
+        missed_but_same = {"icw": 1, "synack_rto": 0}[row.knob]
+        assert sum(region.compared for region in elsewhere) == row.found + row.same + missed_but_same
+
+
+def test_who_runs_a_site_and_who_answered(found: Compared) -> None:
+    assert found.sites["a.example"].provider == "One CDN" and found.sites["c.example"].provider_from == "name"
+    presence = found.sites["a.example"].presences["eu"]
+    assert (presence.address, presence.server, presence.rtt_s) == ("198.18.0.1", "nginx", 0.02)
+    first = found.operators[0]
+    assert (first.name, first.targets, first.compared, first.differing) == ("One CDN", ("a.example", "b.example"), 2, 1)
+    assert found.mixed == ("e.example",) and (found.compared, found.differing) == (4, 2)
+
+
+def test_json_lines_fit_their_schema(found: Compared) -> None:
+    out = io.StringIO()
+    write_jsonl(7, found, out)
+    schema = json.loads((ROOT / "report" / "diversity.schema.json").read_text())
+    icw, timer = (json.loads(line) for line in out.getvalue().splitlines())
+    for line in (icw, timer):
+        jsonschema.validate(line, schema)
+    assert (icw["run"], icw["differing"], icw["compared"], icw["share"]) == (7, 2, 3, 0.666667)
+    assert icw["example"] == {"target": "a.example", "here": 10, "region": "as", "there": 4}
+    assert icw["mixed_targets"] == ["e.example"] and icw["obstacles"] == {"too-short": 1}
+    assert [(d["target"], d["region"]) for d in icw["differences"]] == [
+        ("a.example", "as"), ("a.example", "eu"), ("c.example", "as"),
+    ]  # fmt: skip
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**icw, "share": 2}, schema)
+
+
+def test_csv_has_a_row_for_each_region(found: Compared) -> None:
+    out = io.StringIO()
+    write_csv(found, out)
+    rows = list(csv.DictReader(io.StringIO(out.getvalue())))
+    assert [(row["knob"], row["region"]) for row in rows[:4]] == [("icw", r) for r in ("*", "na", "eu", "as")]
+    anywhere, here, europe, asia = rows[:4]
+    assert (anywhere["compared"], anywhere["differs"], anywhere["example"]) == ("3", "2", "a.example")
+    assert (here["values"], here["compared"]) == ("10=2 24=1", "")
+    assert (europe["same"], europe["differs"], europe["undetermined"]) == ("2", "1", "1")
+    assert (asia["differs"], asia["share"]) == ("2", "0.666667")
+
+
+def test_a_table_region_by_region(found: Compared) -> None:
+    out = io.StringIO()
+    tables.console(out).print(tables.by_region(found.parameters))
+    assert "in eu" in out.getvalue() and "2/3 66.7 %" in out.getvalue()
+
+
+def test_where_nothing_was_compared_nothing_is_claimed(tmp_path: Path) -> None:
+    alone = (item for item in found_in(tiny.results(tmp_path)) if item.vantage == "na")
+    found, out = compared(alone, ["icw"], ("na",), "na"), io.StringIO()
+    write_jsonl(1, found, out)
+    line = json.loads(out.getvalue())
+    assert (line["share"], line["low"], line["high"], line["compared"], line["known"]) == (None, None, None, 0, 3)
