@@ -8,6 +8,7 @@ from configtron.cli.lazy import LazyGroup, Row
 
 ROWS = {
     "pcap": Row("configtron.cli.fingerprint.pcap", "pcap", "Read connections out of packet captures."),
+    "diversity": Row("configtron.cli.fingerprint.diversity", "diversity", "Compare a run between regions: Table 2."),
 }
 
 

@@ -1,0 +1,61 @@
+"""The packets behind differences: on each side the reading that the verdict rests on, and its trace."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from configtron.errors import BadInput
+from configtron.fingerprint.diversity import said
+from configtron.fingerprint.elsewhere import Difference
+from configtron.nouns import Observation, Trace
+from configtron.probe.wire.pcap import read_evidence
+from configtron.records import Result
+from configtron.report.found import Found
+from configtron.report.page.words import Proof, Proofs
+
+# What reading a file raises that is not what we wrote, or no longer.
+UNREADABLE = (BadInput, OSError, ValueError, LookupError, struct.error)
+
+
+def proofs_of(differences: Iterable[Difference], baseline: str, found: Iterable[Found], folder: Path) -> Proofs:
+    """Both sides of each difference; `folder` is the run's, where its evidence lies."""
+    items = {(item.site, item.vantage): item for item in found}
+    proofs = {}
+    for each in differences:
+        sides = (baseline, each.region)
+        here, there = (_proof(items.get((each.target, name)), name, each.knob, folder) for name in sides)
+        proofs[each] = (here, there)
+    return proofs
+
+
+def _proof(item: Found | None, vantage: str, knob: str, folder: Path) -> Proof:
+    reading = _reading(item.verdicts[knob]) if item is not None and knob in item.verdicts else None
+    results = {result.trace_id: result for result in item.evidence} if item is not None else {}
+    result = results.get(reading.trace_id) if reading is not None else None
+    if reading is None or result is None or not result.evidence_file:
+        return Proof(vantage, missing="the run names none")
+    frames = [result.first_frame + n for n in reading.evidence]
+    span = f" {frames[0]}" + (f"–{frames[-1]}" if len(frames) > 1 else "") if frames else ""
+    where = f"{result.evidence_file}, frames{span}" if frames else result.evidence_file
+    try:
+        return Proof(vantage, reading, _trace(result, folder), where)
+    except UNREADABLE as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        return Proof(vantage, missing=f"{result.evidence_file}: {told or type(error).__name__}")
+
+
+def _reading(verdict: Observation) -> Observation | None:
+    """The first exact trial that read what the verdict says, else the first exact one."""
+    exact = [trial for trial in verdict.trials if trial.grade == "C"]
+    same = (trial for trial in exact if said(trial) == said(verdict))
+    return next(same, exact[0] if exact else None)
+
+
+def _trace(result: Result, folder: Path) -> Trace:
+    traces = read_evidence(folder / result.evidence_file, offset=result.evidence_offset, end=result.evidence_end)
+    trace = next(traces, None)
+    if trace is None or trace.id != result.trace_id:
+        raise BadInput("does not hold that trace")
+    return trace

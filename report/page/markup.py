@@ -1,0 +1,76 @@
+"""Elements of HTML and SVG, escaped because they are built as a tree and never as text.
+
+Rules for this file: whatever a server said may stand in a page, and stays text there. Characters that do not print
+(control characters, marks that turn the direction of writing) are shown by their number, so that no name can pose as
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element, tostring
+
+Child = Element | str | None
+# A page that could be made to load or run something is kept from it by the browser too.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+STYLE = Path(__file__).with_name("style.css")
+# Longer words of strangers are cut: they are for the eye here, whole in JSON.
+LONGEST = 120
+
+
+def el(name: str, /, *children: Child, **attributes: object) -> Element:
+    """An element; `class_` is the attribute class, `stroke_width` stroke-width; None leaves one out."""
+    made = Element(name)
+    for key, value in attributes.items():
+        if value is not None:
+            word = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+            made.set(key.removesuffix("_").replace("_", "-"), visible(word))
+    return add(made, *children)
+
+
+def add(parent: Element, *children: Child) -> Element:
+    """The parent, with more children at its end."""
+    for child in children:
+        if isinstance(child, str):
+            last = parent[-1] if len(parent) else None
+            if last is None:
+                parent.text = (parent.text or "") + visible(child)
+            else:
+                last.tail = (last.tail or "") + visible(child)
+        elif child is not None:
+            parent.append(child)
+    return parent
+
+
+def visible(text: str) -> str:
+    """The text with each character that does not print as its number."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def short(text: str, longest: int = LONGEST) -> str:
+    """The text, cut if it is too long for the eye."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
+    """What may be wider than the screen, in a frame that the keyboard can scroll."""
+    return el("div", inner, class_=class_, tabindex=0, role="region", aria_label=label)
+
+
+def document(title: str, body: Sequence[Element]) -> str:
+    """A whole page."""
+    # The style sheet is ours and holds no "<"; the serialiser leaves the inside of <style> as it is.
+    style = Element("style")
+    style.text = STYLE.read_text(encoding="utf-8")
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", title),
+        style,
+    )
+    page = el("html", head, el("body", *body), lang="en")
+    return "<!DOCTYPE html>\n" + tostring(page, encoding="unicode", method="html") + "\n"

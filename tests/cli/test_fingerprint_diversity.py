@@ -1,0 +1,178 @@
+"""`configtron fingerprint diversity` as people type it, run in this process on a tiny campaign."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.probe.options import ProbeOptions
+from configtron.cli.probe.plan import run_config
+from configtron.cli.probe.runs import run_folder
+from configtron.db.store import Store
+from configtron.errors import DONE, NOTHING, USAGE
+from tests.report import tiny
+from tests.report.page.test_markup import HOSTILE
+
+Spoken = pytest.CaptureFixture[str]
+VOID = {"meta", "br"}
+# Elements and attributes that fetch or run something.
+ACTIVE_TAGS = {"script", "link", "img", "iframe", "object", "embed", "base", "form", "use", "image"}
+ACTIVE = re.compile(r"^(on|src|srcset|action|data|formaction|xlink)", re.I)
+
+
+class Page(HTMLParser):
+    """A page as its elements: what is open closes in order, what points within it arrives."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.active: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name == "href":
+                self.links.append(value or "")
+            if ACTIVE.match(name):
+                self.active.append(f"{tag} {name}")
+        if tag in ACTIVE_TAGS:
+            self.active.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def campaign(
+    home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), server: str = "nginx", keep: bool = True
+) -> str:
+    """A database with that run, its packets beside it."""
+    db = home / "x.db"
+    there = tuple(vantage for vantage in tiny.VANTAGES if vantage.name in vantages)
+    with Store(db) as store:
+        number = store.begin_run(run_config(ProbeOptions(), there))
+        folder = run_folder(store, number)
+        folder.mkdir(parents=True, exist_ok=True)
+        results = [result for result in tiny.results(folder, server) if result.vantage in vantages]
+        store.record(number, results if keep else [])
+        store.finish_run(number, "done")
+    return str(db)
+
+
+def told(capsys: Spoken, *words: str, code: int = DONE) -> str:
+    assert run([*words]) == code
+    return capsys.readouterr().out
+
+
+def test_a_table(tmp_path: Path, capsys: Spoken) -> None:
+    text = told(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1")
+    assert "a.example: na 10, as 4" in text and "66.7 % of 3" in text and "in as" in text
+
+
+def test_json_lines_and_csv(tmp_path: Path, capsys: Spoken) -> None:
+    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "last", "--knob", "icw")
+    (line,) = told(capsys, *words, "-f", "jsonl").splitlines()
+    assert (json.loads(line)["knob"], json.loads(line)["differing"]) == ("icw", 2)
+    assert (
+        told(capsys, *words, "-f", "csv").splitlines()[1].startswith("icw,segments,na,*,3,10=2 24=1,3,1,2,1,1,0.666667")
+    )
+
+
+@pytest.mark.parametrize("name", ["as", "Asia", "asia"])
+def test_another_baseline(tmp_path: Path, name: str, capsys: Spoken) -> None:
+    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1", "--knob", "icw", "-f", "jsonl")
+    line = json.loads(told(capsys, *words, "--baseline", name))
+    assert (line["baseline"], line["known"], line["differing"]) == ("as", 4, 2)
+
+
+def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
+    db, out = campaign(tmp_path), tmp_path / "page.html"
+    assert told(capsys, "--db", db, "fingerprint", "diversity", "1", "-o", str(out)) == ""
+    text = out.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == [] and page.active == []
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links) and len(page.links) >= 6
+    assert len(page.ids) == len(set(page.ids))
+    assert "Initial congestion window" in page.text and "66.7 %" in page.text and "e.example" in page.text
+    assert "10 segments, 1000 bytes" in page.text and "4 segments, 400 bytes" in page.text
+    assert "na.pcapng, frames 4–13" in page.text
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
+
+
+def test_figures_of_the_page_are_those_of_the_lines(tmp_path: Path, capsys: Spoken) -> None:
+    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1")
+    page = Page(told(capsys, *words, "-f", "html"))
+    for line in map(json.loads, told(capsys, *words, "-f", "jsonl").splitlines()):
+        assert f"{100 * line['share']:.1f} %{100 * line['low']:.1f}–{100 * line['high']:.1f} %" in page.text
+        assert f"{line['differing']} of {line['compared']}" in page.text
+
+
+def test_a_hostile_server_field_stays_text(tmp_path: Path, capsys: Spoken) -> None:
+    text = told(capsys, "--db", campaign(tmp_path, server=HOSTILE), "fingerprint", "diversity", "1", "-f", "html")
+    page = Page(text)
+    assert page.active == [] and page.open == []
+    assert "<script>alert(1)" in page.text and "<script" not in text and "\x1b" not in text and "\u202e" not in text
+
+
+@pytest.mark.parametrize("harm", ["gone", "torn", "foreign"])
+def test_packets_that_are_gone_are_said_to_be(tmp_path: Path, harm: str, capsys: Spoken) -> None:
+    db = campaign(tmp_path)
+    for file in tmp_path.rglob("na.pcapng"):
+        if harm == "gone":
+            file.unlink()
+        elif harm == "torn":
+            file.write_bytes(file.read_bytes()[:200])
+        else:
+            file.write_bytes(b"not a capture " * 100)
+    page = Page(told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html"))
+    assert "No packets to show: na.pcapng" in page.text and "4 segments, 400 bytes" in page.text
+
+
+def test_one_region_is_told_and_not_compared(tmp_path: Path, capsys: Spoken) -> None:
+    db = campaign(tmp_path, ("na",))
+    for form in ("table", "jsonl", "csv", "html"):
+        assert run(["--db", db, "fingerprint", "diversity", "1", "-f", form]) == DONE
+        out, err = capsys.readouterr()
+        assert out and len(err.splitlines()) == 1
+        assert err.startswith("run 1: seen from na alone, so there is nothing to compare with; `configtron probe")
+    assert Page(out).open == [] and "nothing to compare with" in Page(out).text
+
+
+def test_an_empty_run_is_one_line(tmp_path: Path, capsys: Spoken) -> None:
+    assert run(["--db", campaign(tmp_path, keep=False), "fingerprint", "diversity", "1", "-f", "html"]) == NOTHING
+    out, err = capsys.readouterr()
+    assert out == "" and err == "run 1: done, no verdict to compare; see `configtron probe show 1`\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["7"], "run 7: not in"),
+        (["cat"], "is no run"),
+        (["1", "--baseline", "Mars"], "--baseline takes one of na (North America), eu (Europe), as (Asia)"),
+        (["1", "--knob", "cat"], "'cat'; known are"),
+        (["1", "-o", "/nowhere/page.html"], "/nowhere/page.html: No such file"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: list[str], complaint: str, capsys: Spoken) -> None:
+    assert run(["--db", campaign(tmp_path), "fingerprint", "diversity", *words]) == USAGE
+    out, err = capsys.readouterr()
+    assert out == "" and complaint in err.splitlines()[-1] and "Traceback" not in err

@@ -1,0 +1,90 @@
+"""A conversation in words, and drawn."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import tostring
+
+from configtron.nouns import Message, Observation, Packet, Session, Target, Trace
+from configtron.report.page.ladder import flights, ladder
+from configtron.report.page.story import MOST_LINES, Line, Note, story
+from tests.report.tiny import segments
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+SETTINGS = bytes.fromhex("00000c0400000000000003000000640004000100000aaa")[:21]
+ANNOUNCED = (Message(0.3, "out", PREFACE), Message(0.35, "in", SETTINGS))
+
+
+def trace(window: int, messages: tuple[Message, ...] = (), session: Session | None = None) -> Trace:
+    packets = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(segments(window)))
+    return Trace("na/a/icw.1", Target("a"), "na", "icw", packets=packets, messages=messages, session=session)
+
+
+def icw(window: int) -> Observation:
+    return Observation("icw", window, grade="C", evidence=tuple(range(3, 3 + window)))
+
+
+def test_packets_are_named() -> None:
+    told = story(trace(2), icw(2))
+    assert [line.text for line in told.lines] == [
+        "SYN window 65535 MSS 1460",
+        "SYN ACK window 64240 MSS 1460",
+        "bytes 1–5",
+        "bytes 1–100",
+        "bytes 101–200",
+        "again: bytes 1–100",
+        "RST",
+    ]
+    assert [line.proof for line in told.lines] == [False, False, False, True, True, False, False]
+    assert told.more == 0
+
+
+def test_what_follows_the_proof_is_counted() -> None:
+    told = story(trace(2), Observation("rwin", 64240, grade="C", evidence=(1,)))
+    assert [line.proof for line in told.lines] == [False, True, False, False, False, False]
+    assert told.more == 1
+    assert len(story(trace(500), icw(500)).lines) == MOST_LINES
+
+
+def test_settings_are_told_and_the_one_that_was_read_is_marked() -> None:
+    told = story(trace(1, ANNOUNCED), Observation("h2_max_concurrent_streams", 100, grade="C", evidence=(3,)))
+    ours, theirs = (line for line in told.lines if line.inside)
+    assert (ours.way, ours.proof, ours.notes) == ("out", False, (Note("(none: the defaults)", False),))
+    assert theirs.proof and theirs.notes == (
+        Note("MAX_CONCURRENT_STREAMS = 100", True),
+        Note("INITIAL_WINDOW_SIZE = 65536", False),
+    )
+
+
+def test_alpn_stands_below_what_it_was_read_from() -> None:
+    told = story(trace(1, (), Session("TLSv1.3", "h2")), Observation("http_version", "h2", grade="C", evidence=(3,)))
+    assert [line.notes for line in told.lines if line.proof] == [(Note("ALPN h2", True),)]
+
+
+def test_words_that_are_no_frames() -> None:
+    said = (Message(0.1, "out", b"GET / HTTP/1.1\r\nHost: a\r\n"), Message(0.2, "in", b"\x00\x01\x02"))
+    told = story(trace(1, said), Observation("http_tls", "http/1.1", grade="C", evidence=(20,)))
+    assert {line.text for line in told.lines if line.inside} <= {"GET / HTTP/1.1", "3 bytes"}
+
+
+def test_an_empty_trace_is_an_empty_story() -> None:
+    told = story(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
+    assert told.lines == () and "viewBox" in tostring(ladder(told, "nothing"), encoding="unicode")
+
+
+def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
+    grouped = flights(story(trace(10), icw(10)).lines)
+    assert [len(flight.lines) for flight in grouped] == [1, 1, 1, 10, 1, 1]
+    assert grouped[3].text == "10 segments, 1000 bytes"
+    apart = [Line(0.0, "in", "a", length=1), Line(0.5, "in", "b", length=1), Line(0.5, "out", "c", length=1)]
+    assert [len(flight.lines) for flight in flights(apart)] == [1, 1, 1]
+
+
+def test_the_drawing_says_what_it_shows() -> None:
+    drawn = ladder(story(trace(10), icw(10)), "Initial congestion window of a: 10")
+    text = tostring(drawn, encoding="unicode")
+    assert text.count("head-proof") == 10 and "10 segments, 1000 bytes" in text and "1.00 s later" in text
+    assert (drawn.get("aria-label") or "").startswith("Initial congestion window of a: 10. 0.000 s out SYN")
+    width, height = (float(number) for number in (drawn.get("viewBox") or "").split()[2:])
+    for shape in drawn.iter():
+        for name, most in (("x1", width), ("x2", width), ("y1", height), ("y2", height), ("y", height)):
+            assert 0 <= float(shape.get(name, "0")) <= most, (shape.tag, name)
