@@ -34,6 +34,11 @@ def opened(path: str) -> Iterator[TextIO]:
         yield file
 
 
+def visible(text: str) -> str:
+    """The text with each character that does not print as its number: strangers' words move no cursor, turn no line."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
 def write_jsonl(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     """One complete record per target and vantage."""
     for item in found:

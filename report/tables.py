@@ -13,6 +13,7 @@ from configtron.fingerprint.diversity import Diversity, Share
 from configtron.fingerprint.elsewhere import Parameter
 from configtron.nouns import Observation, Value
 from configtron.report.found import Found
+from configtron.report.lines import visible
 from configtron.report.planted import PlantScore, share
 from configtron.report.score import YIELD_KNOB, Mismatch, Score, percent, total
 
@@ -161,12 +162,12 @@ def shown(verdict: Observation) -> str:
     """A verdict as printed: measured times to the millisecond, a lower bound with its sign."""
     if isinstance(verdict.value, float):
         return f"{'>= ' if verdict.grade == 'L' else ''}{text(verdict.value)}"
-    return verdict.text
+    return visible(verdict.text)
 
 
 def text(value: Value) -> str:
     """A value as printed."""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else visible(str(value))
 
 
 def _disagreement(verdict: Observation) -> str:

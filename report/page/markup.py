@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, tostring
 
+from configtron.report.lines import visible
+
 Child = Element | str | None
 # A page that could be made to load or run something is kept from it by the browser too.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -41,11 +43,6 @@ def add(parent: Element, *children: Child) -> Element:
         elif child is not None:
             parent.append(child)
     return parent
-
-
-def visible(text: str) -> str:
-    """The text with each character that does not print as its number."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def short(text: str, longest: int = LONGEST) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 from configtron.fingerprint.elsewhere import Difference, Operator
@@ -104,7 +104,10 @@ def _operator(
     )
     named = ", ".join(f"{short(server, 60)}" for server, _ in servers.most_common(5) if server)
     add(made, el("p", f"Server: {named}", class_="soft") if named else None)
-    body = el("tbody", *(_difference(found, one, proofs) for one in operator.differences))
+    rows: dict[tuple[str, str], list[Difference]] = {}
+    for one in operator.differences:
+        rows.setdefault((one.knob, one.target), []).append(one)
+    body = el("tbody", *(_differences(found, regions, proofs) for regions in rows.values()))
     heads = ("Site", "Parameter", "Setting", "Address, round trip and server there")
     head = el("thead", el("tr", *(el("th", each, scope="col") for each in heads)))
     add(made, scrolled(el("table", head, body), f"Differences of {operator.name}"))
@@ -114,17 +117,19 @@ def _operator(
     return made
 
 
-def _difference(found: Compared, one: Difference, proofs: Proofs) -> Element:
+def _differences(found: Compared, regions: Sequence[Difference], proofs: Proofs) -> Element:
+    """One parameter of one site, with all the regions in which it differs."""
+    one = regions[0]
     presences = found.sites[one.target].presences
-    here, there = presences.get(found.baseline), presences.get(one.region)
-    target = el("a", one.target, href=f"#{anchor(one)}") if one in proofs else one.target
-    return el(
-        "tr",
-        el("td", target, class_="host"),
-        el("td", title(one.knob)),
-        el("td", change(found.baseline, one), class_="value"),
-        el("td", _met(found.baseline, here), el("br"), _met(one.region, there), class_="host"),
-    )
+    drawn = next((each for each in regions if each in proofs), None)
+    setting = el("td", change(found.baseline, one), class_="value")
+    for more in regions[1:]:
+        add(setting, f", {more.region} {valued(more.there)}")
+    met = el("td", _met(found.baseline, presences.get(found.baseline)), class_="host")
+    for each in regions:
+        add(met, el("br"), _met(each.region, presences.get(each.region)))
+    target = el("a", one.target, href=f"#{anchor(drawn)}") if drawn else one.target
+    return el("tr", el("td", target, class_="host"), el("td", title(one.knob)), setting, met)
 
 
 def _met(vantage: str, presence: Presence | None) -> str:

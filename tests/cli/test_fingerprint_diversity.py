@@ -113,6 +113,7 @@ def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
     assert "Initial congestion window" in page.text and "66.7 %" in page.text and "e.example" in page.text
     assert "10 segments, 1000 bytes" in page.text and "4 segments, 400 bytes" in page.text
     assert "na.pcapng, frames 4–13" in page.text
+    assert "One CDN1 of 2 sites differ" in page.text and "na 10 → as 4, eu 4" in page.text
     assert not re.search(r"https?:|url\(|@import", text)
     assert told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
 

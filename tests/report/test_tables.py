@@ -44,6 +44,11 @@ def test_measured_times_are_printed_without_noise() -> None:
     assert tables.shown(Observation("icw", 1000000, grade="C")) == "1000000"
 
 
+def test_what_servers_say_moves_no_cursor() -> None:
+    said = "\x1b[2J\r\u202eEvil"
+    assert tables.shown(Observation("provider", said, grade="C")) == "\\u001b[2J\\u000d\\u202eEvil" == tables.text(said)
+
+
 def test_names_with_brackets_are_no_markup() -> None:
     table = tables.overview([])
     table.add_row("[bold]x[/bold]", *[""] * 7)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.report.page.markup import document, el, short, visible
+from configtron.report.lines import visible
+from configtron.report.page.markup import document, el, short
 
 HOSTILE = (
     "</style><script>alert(1)</script><img src=x onerror=alert(1)>\" onload='alert(1)' &lt;b&gt; \x00\x1b[31m\u202e"
