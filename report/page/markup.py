@@ -8,8 +8,9 @@ another.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element
 
 from configtron.report.lines import visible
 
@@ -17,6 +18,8 @@ Child = Element | str | None
 # A page that could be made to load or run something is kept from it by the browser too.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = Path(__file__).with_name("style.css")
+# Elements without an inside; and where the style sheet goes.
+VOID, SHEET = {"meta", "br"}, "style"
 # Longer words of strangers are cut: they are for the eye here, whole in JSON.
 LONGEST = 120
 
@@ -57,9 +60,6 @@ def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
 
 def document(title: str, body: Sequence[Element]) -> str:
     """A whole page."""
-    # The style sheet is ours and holds no "<"; the serialiser leaves the inside of <style> as it is.
-    style = Element("style")
-    style.text = STYLE.read_text(encoding="utf-8")
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -67,7 +67,18 @@ def document(title: str, body: Sequence[Element]) -> str:
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("title", title),
-        style,
+        Element(SHEET),
     )
     page = el("html", head, el("body", *body), lang="en")
-    return "<!DOCTYPE html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
+    return f"<!DOCTYPE html>\n{written(page)}\n"
+
+
+def written(element: Element) -> str:
+    """The element as HTML; every word is escaped, but for the style sheet, which is ours."""
+    if element.tag == SHEET:
+        return f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>"
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in element.items())
+    if element.tag in VOID:
+        return f"<{element.tag}{attributes}>"
+    inner = escape(element.text or "") + "".join(written(each) + escape(each.tail or "") for each in element)
+    return f"<{element.tag}{attributes}>{inner}</{element.tag}>"

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from configtron.cli.fingerprint.proofs import proofs_of
 from configtron.cli.outermost import run
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import run_config
 from configtron.cli.probe.runs import run_folder
 from configtron.db.store import Store
 from configtron.errors import DONE, NOTHING, USAGE
+from configtron.fingerprint.elsewhere import Difference
+from configtron.report.found import found_in
 from tests.report import tiny
 from tests.report.page.test_markup import HOSTILE
 
@@ -60,9 +64,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def campaign(
-    home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), server: str = "nginx", keep: bool = True
-) -> str:
+def campaign(home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), said: str = "", keep: bool = True) -> str:
     """A database with that run, its packets beside it."""
     db = home / "x.db"
     there = tuple(vantage for vantage in tiny.VANTAGES if vantage.name in vantages)
@@ -70,7 +72,9 @@ def campaign(
         number = store.begin_run(run_config(ProbeOptions(), there))
         folder = run_folder(store, number)
         folder.mkdir(parents=True, exist_ok=True)
-        results = [result for result in tiny.results(folder, server) if result.vantage in vantages]
+        results = [
+            result for result in tiny.results(folder, *([said] * 2 if said else [])) if result.vantage in vantages
+        ]
         store.record(number, results if keep else [])
         store.finish_run(number, "done")
     return str(db)
@@ -126,11 +130,16 @@ def test_figures_of_the_page_are_those_of_the_lines(tmp_path: Path, capsys: Spok
         assert f"{line['differing']} of {line['compared']}" in page.text
 
 
-def test_a_hostile_server_field_stays_text(tmp_path: Path, capsys: Spoken) -> None:
-    text = told(capsys, "--db", campaign(tmp_path, server=HOSTILE), "fingerprint", "diversity", "1", "-f", "html")
+def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, capsys: Spoken) -> None:
+    text = told(capsys, "--db", campaign(tmp_path, said=HOSTILE), "fingerprint", "diversity", "1", "-f", "html")
     page = Page(text)
     assert page.active == [] and page.open == []
-    assert "<script>alert(1)" in page.text and "<script" not in text and "\x1b" not in text and "\u202e" not in text
+    assert (
+        page.text.count("<script>alert(1)") >= 3
+        and "<script" not in text
+        and "\x1b" not in text
+        and "\u202e" not in text
+    )
 
 
 @pytest.mark.parametrize("harm", ["gone", "torn", "foreign"])
@@ -145,6 +154,22 @@ def test_packets_that_are_gone_are_said_to_be(tmp_path: Path, harm: str, capsys:
             file.write_bytes(b"not a capture " * 100)
     page = Page(told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html"))
     assert "No packets to show: na.pcapng" in page.text and "4 segments, 400 bytes" in page.text
+
+
+def test_the_packets_shown_are_of_a_reading_that_says_the_verdict(tmp_path: Path) -> None:
+    """Two runs of three said 4; the first, some of whose segments were lost, said 3."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    results = tiny.results(folder)
+    lost = [replace(o, value=3) if o.knob == "icw" else o for o in results[0].observations]
+    third = results[1]._replace(trace_id=results[1].trace_id[:-1] + "3")
+    assert (results[0].site, results[0].vantage) == ("a.example", "as")
+    found = list(found_in([results[0]._replace(observations=tuple(lost)), results[1], third, *results[2:]]))
+    difference = Difference("icw", "a.example", "as", 10, 4)
+    here, there = proofs_of([difference], "na", found, folder)[difference]
+    assert there.reading is not None and there.reading.trace_id == "as/a.example/icw.2" and there.reading.value == 4
+    assert there.trace is not None and there.trace.id == "as/a.example/icw.2"
+    assert here.trace is not None and here.where == "na.pcapng, frames 4–13"
 
 
 def test_one_region_is_told_and_not_compared(tmp_path: Path, capsys: Spoken) -> None:

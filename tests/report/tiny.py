@@ -37,7 +37,7 @@ WINDOWS: dict[str, dict[str, int | None]] = {
     "d.example": {"na": None, "eu": 10, "as": 10},
     "e.example": {"na": 10, "eu": 30, "as": 10},
 }
-PROVIDERS = {"a.example": "One CDN", "b.example": "One CDN"}
+RUN_BY_ONE, MIXED = ("a.example", "b.example"), "e.example"
 
 
 def segments(window: int) -> list[tuple[float, str, Segment]]:
@@ -67,29 +67,29 @@ def recording(trace_id: str, site: str, vantage: str, window: int, messages: tup
     return Recording(about, tuple(frames))
 
 
-def results(folder: Path, server: str = "nginx", mixed: str = "e.example") -> list[Result]:
+def results(folder: Path, server: str = "nginx", organisation: str = "One CDN") -> list[Result]:
     """What such a run keeps; its packets are written into the folder."""
     kept = []
     for vantage in VANTAGES:
         writer = EvidenceWriter(folder / f"{vantage.name}.pcapng")
         for site, windows in WINDOWS.items():
             for trial in (1, 2):
-                kept.append(_result(writer, site, vantage.name, windows[vantage.name], trial, server, mixed))
+                kept.append(_result(writer, site, vantage.name, windows[vantage.name], trial, server, organisation))
         writer.close()
     return sorted(kept, key=lambda result: (result.site, result.vantage, result.trace_id))
 
 
 def _result(
-    writer: EvidenceWriter, site: str, vantage: str, window: int | None, trial: int, server: str, mixed: str
+    writer: EvidenceWriter, site: str, vantage: str, window: int | None, trial: int, server: str, organisation: str
 ) -> Result:
     trace_id = f"{vantage}/{site}/icw.{trial}"
     frames = tuple(range(3, 3 + (window or 0)))
     icw = seen("icw", window, trace_id, "segments", frames) if window else Observation("icw", reason="too-short")
     timer = seen("synack_rto", 1.03, trace_id, "s", (1,), (("rtt", 0.02),))
     head = seen("http_clear", "http/1.1", trace_id, details=(("server", server),))
-    balance = seen("load_balancing", "mixed" if site == mixed else "one", trace_id)
+    balance = seen("load_balancing", "mixed" if site == MIXED else "one", trace_id)
     place = writer.append(recording(trace_id, site, vantage, window or 1))
-    target = Target(site, "198.18.0.1", 80, "/", PROVIDERS.get(site, ""))
+    target = Target(site, "198.18.0.1", 80, "/", organisation if site in RUN_BY_ONE else "")
     return Result(trace_id, vantage, target, "icw", (), START_NS, "done", (), place.file, place.offset, place.end,
                   place.first_frame, place.frames, (icw, timer, head, balance))  # fmt: skip
 

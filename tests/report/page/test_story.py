@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import tostring
-
 from configtron.nouns import Message, Observation, Packet, Session, Target, Trace
 from configtron.report.page.ladder import flights, ladder
+from configtron.report.page.markup import written
 from configtron.report.page.story import MOST_LINES, Line, Note, story
 from tests.report.tiny import segments
 
@@ -36,6 +35,7 @@ def test_packets_are_named() -> None:
     ]
     assert [line.proof for line in told.lines] == [False, False, False, True, True, False, False]
     assert told.more == 0
+    assert [line.again for line in story(trace(1), icw(1)).lines] == [False, False, False, False, True, False]
 
 
 def test_what_follows_the_proof_is_counted() -> None:
@@ -68,7 +68,7 @@ def test_words_that_are_no_frames() -> None:
 
 def test_an_empty_trace_is_an_empty_story() -> None:
     told = story(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
-    assert told.lines == () and "viewBox" in tostring(ladder(told, "nothing"), encoding="unicode")
+    assert told.lines == () and "viewBox" in written(ladder(told, "nothing"))
 
 
 def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
@@ -81,7 +81,7 @@ def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
 
 def test_the_drawing_says_what_it_shows() -> None:
     drawn = ladder(story(trace(10), icw(10)), "Initial congestion window of a: 10")
-    text = tostring(drawn, encoding="unicode")
+    text = written(drawn)
     assert text.count("head-proof") == 10 and "10 segments, 1000 bytes" in text and "1.00 s later" in text
     assert (drawn.get("aria-label") or "").startswith("Initial congestion window of a: 10. 0.000 s out SYN")
     width, height = (float(number) for number in (drawn.get("viewBox") or "").split()[2:])
