@@ -33,7 +33,9 @@ def form(told: Told, files: list[str]) -> dict[str, Json]:
     """A connection as a JSON object."""
     numbers = told.numbers
     handshake = {name: numbers[name] for name in ("rtt", "rtt_server", "rtt_client", "syns", "synacks")}
-    agreed = {name: bool(numbers[name]) for name in ("sack", "stamps")}
+    agreed: dict[str, Json] = {
+        name: None if numbers[name] is None else bool(numbers[name]) for name in ("sack", "stamps")
+    }
     return _without_none(
         {
             "schema": SCHEMA,
@@ -42,9 +44,11 @@ def form(told: Told, files: list[str]) -> dict[str, Json]:
             "started_at": round(told.started_ns / 1e9, 9),
             "duration": round(told.duration_s, 9),
             "packets": _plain(numbers["packets"]),
+            "copies": _plain(numbers["copies"] or None),
             "ended": ended(told),
             "captured_at": told.place or None,
             "merged": told.merged or None,
+            "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**{name: _plain(value) for name, value in handshake.items()}, **agreed}),
             **{side: _side(told, side) for side in SIDES},
             "tls": _tls(told),

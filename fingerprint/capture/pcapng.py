@@ -22,6 +22,8 @@ RESOLUTION, OFFSET, DROPPED = 9, 14, 5
 TLS_KEY_LOG = 0x544C534B
 # A block is at most this long; a longer one is a broken file.
 BLOCK_MOST = 1 << 23
+# No machine has so many; the obsolete packet block could not even name more.
+INTERFACES_MOST = 1 << 16
 NS = 1_000_000_000
 SECONDS_MOST = 9_000_000_000
 
@@ -67,11 +69,10 @@ def order_of(head: bytes) -> str | None:
     return {MAGIC_LITTLE: "<", MAGIC_BIG: ">"}.get(bytes(head[8:12]))
 
 
-def walk(data: bytearray, at: int, end: int, order: str) -> Walked:
-    """Packet blocks from `at` on, up to a block of another kind."""
+def walk(words: memoryview, at: int, end: int) -> Walked:
+    """Packet blocks from byte `at` of a buffer on, up to a block of another kind. `words`: its words."""
     packets: list[int] = []
     kinds: list[int] = []
-    words = _words(data, order)
     at, last = at // 4, end // 4
     while at + 3 <= last:
         kind, size = words[at], words[at + 1]
@@ -95,7 +96,8 @@ def _broken(size: int) -> bool:
     return size < 12 or size > BLOCK_MOST or size & 3 != 0
 
 
-def _words(data: bytearray, order: str) -> memoryview:
+def words_of(data: bytearray, order: str) -> memoryview:
+    """A buffer as 32-bit words. In the other byte order it is copied, so once a buffer is enough."""
     size = len(data) // 4
     if order == "<":
         return memoryview(data)[: size * 4].cast("I")
@@ -180,7 +182,9 @@ def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[st
     counts["malformed-record"] += int(np.count_nonzero(~fits))
     counts["unknown-interface"] += int(np.count_nonzero(fits & ~known))
     at, link = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
-    for number, about in enumerate(section.interfaces):
+    # Only those that are named here: a file may have as many interfaces as packets.
+    for number in [0] if len(section.interfaces) == 1 else np.unique(interface[known]).tolist():
+        about = section.interfaces[number]
         rows = slice(None) if len(section.interfaces) == 1 else np.flatnonzero(interface == number)
         at[rows], link[rows] = _nanoseconds(stamps[rows], about), about.link
     at[simple] = 0

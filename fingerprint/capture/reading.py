@@ -30,10 +30,18 @@ class Buffer:
         self.source, self.size = source, size
         self.data = bytearray(size + PADDING)
         self._spare = bytearray()
+        self._words: dict[str, memoryview] = {}
         self.at = self.end = 0
+
+    def words(self, order: str) -> memoryview:
+        """The buffer as 32-bit words."""
+        if order not in self._words:
+            self._words[order] = pcapng.words_of(self.data, order)
+        return self._words[order]
 
     def more(self) -> bool:
         """Move what is left to the front and fill up; whether anything came."""
+        self._words.clear()
         left = self.end - self.at
         if self.at or left == self.size:
             self.size *= 1 if self.at else 2
@@ -63,7 +71,7 @@ class Buffer:
 
 def read(source: Source, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
-    """Frames of one capture file. Key log lines that it carries are appended to `keylog`."""
+    """Frames of one capture file. The first key log that it carries is put into `keylog`."""
     window = Buffer(source, buffer)
     window.need(pcap.HEADER)
     head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
@@ -116,7 +124,7 @@ class _Pcapng:
         window = self.window
         why = "block"
         while why != "broken":
-            walked = pcapng.walk(window.data, window.at, window.end, self.section.order)
+            walked = pcapng.walk(window.words(self.section.order), window.at, window.end)
             window.at, why = walked.at, walked.why
             if walked.packets:
                 found = pcapng.fields(window.data, walked, self.section, self.counts)
@@ -161,14 +169,17 @@ class _Pcapng:
         section = self.section
         if kind == pcapng.INTERFACE:
             about = pcapng.interface_of(body, section)
-            if about is None:
+            if about is None or len(section.interfaces) >= pcapng.INTERFACES_MOST:
                 return "broken"
             section.interfaces.append(about)
         elif kind == pcapng.SECRETS:
-            self.keylog.append(pcapng.keylog_of(body, section.byteorder))
+            # That there is one is enough; it is tshark that reads it.
+            if not any(self.keylog):
+                self.keylog[:] = [pcapng.keylog_of(body, section.byteorder)]
         elif kind == pcapng.STATISTICS and len(body) >= 12:
             interface = int.from_bytes(body[:4], section.byteorder)  # type: ignore[arg-type]
-            self.dropped[interface] = pcapng.dropped(body, section.byteorder)
+            if interface < len(section.interfaces):
+                self.dropped[interface] = pcapng.dropped(body, section.byteorder)
         return ""
 
 

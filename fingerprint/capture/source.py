@@ -20,8 +20,8 @@ from configtron.errors import BadInput, Missing
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # The longest magic number.
 LOOK = 4
-# Compressed bytes taken at a time.
-COMPRESSED = 1 << 17
+# Compressed bytes taken at a time: four of them may stand for 128 kB (RFC 8878 3.1.1.2), so 64 MB at most.
+COMPRESSED = 1 << 11
 # Compressed data ended, or was none, before the capture did.
 Broken = (EOFError, gzip.BadGzipFile, zlib.error)
 

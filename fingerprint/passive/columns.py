@@ -19,7 +19,7 @@ Column = NDArray[Any]
 PADDING = 128
 
 # Bits of `Rows.bits`.
-STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK = 1, 2, 4, 8, 16, 32
+STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED = 1, 2, 4, 8, 16, 32, 64
 # A column's word for "the option was not there".
 ABSENT = -1
 
@@ -54,7 +54,9 @@ class Rows(NamedTuple):
     length     payload bytes on the wire
     mss, wscale  of the options, `ABSENT` if not there; only SYNs are asked
     bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
-               that is kept only so that later ones are understood; SACK_OK
+               that is kept only so that later ones are understood; SACK_OK; DSACKED: its one SACK block tells of
+               bytes that came twice (RFC 2883), and SACKED is not set
+    check      TCP's checksum as captured
     """
 
     at: Column
@@ -74,6 +76,7 @@ class Rows(NamedTuple):
     tos: Column
     ident: Column
     bits: Column
+    check: Column
 
     def take(self, index: Column) -> Rows:
         """These rows, by number or mask."""
@@ -89,6 +92,7 @@ TYPES = {
     "at": np.int64, "frame": np.int64, "pair": np.int32, "side": np.uint8, "seq": np.uint32, "ack": np.uint32,
     "flags": np.uint16, "window": np.uint16, "length": np.int32, "tsval": np.uint32, "tsecr": np.uint32,
     "mss": np.int32, "wscale": np.int16, "ttl": np.uint8, "tos": np.uint8, "ident": np.uint16, "bits": np.uint8,
+    "check": np.uint16,
 }  # fmt: skip
 # Where the file's number stands in `Rows.frame`.
 FILE_SHIFT = 40

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Rows, radix_order
+from configtron.fingerprint.passive.copies import copied
 from configtron.nouns import ACK, RST, SYN
 
 # Below every number a stream can reach, and far enough from the ends of 64 bits to be added to.
@@ -32,6 +33,7 @@ class Connections(NamedTuple):
     begin      each connection's first row; `end` the row after its last
     client     which side of the pair is the client
     opened     by connection and way (0 client, 1 server): whether that side's SYN was seen
+    copies     frames that show a segment once more (`copies.py`) and are no rows; `copies_of`: their connections
     """
 
     rows: Rows
@@ -43,6 +45,8 @@ class Connections(NamedTuple):
     end: Column
     client: Column
     opened: Column
+    copies: Column
+    copies_of: Column
 
     @property
     def total(self) -> int:
@@ -77,14 +81,18 @@ def connect(rows: Rows, ports: Column) -> Connections:
     rows = rows.take(order)
     begins = _begins(rows)
     of = np.cumsum(begins) - 1
-    begin = np.flatnonzero(begins)
+    again = copied(rows, of)
+    copies, copies_of = rows.frame[again], of[again]
+    if again.any():
+        rows, of = rows.take(~again), of[~again]
+    begin = np.flatnonzero(np.diff(of, prepend=-1))
     end = np.append(begin[1:], rows.size)
     client = _clients(rows, of, begin, ports)
     server = rows.side != client[of]
     seq = np.zeros(rows.size, np.int64)
     ack = np.full(rows.size, NEVER, np.int64)
     opened = np.zeros((len(begin), 2), bool)
-    found = Connections(rows, of, server, seq, ack, begin, end, client, opened)
+    found = Connections(rows, of, server, seq, ack, begin, end, client, opened, copies, copies_of)
     origins = [_origin(found, number) for number in (0, 1)]
     for number in (0, 1):
         _number(found, number, origins)
@@ -148,7 +156,8 @@ def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
     rows, way = found.rows, origins[number].way
     if not len(way.rows):
         return
-    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, origins[number].initial)
+    resets = (rows.flags[way.rows] & RST) != 0
+    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, origins[number].initial, resets)
     other = origins[1 - number]
     acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
     index, of = way.rows[acks], way.of[acks]
@@ -159,20 +168,30 @@ def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
         first, _ = edges(of, found.total)
         lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.total) > 0))
         initial[lone] = rows.ack[index[first[lone]]] - np.uint32(1)
-    found.ack[index] = _unwrapped(rows.ack[index], of, initial)
+    found.ack[index] = _unwrapped(rows.ack[index], of, initial, resets[acks])
 
 
-def _unwrapped(numbers: Column, of: Column, initial: Column) -> Column:
-    """32-bit numbers as distances from an initial one, by connection: each step is the shorter way round."""
+def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
+    """32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
+
+    `resets` lead nowhere: what follows one is counted from what came before it, as its number may be anything.
+    """
     if not len(numbers):
         return np.zeros(0, np.int64)
     begins = np.empty(len(of), bool)
     begins[0] = True
     begins[1:] = of[1:] != of[:-1]
     steps = np.empty(len(numbers), np.uint32)
-    steps[1:] = numbers[1:] - numbers[:-1]
+    aside = resets & ~begins
+    if aside.any():
+        place = np.arange(len(numbers))
+        led = np.maximum.accumulate(np.where(aside, 0, place))
+        steps[1:] = numbers[1:] - numbers[led[:-1]]
+    else:
+        steps[1:] = numbers[1:] - numbers[:-1]
     steps[begins] = 0
-    walked = np.cumsum(steps.view(np.int32), dtype=np.int64)
+    distance = steps.view(np.int32)
+    walked = np.cumsum(np.where(aside, 0, distance), dtype=np.int64) + np.where(aside, distance, 0)
     first = np.flatnonzero(begins)
     start = (numbers[first] - initial[of[first]]).view(np.int32).astype(np.int64) - walked[first]
     walked += start[np.cumsum(begins) - 1]

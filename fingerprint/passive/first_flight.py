@@ -7,7 +7,8 @@ Method     With timestamps: the server's segments whose echo (TSecr) is older th
 Reads as   Exact (C) only if the window, and not the server, ended the flight: its last segment is full, nothing of it
            was repeated, the client's window had room for another segment, and fresh data came no sooner than the ACK
            could bring it. Else a lower bound (L).
-Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, synack-repeated.
+Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, synack-repeated,
+           options-cut (a capture so short that nobody knows how large a segment may be).
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were.
 Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1
@@ -39,7 +40,7 @@ STAMP_BYTES = 12
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "lost",
     "unverified",
-    "no-handshake", "one-sided", "no-data", "synack-repeated", "beginning-lost",
+    "no-handshake", "one-sided", "no-data", "synack-repeated", "beginning-lost", "options-cut",
 )  # fmt: skip
 # From here on there is no value.
 NONE = PROOFS.index("no-handshake")
@@ -62,6 +63,7 @@ class Known(NamedTuple):
     """By connection, what the handshake said. Times in ns, 0: unknown; `limit`: bytes of a segment; `room`: window."""
 
     whole: Column
+    cut: Column
     rtt: Column
     rtt_server: Column
     limit: Column
@@ -193,6 +195,7 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     proof[known.synacks > 1] = PROOFS.index("synack-repeated")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
+    proof[known.cut] = PROOFS.index("options-cut")
     proof[~known.whole] = PROOFS.index("no-handshake")
     proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
     return proof

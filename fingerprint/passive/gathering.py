@@ -26,6 +26,10 @@ from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
 MOST = 400_000
 # Kept of a long connection: its opening (the first flight, with room), its end.
 OPENING, TAIL = 256, 256
+# Within so many segments both sides have said how their streams open: a hello at MSS 64 has 29, and is acknowledged.
+SPOKEN_MOST = 120
+# Bytes of heads gathered before connections are told, and held of those that go on: some thousand hellos.
+HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
 NS = 1_000_000_000
@@ -54,6 +58,7 @@ class Gathering:
         self._parts: list[Rows] = []
         self._held = 0
         self._carried = 0
+        self._heads_carried = 0
         # What was counted of connections that go on, by first frame.
         self._before: dict[int, dict[str, int]] = {}
 
@@ -63,7 +68,8 @@ class Gathering:
             return
         self._parts.append(rows)
         self._held += rows.size
-        if self.most is not None and self._held - self._carried >= self.most:
+        many = self.heads.size - self._heads_carried >= HEADS_MOST
+        if self.most is not None and (many or self._held - self._carried >= self.most):
             yield from self._tell(last=False)
 
     def finish(self) -> Iterator[Batch]:
@@ -102,7 +108,8 @@ class Gathering:
 
     def _ended(self, found: Connections, summary: Summary) -> Column:
         columns = summary.columns
-        silent = int(columns["ended"].max()) - columns["ended"]
+        # The last frame's time is now: a clock that was wrong for one frame does not end what goes on.
+        silent = int(found.rows.at[np.argmax(found.rows.frame)]) - columns["ended"]
         closed = (columns["client_fins"] & columns["server_fins"]) | columns["client_resets"] | columns["server_resets"]
         over: Column = (silent > IDLE_NS) | ((closed > 0) & (silent > LINGER_NS))
         size = np.where(over, 0, np.minimum(found.end - found.begin, OPENING + TAIL))
@@ -142,5 +149,17 @@ class Gathering:
         self._parts = [carried] if carried.size else []
         self._held = self._carried = carried.size
         self.heads.wanted.clear()
+        opening = rows.frame[np.flatnonzero(keep & (place < SPOKEN_MOST))]
+        self._forget_heads(opening)
+
+    def _forget_heads(self, opening: Column) -> None:
+        """Keep the heads of these frames; of too many, the latest and the options of SYNs."""
         kept = np.fromiter(self.heads.kept, np.int64, len(self.heads.kept))
-        self.heads.forget(set(kept[~np.isin(kept, carried.frame)].tolist()))
+        self.heads.forget(set(kept[~np.isin(kept, opening)].tolist()))
+        for frame in sorted(self.heads.kept):
+            if self.heads.size <= HEADS_MOST:
+                break
+            if not self.heads.kept[frame].options:
+                self.heads.forget({frame})
+                self.counts["heads-forgotten"] += 1
+        self._heads_carried = self.heads.size

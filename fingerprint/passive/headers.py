@@ -40,7 +40,7 @@ HEADER6 = np.dtype(
 )  # fmt: skip
 HEADER_TCP = np.dtype(
     [("source", ">u2"), ("destination", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1"),
-     ("window", ">u2"), ("rest", "V44")]
+     ("window", ">u2"), ("check", ">u2"), ("rest", "V42")]
 )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _segments(frames: Frames, about: Envelopes, pairs: Pairs, heads: Heads, coun
     rows = Rows(
         frames.at[about.frame], frame, pair, side, header["seq"].astype(np.uint32), header["ack"].astype(np.uint32),
         flags, header["window"].astype(np.uint16), length.astype(np.int32), options.tsval, options.tsecr,
-        options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
+        options.mss, options.wscale, about.ttl, about.tos, about.ident, bits, header["check"].astype(np.uint16),
     )  # fmt: skip
     counts["tcp"] += len(rows.at)
     keep_heads(frames.data, rows, about.tcp_at, size, room, heads)

@@ -15,6 +15,8 @@ from configtron.nouns import SYN
 WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "))
 # Kept of one segment's payload: the largest TLS record, with its header.
 KEEP = 16389
+# What one kept segment costs besides its bytes: objects, and its place in the table.
+OVERHEAD = 250
 # Bytes before the body of a TLS record, which end in its length.
 RECORD_HEADER = 5
 TLS_HANDSHAKE = 22
@@ -46,29 +48,37 @@ class Heads:
     def __init__(self) -> None:
         self.kept: dict[int, Kept] = {}
         self.wanted: dict[int, Wanted] = {}
+        # Bytes held, about.
+        self.size = 0
+
+    def keep(self, frame: int, options: bytes, payload: bytes) -> None:
+        """Keep this of a frame, if nothing of it is kept yet."""
+        if frame not in self.kept:
+            self.kept[frame] = Kept(options, payload)
+            self.size += len(options) + len(payload) + OVERHEAD
 
     def forget(self, frames: set[int]) -> None:
         """Drop what belongs to connections that have been told."""
         for frame in frames & self.kept.keys():
-            del self.kept[frame]
+            gone = self.kept.pop(frame)
+            self.size -= len(gone.options) + len(gone.payload) + OVERHEAD
 
 
 def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, heads: Heads) -> None:
     """Keep what is worth it of one buffer's rows."""
     begin = tcp_at + size
     held = np.minimum(rows.length, room - size)
-    kept = heads.kept
     for row in np.flatnonzero((rows.flags & SYN) != 0).tolist():
         first = int(tcp_at[row])
         options = b"" if rows.bits[row] & CUT else data[first + 20 : first + int(size[row])].tobytes()
         payload = _payload(data, begin, held, row) if held[row] > 0 else b""
-        kept[int(rows.frame[row])] = Kept(options, payload)
+        heads.keep(int(rows.frame[row]), options, payload)
     spoken = np.flatnonzero(held >= 4)
     if not len(spoken):
         return
     for row in spoken[_opens(data, begin[spoken])].tolist():
         payload = _payload(data, begin, held, row)
-        kept.setdefault(int(rows.frame[row]), Kept(b"", payload))
+        heads.keep(int(rows.frame[row]), b"", payload)
         left = RECORD_HEADER + int.from_bytes(payload[3:5], "big") - len(payload)
         if payload[0] == TLS_HANDSHAKE and left > 0 and int(held[row]) == int(rows.length[row]):
             heads.wanted[_way(rows, row)] = Wanted(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
@@ -87,7 +97,7 @@ def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads)
         wanted.looks -= 1
         if int(rows.seq[row]) == wanted.seq:
             payload = _payload(data, begin, held, row)
-            heads.kept.setdefault(int(rows.frame[row]), Kept(b"", payload))
+            heads.keep(int(rows.frame[row]), b"", payload)
             wanted.seq, wanted.left = wanted.seq + len(payload) & 0xFFFFFFFF, wanted.left - len(payload)
         if wanted.left <= 0 or not wanted.looks:
             del heads.wanted[way]

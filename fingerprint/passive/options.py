@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, SACK_OK, SACKED, STAMPED, Column
+from configtron.fingerprint.passive.columns import ABSENT, DSACKED, SACK_OK, SACKED, STAMPED, Column
 from configtron.nouns import OPT_EOL, OPT_MSS, OPT_NOP, OPT_SACK, OPT_SACK_PERMITTED, OPT_TIMESTAMPS, OPT_WSCALE
 
 # NOP, NOP, timestamps of 10 bytes: how Linux, BSD and Windows write them outside of SYNs (RFC 7323 appendix A).
 USUAL = 0x0101080A
-# Options start after the fixed header.
-FIXED = 20
+# Options start after the fixed header, in which the acknowledged number stands here.
+FIXED, ACK_AT = 20, 8
+# Length of a SACK option with one block.
+SACK_SINGLE = 10
 
 
 class Options(NamedTuple):
@@ -99,7 +101,10 @@ def _sack_ok(found: Options, rows: Column, tcp: Column, at: Column) -> None:
 
 
 def _sack(found: Options, rows: Column, tcp: Column, at: Column) -> None:
-    found.bits[rows] |= SACKED
+    # A single block that ends where everything has been acknowledged tells of a copy, not of a hole (RFC 2883 4).
+    beyond = (_number(tcp, at + 4, 4) - _number(tcp, np.full(len(at), ACK_AT), 4)).view(np.int32)
+    single = tcp[np.arange(len(at)), at - 1] == SACK_SINGLE
+    found.bits[rows] |= np.where(single & (beyond <= 0), DSACKED, SACKED).astype(np.uint8)
 
 
 # Option kind, the lengths that make sense, where it goes. SACK has one block or more.

@@ -8,7 +8,7 @@ Method     A segment that begins below the highest byte seen is old; one that be
              rto       of the first unacknowledged byte after a silence no shorter than a timer; and what follows it
                        up to the highest byte sent before, unless SACK asked for it
              tlp       of the last segment, once, after a silence, with SACK agreed and no duplicate ACK (RFC 8985 7)
-             fast      after duplicate ACKs or SACK blocks
+             fast      after duplicate ACKs or SACK blocks, and what else the same repair sends
              other     none of these: its cause was not captured
 Differs    from tshark: a repeat is told by its cause; keep-alives are none in both; the sum equals tshark's
            retransmission + fast + spurious + out-of-order but where tshark's own rules differ
@@ -18,11 +18,13 @@ Source     RFC 6298, RFC 5681 3.2, RFC 6675, RFC 8985
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import SACKED, STAMPED, Column
+from configtron.fingerprint.passive.columns import DSACKED, SACKED, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, latest, running
 from configtron.nouns import FIN, RST, SYN
 
@@ -89,6 +91,8 @@ def acked_before(found: Connections, server: int, places: Column) -> Acked:
     una = running(ack, of)
     earlier = before(una, of)
     plain = (rows.length[index] == 0) & ((rows.flags[index] & (SYN | FIN | RST)) == 0)
+    # An ACK that tells of a copy is a duplicate of another kind: nothing is missing.
+    plain &= (rows.bits[index] & DSACKED) == 0
     hints = (plain & (ack == earlier)) | ((rows.bits[index] & SACKED) != 0)
     total = np.cumsum(hints)
     # Counted since the last time that the acknowledged byte rose.
@@ -144,6 +148,7 @@ class _Story:
     def __init__(self) -> None:
         self.holes: list[tuple[int, int, int, int]] = []
         self.recover = NEVER
+        self.repaired = NEVER
         self.probed = NEVER
 
     def tell(
@@ -161,14 +166,16 @@ class _Story:
 
     def _overtaken(self, start: int, end: int, at: int, tsval: int, stamped: bool, rtt: int) -> bool:
         """Whether it fills a hole too soon, or was stamped too early, to be a repeat. Fills the hole."""
-        for place, (low, high, seen_at, seen_tsval) in enumerate(self.holes):
-            if low <= start < high:
-                rest = [(low, start, seen_at, seen_tsval), (end, high, seen_at, seen_tsval)]
-                self.holes[place : place + 1] = [part for part in rest if part[0] < part[1]]
-                older = ((tsval - seen_tsval + 0x80000000) & 0xFFFFFFFF) - 0x80000000 if stamped else 0
-                soon = at - seen_at < (OVERTAKEN_RTTS * rtt if rtt else OVERTAKEN_NS)
-                return older < 0 or (older == 0 and soon)
-        return False
+        # Holes lie side by side in order, as the highest byte only rises.
+        place = bisect_right(self.holes, start, key=itemgetter(0)) - 1
+        if place < 0 or start >= self.holes[place][1]:
+            return False
+        low, high, seen_at, seen_tsval = self.holes[place]
+        rest = [(low, start, seen_at, seen_tsval), (end, high, seen_at, seen_tsval)]
+        self.holes[place : place + 1] = [part for part in rest if part[0] < part[1]]
+        older = ((tsval - seen_tsval + 0x80000000) & 0xFFFFFFFF) - 0x80000000 if stamped else 0
+        soon = at - seen_at < (OVERTAKEN_RTTS * rtt if rtt else OVERTAKEN_NS)
+        return older < 0 or (older == 0 and soon)
 
     def _cause(
         self, start: int, end: int, top: int, silence: int, una: int, duplicates: int, rtt: int, sack: bool
@@ -185,6 +192,9 @@ class _Story:
             return "rto"
         if start < self.recover and not duplicates:
             return "rto"
-        if duplicates:
+        # What is still missing when an ACK within the repair moves on is sent at once, without further duplicates
+        # (RFC 6582 3.2, RFC 6675 5).
+        if duplicates or (start < self.repaired and not expired):
+            self.repaired = max(self.repaired, top)
             return "fast"
         return "rto" if expired else "other"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACK_OK, STAMPED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, Flights, Known, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
@@ -36,7 +36,8 @@ CONNECTION = {
     "frame": About("", "first", "file << 40 | number of the first frame"),
     "started": About("ns", "first", "time of the first segment"),
     "ended": About("ns", "max", "time of the last segment"),
-    "packets": About("", "sum", "segments as captured"),
+    "packets": About("", "sum", "segments, without copies"),
+    "copies": About("", "sum", "frames that show a segment once more: fingerprint/passive/copies.py"),
     "syns": About("", "max", "SYNs"),
     "synacks": About("", "max", "SYN-ACKs"),
     "rtt": About("ns", "first", "SYN to the ACK that ends the handshake, none of them repeated"),
@@ -44,6 +45,7 @@ CONNECTION = {
     "rtt_client": About("ns", "first", "SYN-ACK to ACK: from here to the client and back"),
     "sack": About("", "first", "1: both sides agreed on SACK"),
     "stamps": About("", "first", "1: both sides agreed on timestamps"),
+    "options_cut": About("", "first", "1: the options of a SYN were not captured"),
 }
 SIDE = {
     "mss": About("bytes", "first", "maximum segment size option"),
@@ -52,7 +54,7 @@ SIDE = {
     "first_window": About("bytes", "first", "window of the first ACK after it, scaled; the server's of the request"),
     "max_window": About("bytes", "max", "largest window, scaled"),
     "ttl": About("", "first", "TTL or hop limit of the first segment"),
-    "packets": About("", "sum", "segments as captured"),
+    "packets": About("", "sum", "segments, without copies"),
     "data": About("", "sum", "segments that carry data"),
     "payload": About("bytes", "sum", "data with repeats"),
     "bytes": About("bytes", "max", "length of the stream seen, without repeats"),
@@ -86,24 +88,27 @@ def summarise(found: Connections) -> Summary:
         "started": _first(rows.at, found.begin),
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
+        "copies": np.bincount(found.copies_of, minlength=count),
     }
     ways = [found.way(0), found.way(1)]
     opening = _opening(found, told)
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, told)
-    scales = _scales(told, found.opened)
+    whole = found.opened.all(axis=1) & (told["options_cut"] == 0)
+    scales = _scales(told, whole)
     sent = [sent_by(found, way) for way in ways]
     for number, side in enumerate(SIDES):
         _windows(found, ways[number], scales[number], number, side, told)
         _stream(found, sent[number], number, side, told)
         _beyond(found, sent[number], scales, number, side, told)
-    room = np.where(found.opened.all(axis=1), told["client_first_window"], 0)
+    room = np.where(whole, told["client_first_window"], 0)
     known = Known(
         whole=found.opened[:, 0] & found.opened[:, 1],
+        cut=told["options_cut"] == 1,
         rtt=np.maximum(told["rtt"], 0),
         rtt_server=np.maximum(told["rtt_server"], 0),
         limit=np.minimum(*(np.where(told[f"{side}_mss"] > 0, told[f"{side}_mss"], DEFAULT_MSS) for side in SIDES)),
-        stamps=told["stamps"],
+        stamps=np.maximum(told["stamps"], 0),
         room=np.maximum(room, 0),
         synacks=told["synacks"],
     )
@@ -137,8 +142,11 @@ def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
     told["rtt_client"] = np.where(done, back, ABSENT)
     told["rtt"] = np.where(done, there + back, ABSENT)
     bits = [np.where(row >= 0, rows.bits[np.maximum(row, 0)], 0) for row in first]
-    told["sack"] = ((bits[0] & bits[1] & SACK_OK) != 0).astype(np.int64)
-    told["stamps"] = ((bits[0] & bits[1] & STAMPED) != 0).astype(np.int64)
+    cut = ((bits[0] | bits[1]) & CUT) != 0
+    told["options_cut"] = cut.astype(np.int64)
+    both = (first[0] >= 0) & (first[1] >= 0) & ~cut
+    for name, bit in (("sack", SACK_OK), ("stamps", STAMPED)):
+        told[name] = np.where(both, (bits[0] & bits[1] & bit) != 0, ABSENT)
     return first
 
 
@@ -166,10 +174,9 @@ def _side(found: Connections, way: Way, syn: Column, number: int, side: str, tol
     told[f"{side}_zero_windows"] = _counted(way.of, fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0), count)
 
 
-def _scales(told: dict[str, Column], opened: Column) -> list[Column]:
-    """Shifts of each side's windows: agreed only if both SYNs had the option; -1 where a SYN is missing."""
+def _scales(told: dict[str, Column], whole: Column) -> list[Column]:
+    """Shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
     both = (told["client_wscale"] >= 0) & (told["server_wscale"] >= 0)
-    whole = opened.all(axis=1)
     shifts = (np.minimum(told[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
     return [np.where(whole, np.where(both, shift, 0), ABSENT) for shift in shifts]
 

@@ -9,18 +9,18 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.fingerprint import read
+from configtron.fingerprint import agreed, read, syn_cookies, synack_rto
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, End
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.summary import COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello, hello
-from configtron.fingerprint.passive.traces import Opener, Said, end_of, spoken, target_of, traces_of
+from configtron.fingerprint.passive.traces import Opener, Said, end_of, options_cut, spoken, target_of, traces_of
 from configtron.fingerprint.verdict import no, yes
 from configtron.nouns import Observation, Target, Trace, Value
 
@@ -29,8 +29,12 @@ HERE = 0.1
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because nobody asked for it, silence says more than a reason.
 UNASKED = ("unclear:", "no-repeat")
+# What is read from options of SYNs, and what from the handshake as a whole.
+OPTIONS = frozenset((*agreed.KNOBS, "rwin", "rwin_ts", "rwin_first_ack", "signature", "stack", "ecn"))
+OPENING = frozenset((*synack_rto.KNOBS, *syn_cookies.KNOBS, *OPTIONS))
 REASONS = {
     "no-handshake": "unclear:no-handshake",
+    "options-cut": "unclear:options-cut",
     "one-sided": "unclear:one-sided",
     "beginning-lost": "unclear:first-segment-lost",
     "no-data": "no-data",
@@ -109,9 +113,10 @@ def _observations(
     """Everything that is read; evidence by the file's frame numbers, not the connection's."""
     found = batch.found
     begin, end = int(found.begin[connection]), int(found.end[connection])
+    unseen = _unseen(batch, connection)
     for trace in traces:
         for observation in read(trace):
-            if (observation.reason or "").startswith(UNASKED):
+            if (observation.reason or "").startswith(UNASKED) or unseen(observation):
                 continue
             rows = [begin + n for n in observation.evidence if begin + n < end]
             numbers = (found.rows.frame[rows] & FRAME_MASK).tolist() if rows else ()
@@ -121,6 +126,23 @@ def _observations(
         data = found.server[first:last] & (found.rows.length[first:last] > 0)
         numbers = (found.rows.frame[first:last][data] & FRAME_MASK).tolist()
         yield _weaker(initial_window(traces[0], flight, tuple(numbers)), tainted)
+
+
+def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
+    """Which observations would speak of what was not captured: a missing SYN, or the options of one."""
+    found = batch.found
+    begin, end = int(found.begin[connection]), int(found.end[connection])
+    whole = bool(found.opened[connection].all())
+    # A client that goes on after a SYN-ACK had one, though it is not here.
+    went_on = bool((~found.server[begin:end] & (found.ack[begin:end] > 0)).any()) or not found.opened[connection, 0]
+    cut = options_cut(batch, connection)
+
+    def unseen(observation: Observation) -> bool:
+        if cut and observation.knob in OPTIONS:
+            return True
+        return not whole and went_on and (observation.reason == "no-synack" or observation.knob in OPENING)
+
+    return unseen
 
 
 def _weaker(found: Observation, tainted: bool) -> Observation:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, End
-from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
 from configtron.nouns import (
     ACK,
@@ -41,8 +41,6 @@ from configtron.nouns import (
 PACKETS_MOST = 600
 # Of a conversation like `rwin` only the opening is read: handshake, request, its first ACK, the answer's head.
 OPENING_MOST = 20
-# Within so many segments both sides have said how their streams open: a hello at MSS 64 has 29, and is acknowledged.
-SPOKEN_MOST = 120
 # An ACK of data that waits longer than this many round trips, and longer than a delayed ACK ever does (200 ms, RFC 9293
 # 3.8.6.3 allows 500), was withheld; three segments are acknowledged at once.
 WITHHELD_RTTS, WITHHELD_S = 1.5, 0.06
@@ -89,7 +87,7 @@ def packets_of(
     begin = int(found.begin[connection])
     part = slice(begin, min(int(found.end[connection]), begin + most))
     rows = [column[part].tolist() for column in found.rows]
-    (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits) = rows
+    (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits, _) = rows
     version = 4 if len(batch.ends[pair[0]][0].address) == 4 else 6
     theirs = "server" if observer == "client" else "client"
     started, kept = at[0], batch.heads.kept
@@ -128,6 +126,11 @@ def traces_of(
         params = _asked(packets)
     trace = Trace(f"{file}/{number}", target, "capture", probe, params, int(columns["started"][connection]), packets)
     return [trace, *_spoken(trace, streams, secret)]
+
+
+def options_cut(batch: Batch, connection: int) -> bool:
+    """Whether the options of either SYN were not captured."""
+    return bool(batch.summary.columns["options_cut"][connection])
 
 
 def target_of(batch: Batch, connection: int) -> Target:
@@ -205,6 +208,9 @@ def _likeness(batch: Batch, connection: int) -> str:
     begin, end = int(found.begin[connection]), int(found.end[connection])
     server, acks = found.server[begin:end], found.ack[begin:end]
     answered = bool((~server & (acks >= 1)).any())
+    if not found.opened[connection, 0] or options_cut(batch, connection):
+        # Whether the client never answered, or was not captured, nobody knows; nor, without options, what was agreed.
+        return "rwin"
     if not answered:
         return "rto"
     # A repeated SYN-ACK leaves no round trip by Karn's rule, but the first one still came no sooner than one.

@@ -1,5 +1,5 @@
-"""Two namespaces and a path between them that delays, loses and swaps packets: real programs, real kernels, our
-troubles.
+"""Two namespaces and a path between them that delays, loses, swaps and doubles packets: real programs, real kernels,
+our troubles. With `merged` the kernels hand over super-frames, as captures show where offloading is on.
 
 The path is two TUN devices with this process between them, so nothing of the host's network is touched and no kernel
 module but tun is needed. What is lost and swapped is drawn from a seed, but which packet that hits depends on timing.
@@ -22,7 +22,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
+TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000
+# What we take unfinished: checksums, segments of TCP over IPv4 and IPv6; 10 bytes before each packet say so.
+TUNSETOFFLOAD, OFFLOADS, VNET_HEADER = 0x400454D0, 0x01 | 0x02 | 0x04, 10
 # setns(2): a network namespace.
 CLONE_NEWNET = 0x40000000
 ADDRESSES = {"client": ("10.99.0.1/24", "fd99::1/64"), "server": ("10.99.0.2/24", "fd99::2/64")}
@@ -31,9 +33,11 @@ ADDRESSES = {"client": ("10.99.0.1/24", "fd99::1/64"), "server": ("10.99.0.2/24"
 class Rig:
     """`run` a program at one end; packets pass while the rig stands."""
 
-    def __init__(self, name: str, delay_s: float, loss: float, swap: float, seed: int) -> None:
+    def __init__(
+        self, name: str, delay_s: float, loss: float, swap: float, double: float, merged: bool, seed: int
+    ) -> None:
         self.names = {end: f"{name}-{end}" for end in ADDRESSES}
-        self.delay_s, self.loss, self.swap = delay_s, loss, swap
+        self.delay_s, self.loss, self.swap, self.double, self.merged = delay_s, loss, swap, double, merged
         self.chance = random.Random(seed)
         self._fds: list[int] = []
         self._stop, self._wake = os.pipe()
@@ -85,7 +89,10 @@ class Rig:
             with open(f"/run/netns/{namespace}", "rb") as place:
                 assert ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) == 0
                 fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-                fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", b"tun0", IFF_TUN | IFF_NO_PI))
+                flags = IFF_TUN | IFF_NO_PI | (IFF_VNET_HDR if self.merged else 0)
+                fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", b"tun0", flags))
+                if self.merged:
+                    fcntl.ioctl(fd, TUNSETOFFLOAD, OFFLOADS)
                 made.append(fd)
 
         thread = threading.Thread(target=make)
@@ -104,10 +111,11 @@ class Rig:
             if self._stop in ready:
                 return
             for fd in ready:
-                data = os.read(fd, 65535)
+                data = os.read(fd, 65535 + VNET_HEADER)
                 if self.chance.random() >= self.loss:
-                    late = self.delay_s * 0.3 if self.chance.random() < self.swap else 0.0
-                    heappush(due, (time.monotonic() + self.delay_s + late, next(order), self._across(fd), data))
+                    for _ in range(1 + (self.chance.random() < self.double)):
+                        late = self.delay_s * 0.3 if self.chance.random() < self.swap else 0.0
+                        heappush(due, (time.monotonic() + self.delay_s + late, next(order), self._across(fd), data))
             while due and due[0][0] <= time.monotonic():
                 _, _, to, data = heappop(due)
                 os.write(to, data)
@@ -117,9 +125,12 @@ class Rig:
 
 
 @contextmanager
-def rig(name: str, *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, seed: int = 1) -> Iterator[Rig]:
+def rig(
+    name: str, *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, double: float = 0.0,
+    merged: bool = False, seed: int = 1,
+) -> Iterator[Rig]:  # fmt: skip
     """Raise it, have it carry, take it down."""
-    made = Rig(name, delay_s, loss, swap, seed)
+    made = Rig(name, delay_s, loss, swap, double, merged, seed)
     carrier = threading.Thread(target=made._carry, daemon=True)
     try:
         made._raise()

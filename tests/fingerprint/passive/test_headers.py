@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configtron.fingerprint.passive.columns import ABSENT, DF, SACK_OK, SACKED, STAMPED
+from configtron.fingerprint.passive.columns import ABSENT, DF, DSACKED, SACK_OK, SACKED, STAMPED
 from configtron.nouns import OPT_SACK, OPT_SACK_PERMITTED, Segment
 from configtron.probe.wire.frames import Envelope, build, dissect
 from tests.fingerprint.capture import write
@@ -69,7 +69,7 @@ def test_rows_are_what_is_dissected(frames: list[bytes], snap: int) -> None:
             assert stamps == (rows.tsval[row], rows.tsecr[row])
         kinds = {kind: len(body) for kind, body in found.options}
         assert (OPT_SACK_PERMITTED in kinds) == bool(rows.bits[row] & SACK_OK)
-        assert (OPT_SACK in kinds) == bool(rows.bits[row] & SACKED)
+        assert (OPT_SACK in kinds) == bool(rows.bits[row] & (SACKED | DSACKED))
         assert (segment.mss is None) == (rows.mss[row] == ABSENT) and segment.mss in (None, rows.mss[row])
         assert segment.wscale in (None, rows.wscale[row])
 

@@ -13,9 +13,16 @@ FIELDS = (
     "frame.number", "tcp.stream", "tcp.srcport", "tcp.flags", "tcp.len", "tcp.window_size_value", "tcp.window_size",
     "tcp.options.mss_val", "tcp.options.wscale.shift", "tcp.analysis.initial_rtt", "tcp.analysis.retransmission",
     "tcp.analysis.fast_retransmission", "tcp.analysis.spurious_retransmission", "tcp.analysis.out_of_order",
-    "tcp.analysis.keep_alive", "tcp.time_relative", "tcp.analysis.lost_segment",
+    "tcp.analysis.keep_alive", "tcp.time_relative", "tcp.analysis.lost_segment", "ip.id", "tcp.seq_raw", "tcp.ack_raw",
+    "tcp.checksum", "tcp.options", "ip.src", "ipv6.src",
 )  # fmt: skip
 AGAIN = ("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order")
+# A frame that is the same in all of these as an earlier one shows the same packet.
+SAME = ("ip.id", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags", "tcp.len", "tcp.checksum", "tcp.options",
+        "tcp.window_size_value")  # fmt: skip
+# Parameters of SETTINGS by number (RFC 9113 6.5.2, RFC 8441), as tshark names their values.
+SETTINGS = {1: "header_table_size", 2: "enable_push", 3: "max_concurrent_streams", 4: "initial_window_size",
+            5: "max_frame_size", 6: "max_header_list_size", 8: "extended_connect"}  # fmt: skip
 
 
 @dataclass
@@ -26,10 +33,15 @@ class Side:
     mss: int | None = None
     wscale: int | None = None
     syn_window: int | None = None
-    max_window: int = 0
+    max_window: int | None = None
     payload: int = 0
-    again: set[int] = field(default_factory=set)
-    lost: int = 0
+    keep_alives: int = 0
+    # Frames by which kind of `AGAIN` they are; frames that follow a hole.
+    again: dict[int, str] = field(default_factory=dict)
+    lost: set[int] = field(default_factory=set)
+    # Frames that show a packet once more, and the payload of each.
+    twins: dict[int, int] = field(default_factory=dict)
+    seen: set[tuple[str, ...]] = field(default_factory=set)
 
 
 @dataclass
@@ -37,16 +49,18 @@ class Stream:
     """One connection."""
 
     first: int = 0
-    ports: tuple[int, int] = (0, 0)
     rtt: float | None = None
     duration: float = 0.0
-    sides: dict[int, Side] = field(default_factory=lambda: defaultdict(Side))
+    openings: int = 0
+    # SYNs and SYN-ACKs that were captured once more.
+    doubled: int = 0
+    sides: dict[tuple[str, int], Side] = field(default_factory=lambda: defaultdict(Side))
 
 
 def streams(path: Path) -> dict[int, Stream]:
     """By first frame."""
-    words = ["tshark", "-n", "-r", str(path), "-Y", "tcp && !icmp", "-T", "fields", "-E", "separator=/t"]
-    words += [word for name in FIELDS for word in ("-e", name)]
+    words = ["tshark", "-n", "-r", str(path), "-Y", "tcp && !icmp && !icmpv6", "-T", "fields", "-E", "separator=/t"]
+    words += ["-E", "occurrence=f", *(word for name in FIELDS for word in ("-e", name))]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     found: dict[int, Stream] = defaultdict(Stream)
     for line in done.stdout.splitlines():
@@ -58,19 +72,49 @@ def streams(path: Path) -> dict[int, Stream]:
 def _take(stream: Stream, row: dict[str, str]) -> None:
     frame, flags = int(row["frame.number"]), int(row["tcp.flags"], 16)
     stream.first = stream.first or frame
-    side = stream.sides[int(row["tcp.srcport"])]
+    side = stream.sides[row["ip.src"] or row["ipv6.src"], int(row["tcp.srcport"])]
     side.packets += 1
     side.payload += int(row["tcp.len"])
     stream.duration = max(stream.duration, float(row["tcp.time_relative"]))
     if row["tcp.analysis.initial_rtt"]:
         stream.rtt = float(row["tcp.analysis.initial_rtt"])
     if flags & SYN:
+        stream.openings += 1
         if side.syn_window is None:
             side.mss = int(row["tcp.options.mss_val"]) if row["tcp.options.mss_val"] else None
             side.wscale = int(row["tcp.options.wscale.shift"]) if row["tcp.options.wscale.shift"] else None
             side.syn_window = int(row["tcp.window_size_value"])
     elif flags & ACK:
-        side.max_window = max(side.max_window, int(row["tcp.window_size"]))
-    if any(row[f"tcp.analysis.{name}"] for name in AGAIN):
-        side.again.add(frame)
-    side.lost += bool(row["tcp.analysis.lost_segment"])
+        side.max_window = max(side.max_window or 0, int(row["tcp.window_size"]))
+    kind = next((name for name in AGAIN if row[f"tcp.analysis.{name}"]), "")
+    if kind:
+        side.again[frame] = kind
+    side.keep_alives += bool(row["tcp.analysis.keep_alive"]) and int(row["tcp.len"]) == 1
+    if row["tcp.analysis.lost_segment"]:
+        side.lost.add(frame)
+    header = tuple(row[name] for name in SAME)
+    if header in side.seen:
+        side.twins[frame] = int(row["tcp.len"])
+        stream.doubled += bool(flags & SYN)
+    side.seen.add(header)
+
+
+def settings(path: Path, keys: Path | None, clear: int) -> dict[tuple[str, int], list[list[int]]]:
+    """By the client's end: the first SETTINGS of its server, as (number, value). `clear`: the port of plain HTTP/2."""
+    names = [f"http2.settings.{name}" for name in SETTINGS.values()]
+    fields = ["tcp.srcport", "tcp.dstport", "ip.dst", "ipv6.dst", "http2.settings.id", *names]
+    words = ["tshark", "-n", "-r", str(path), "-2", "-o", "tcp.reassemble_out_of_order:TRUE"]
+    words += ["-d", f"tcp.port=={clear},http2"]
+    words += ["-o", f"tls.keylog_file:{keys}"] if keys is not None and keys.exists() else []
+    words += ["-Y", "http2.type == 4 && http2.flags.ack.settings == 0", "-T", "fields", "-E", "separator=/t"]
+    done = subprocess.run([*words, *(w for f in fields for w in ("-e", f))], capture_output=True, text=True, check=True)
+    found: dict[tuple[str, int], list[list[int]]] = {}
+    for line in done.stdout.splitlines():
+        row = dict(zip(fields, line.split("\t"), strict=True))
+        if int(row["tcp.srcport"]) > int(row["tcp.dstport"]):
+            continue
+        values = {number: row[f"http2.settings.{name}"].split(",") for number, name in SETTINGS.items()}
+        numbers = [int(number, 0) for number in row["http2.settings.id"].split(",") if number]
+        end = row["ip.dst"] or row["ipv6.dst"], int(row["tcp.dstport"])
+        found.setdefault(end, [[number, int(values[number].pop(0))] for number in numbers])
+    return found

@@ -1,0 +1,154 @@
+"""Captures that nobody made for us: what they do not show is not claimed."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.fingerprint.passive.connections import _unwrapped
+from configtron.fingerprint.passive.telling import Told
+from configtron.nouns import ACK, RST, SYN, Observation
+from tests.fingerprint.capture import write
+from tests.fingerprint.passive.read import told
+from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
+
+ASKED = RTT_S + 0.001
+FLIGHT = ASKED + RTT_S
+NS = 1_000_000_000
+
+
+def proven(**more: bool) -> Story:
+    """An initial window of ten, as exact as a capture shows it."""
+    story = Story(**more)
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED)
+    story.ack(FLIGHT + 0.002, 10)
+    story.flight(FLIGHT + 0.002 + RTT_S, 10, 4)
+    story.ack(FLIGHT + 0.003 + RTT_S, 14)
+    return story
+
+
+def read_back(frames: Sequence[write.Stamped], folder: Path, *, snap: int = 0) -> Told:
+    path = folder / "foreign.pcap"
+    path.write_bytes(write.pcap(sorted(frames, key=lambda frame: frame[0]), nano=True, snap=snap))
+    (one,), _ = told(path)
+    return one
+
+
+def verdicts(one: Told) -> dict[str, Observation]:
+    return {o.knob: o for o in one.observations}
+
+
+def sender(frame: bytes) -> int:
+    """The source port."""
+    return int(struct.unpack(">H", frame[20:22])[0])
+
+
+@pytest.mark.parametrize("snap", [40, 48, 52])
+def test_cut_options_claim_nothing(snap: int, tmp_path: Path) -> None:
+    """Without the scale nobody knows a window, without the MSS nobody knows a segment."""
+    one = read_back(proven().frames, tmp_path, snap=snap)
+    assert one.numbers["options_cut"] == 1 and one.numbers["rtt"] == pytest.approx(RTT_S)
+    for name in ("sack", "stamps", "server_max_window", "client_max_window", "server_mss", "client_wscale"):
+        assert one.numbers[name] is None, name
+    found = verdicts(one)
+    assert found.pop("icw").reason == "unclear:options-cut"
+    assert not found.keys() & {"stack", "signature", "rwin", "rwin_ts", "rwin_first_ack", "sack", "timestamps"}
+
+
+@pytest.mark.parametrize("port", [80, 40000], ids=["server only", "client only"])
+def test_one_side_says_nothing_of_the_other(port: int, tmp_path: Path) -> None:
+    story = proven()
+    story.say(1, 0.9 * RTT_S + 1, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    one = read_back([frame for frame in story.frames if sender(frame[1]) == port], tmp_path)
+    assert {o.knob: o.reason for o in one.observations} == {"icw": "unclear:one-sided"}
+
+
+def test_a_capture_from_the_middle_does_not_say_that_no_synack_came(tmp_path: Path) -> None:
+    one = read_back(proven().frames[3:], tmp_path)
+    assert {o.knob: o.reason for o in one.observations} == {"icw": "unclear:no-handshake"}
+
+
+@pytest.mark.parametrize("later_ns", [1_000, 30_000, 400_000])
+def test_what_two_interfaces_show_is_one_segment(later_ns: int, tmp_path: Path) -> None:
+    """A capture on `any`: the same numbers as of one interface, and no repeat, no loss."""
+    frames = [(at + n * 500_000, frame) for n, (at, frame) in enumerate(proven().frames)]
+    plain = read_back(frames, tmp_path)
+    twice = [(at + later, frame) for at, frame in frames for later in (0, later_ns)]
+    one = read_back(twice, tmp_path)
+    assert one.numbers["copies"] == len(twice) // 2
+    names = [name for name in one.numbers if name not in ("copies", "frame")]
+    assert {name: one.numbers[name] for name in names} == {name: plain.numbers[name] for name in names}
+    assert verdicts(one)["icw"].value == verdicts(plain)["icw"].value == 10
+    assert verdicts(one)["icw"].grade == verdicts(plain)["icw"].grade
+
+
+def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
+    """What is sent again carries a later stamp; what a duplicate ACK asked for came after that ACK."""
+    story = Story(stamps=False)
+    story.flight(FLIGHT, 0, 3, size=FULL)
+    story.ack(FLIGHT + 0.0005, 1)
+    story.flight(FLIGHT + 0.0008, 1, 1)
+    found = seen(story.batch(tmp_path))
+    assert found["unneeded" if "unneeded" in found else "other" if "other" in found else "fast"] == 1
+
+
+def test_a_wild_reset_does_not_move_the_stream() -> None:
+    """A reset by somebody between may have any number; the stream goes on where it was."""
+    chance = random.Random(3)
+    for _ in range(300):
+        wild = chance.choice((0x80000000, 0x80000100, chance.getrandbits(32)))
+        numbers = np.array([0, 1, 1001, wild, 2001, wild, 3001], np.uint32)
+        resets = np.array([0, 0, 0, 1, 0, 1, 0], bool)
+        walked = _unwrapped(numbers, np.zeros(7, np.int64), np.zeros(1, np.uint32), resets)
+        assert walked[~resets].tolist() == [0, 1, 1001, 2001, 3001]
+
+
+def test_a_reset_from_elsewhere_leaves_the_bytes(tmp_path: Path) -> None:
+    story = proven()
+    before = seen(story.batch(tmp_path))["bytes"]
+    story.say(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
+    story.flight(FLIGHT + 0.02 + RTT_S, 14, 1)
+    assert seen(story.batch(tmp_path))["bytes"] == before + FULL
+
+
+def test_a_port_that_is_used_again_is_another_connection(tmp_path: Path) -> None:
+    first, second = proven(), Story(start_s=1005.0)
+    second.base = (77, 99)
+    second.frames.clear()
+    second.say(0, 0.0, SYN, 0, 0, options=((2, b"\x03\xe8"),))
+    second.say(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    path = tmp_path / "again.pcap"
+    path.write_bytes(write.pcap([*first.frames, *second.frames], nano=True))
+    found, _ = told(path)
+    assert [one.frame for one in found] == [1, len(first.frames) + 1]
+
+
+@pytest.mark.parametrize("step_s", [-3600, 3600])
+def test_a_clock_that_steps_claims_no_time(step_s: int, tmp_path: Path) -> None:
+    """Set between SYN and SYN-ACK: no round trip that is negative, nor one of an hour taken for a flight's proof."""
+    frames = [(at + (5000 + (step_s if n else 0)) * NS, frame) for n, (at, frame) in enumerate(proven().frames)]
+    path = tmp_path / "clock.pcap"
+    path.write_bytes(write.pcap(frames, nano=True))
+    (one,), _ = told(path)
+    if step_s < 0:
+        assert one.numbers["rtt"] is None and one.numbers["rtt_server"] is None
+    assert verdicts(one)["icw"].grade == "L"
+
+
+def test_one_wrong_stamp_does_not_end_what_goes_on(tmp_path: Path) -> None:
+    """In parts: a frame from the year 2100 is not "now" for all other connections."""
+    talk = proven().frames
+    odd = write.conversation(4, port=5000, start_ns=4_102_444_800 * NS)[:1]
+    others = [f for n in range(15) for f in write.conversation(4, port=6000 + n, start_ns=(1001 + 2 * n) * NS)]
+    rest = [(at + 40 * NS, frame) for at, frame in talk[4:]]
+    path = tmp_path / "future.pcap"
+    path.write_bytes(write.pcap([*talk[:4], *odd, *others, *rest], nano=True))
+    found, counts = told(path, most=100, buffer=256)
+    assert not counts.counts["told-early"]
+    whole, _ = told(path)
+    assert sorted(one.numbers["packets"] or 0 for one in found) == sorted(one.numbers["packets"] or 0 for one in whole)
