@@ -1,11 +1,13 @@
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
+# make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
 SEED ?= 1
+FUZZ_S ?= 600
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever its contents' list changes.
@@ -13,7 +15,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel demo test check lint docs man bench clean
+.PHONY: help install packages kernel demo test check lint docs man bench fuzz clean
 .DELETE_ON_ERROR:
 
 help:
@@ -65,6 +67,10 @@ man: $(INSTALLED)
 bench: kernel
 	$(call say,six servers on this host as distributions ship them)
 	@$(BIN)/python -m benchmarks.hosts
+
+fuzz: $(INSTALLED)
+	$(call say,arbitrary captures and traces for $(FUZZ_S) s - seed $(SEED))
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fingerprint.passive.fuzzer $(FUZZ_S) $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,6 +9,7 @@ Reads as   Exact (C) only if the window, and not the server, ended the flight: i
            could bring it. Else a lower bound (L).
 Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, synack-repeated,
            options-cut (a capture so short that nobody knows how large a segment may be).
+           A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were.
 Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1
@@ -33,6 +34,10 @@ SILENCE = 0.5
 LATE, LATE_NS = 1.25, 10_000_000
 # The path may make segments smaller than both ends offer (tunnels: 1280 of 1500); smaller ones end a write.
 FULL = 0.8
+# How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
+TICK_NS = 1_000_000
+# The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip says it.
+PROBE_NS = 10_000_000
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed.
@@ -88,10 +93,18 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
     echo = (rows.tsecr[row] - rows.tsval[place[of]]).view(np.int32) if rows.size else by_time
     flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo < 0, by_time)
-    # Once anything came later, the flight is over.
     begin, after = edges(of, count)
+    pause = _pauses(found, row, of)
+    late = np.maximum(known.rtt, 2 * TICK_NS)[of]
+    probing = flying & (known.rtt[of] > 0) & (pause >= late)
+    flying &= ~probing
+    # Once anything came later, the flight is over.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
+    # A last one by itself may be a probe of a server that knows a shorter round trip than we.
+    alone = (stop > begin + 1) & (pause[np.maximum(stop - 1, 0)] >= PROBE_NS) if len(of) else stop > after
+    probing[stop[alone] - 1] = True
+    stop = stop - alone
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
     top = _most(np.where(inside, end, 0), of, count)
@@ -108,9 +121,29 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     last = np.maximum(stop - 1, 0)
     marks = _Marks(row, of, start, end, begin, after, stop, top, mss, full, ack_at, old & inside, missing > 0)
     proof = _proofs(found, known, marks)
+    if len(of):
+        stopped = (stop < after) & probing[np.minimum(stop, len(of) - 1)]
+        proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     return Flights(segments, np.maximum(top - 1, 0), mss, proof, stamped, first, final, merged)
+
+
+def _pauses(found: Connections, row: Column, of: Column) -> Column:
+    """How long after the row before its sender sent each data row, by its own clock where that is shown; ns.
+
+    After a round trip the flight had ended, though no ACK was heard: new data may be a tail loss probe (RFC 8985 7.3),
+    which goes beyond the window.
+    """
+    rows = found.rows
+    pauses = np.zeros(len(row), np.int64)
+    if len(row) < 2:
+        return pauses
+    both = (rows.bits[row[1:]] & rows.bits[row[:-1]] & STAMPED) != 0
+    ticks = (rows.tsval[row[1:]] - rows.tsval[row[:-1]]).view(np.int32).astype(np.int64)
+    pause = np.where(both, ticks * TICK_NS, rows.at[row[1:]] - rows.at[row[:-1]])
+    pauses[1:] = np.where(of[1:] == of[:-1], pause, 0)
+    return pauses
 
 
 def _first_acks(found: Connections, row: Column, of: Column) -> Column:

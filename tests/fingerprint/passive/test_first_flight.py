@@ -158,3 +158,15 @@ def test_reasons(tmp_path: Path) -> None:
 def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
     (one,) = tell(proven().batch(tmp_path), ["x"], tainted=True)
     assert next(o for o in one.observations if o.knob == "icw").reason == "drops"
+
+
+@pytest.mark.parametrize("pause_s", [0.02, 1.2 * RTT_S])
+def test_a_probe_with_new_data_is_none_of_the_flight(pause_s: float, tmp_path: Path) -> None:
+    """The first ACK is late, so the server sends one segment more than its window (RFC 8985 7.3); its clock tells."""
+    story = Story()
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED)
+    story.say(1, FLIGHT + pause_s, ACK, 1 + 10 * FULL, 101, FULL, echo_s=ASKED)
+    story.ack(FLIGHT + pause_s + 0.001, 11)
+    story.flight(FLIGHT + pause_s + RTT_S, 11, 4)
+    found = icw(story, tmp_path)
+    assert (found.grade, found.value, found.detail("proof")) == ("L", 10, "server-paced")
