@@ -81,7 +81,8 @@ def flights(lines: Sequence[Line]) -> list[_Flight]:
 
 
 def _alike(one: Line, other: Line) -> bool:
-    carries = bool(one.length and other.length) and not (one.inside or other.inside)
+    """Whether they may be drawn as one flight: a line with notes needs room for them."""
+    carries = bool(one.length and other.length) and not (one.inside or other.inside or one.notes or other.notes)
     return carries and (one.way, one.proof, one.again) == (other.way, other.proof, other.again)
 
 

@@ -93,6 +93,8 @@ def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> Li
     if segment.flags & ACK and (flags or not segment.length):
         flags.append("ACK")
     again = bool(segment.length or segment.flags & SYN) and segment.end <= highest[way]
+    hole = segment.length and 0 < highest[way] < segment.seq
+    notes = (Note(f"(bytes {highest[way]}–{segment.seq - 1} did not arrive before)", False),) if hole else ()
     highest[way] = max(highest[way], segment.end)
     words = ["again:"] if again else []
     words += [" ".join(flags)] if flags else []
@@ -102,7 +104,7 @@ def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> Li
         words += [f"window {segment.window}", *([f"MSS {segment.mss}"] if segment.mss else [])]
     elif segment.flags & ACK and not segment.flags & (FIN | RST):
         words.append(f"{segment.ack}")
-    return Line(packet.at, way, " ".join(words), proof, segment.length, again)
+    return Line(packet.at, way, " ".join(words), proof, segment.length, again, notes=notes)
 
 
 def _frames(trace: Trace, message: Message) -> list[Frame]:

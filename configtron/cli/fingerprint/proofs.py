@@ -47,10 +47,10 @@ def _proof(item: Found | None, vantage: str, knob: str, folder: Path) -> Proof:
 
 
 def _reading(verdict: Observation) -> Observation | None:
-    """The first exact trial that read what the verdict says, else the first exact one."""
+    """Of the exact trials that read what the verdict says, one without lost packets if there is; else the first."""
     exact = [trial for trial in verdict.trials if trial.grade == "C"]
-    same = (trial for trial in exact if said(trial) == said(verdict))
-    return next(same, exact[0] if exact else None)
+    best = sorted(exact, key=lambda trial: (said(trial) != said(verdict), bool(trial.detail("holes"))))
+    return best[0] if best else None
 
 
 def _trace(result: Result, folder: Path) -> Trace:

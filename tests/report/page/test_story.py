@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from configtron.nouns import Message, Observation, Packet, Session, Target, Trace
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
@@ -43,6 +45,16 @@ def test_what_follows_the_proof_is_counted() -> None:
     assert [line.proof for line in told.lines] == [False, True, False, False, False, False]
     assert told.more == 1
     assert len(story(trace(500), icw(500)).lines) == MOST_LINES
+
+
+def test_what_was_lost_is_told_where_it_is_missed() -> None:
+    whole = trace(5)
+    lossy = replace(whole, packets=tuple(packet for n, packet in enumerate(whole.packets) if n != 5))
+    told = story(lossy, icw(5))
+    assert [line.notes for line in told.lines if line.notes] == [
+        (Note("(bytes 201–300 did not arrive before)", False),)
+    ]
+    assert [len(flight.lines) for flight in flights(told.lines)] == [1] * len(told.lines)
 
 
 def test_settings_are_told_and_the_one_that_was_read_is_marked() -> None:
