@@ -101,5 +101,5 @@ def _shares(shares: Iterable[Share]) -> list[Json]:
 
 
 def _values(shares: Iterable[Share]) -> str:
-    """All values in one field: "10=36 4=12"."""
-    return " ".join(f"{each.value}={each.count}" for each in shares)
+    """All values in one field, as JSON: [[10,36],[4,12]]."""
+    return canonical([[value_form(each.value), each.count] for each in shares])
