@@ -18,16 +18,8 @@ from typing import NamedTuple
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = 1, 2, 4, 8, 16, 32, 64, 128
 
 # TCP option kinds (IANA "TCP Option Kind Numbers").
-OPT_EOL, OPT_NOP, OPT_MSS, OPT_WSCALE, OPT_SACK_PERMITTED, OPT_SACK, OPT_TIMESTAMPS, OPT_FASTOPEN = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    8,
-    34,
-)
+OPT_EOL, OPT_NOP, OPT_MSS, OPT_WSCALE, OPT_SACK_PERMITTED, OPT_SACK, OPT_TIMESTAMPS = 0, 1, 2, 3, 4, 5, 8
+OPT_FASTOPEN = 34
 
 # A setting or a measured value, as JSON can carry it.
 Value = int | float | str | bool | tuple["Value", ...]
@@ -269,7 +261,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known about a client before choosing for it; unknown numbers are None, unknown names ""."""
+    """What is known about a client before choosing for it; unknown numbers are None, unknown names "".
+
+    bandwidth_kbps is what the path was seen to carry, delivery_kbps the latest rate; region is a country (ISO 3166).
+    """
 
     bandwidth_kbps: float | None = None
     rtt_ms: float | None = None
@@ -279,6 +274,9 @@ class Context:
     asn: int | None = None
     region: str = ""
     device: str = ""
+    min_rtt_ms: float | None = None
+    jitter_ms: float | None = None
+    delivery_kbps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

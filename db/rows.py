@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
-from configtron.nouns import Observation, Target, Value
+from configtron.fingerprint.features import Sighting
+from configtron.nouns import Context, Observation, Target, Value
 from configtron.records import (
     Result,
     canonical,
@@ -27,7 +29,13 @@ OBSERVATION_COLUMNS = (
     "position", "knob", "value", "reason", "unit", "method", "grade", "read_from", "evidence", "trials", "details",
 )  # fmt: skip
 
-Row = tuple[str | int | None, ...]
+CONTEXT_COLUMNS = (
+    "at_ns", "local", "local_port", "way", "ended", "age_s", "bytes_out", "bytes_in", "bounded", "bandwidth_kbps",
+    "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "site", "prefix", "asn", "region", "device",
+    "unknown",
+)  # fmt: skip
+
+Row = tuple[str | int | float | None, ...]
 
 
 def trace_row(result: Result) -> Row:
@@ -121,3 +129,24 @@ def _strings(text: str) -> tuple[str, ...]:
 
 def _trials(text: str) -> tuple[Observation, ...]:
     return () if text == "[]" else tuple(observation_of(form) for form in json.loads(text))
+
+
+def context_row(seen: Sighting) -> Row:
+    """A sighting's row, without its watch; of the other end its prefix alone."""
+    kept = seen.context
+    return (
+        seen.at_ns, seen.local, seen.local_port, seen.way, seen.ended, seen.age_s, seen.bytes_out, seen.bytes_in,
+        int(seen.bounded), kept.bandwidth_kbps, kept.delivery_kbps, kept.rtt_ms, kept.min_rtt_ms, kept.jitter_ms,
+        kept.loss, kept.site, kept.prefix, kept.asn, kept.region, kept.device, canonical(dict(seen.unknown)),
+    )  # fmt: skip
+
+
+def sighting_of(source: str, row: Sequence[Any]) -> Sighting:
+    """The sighting in a row of `CONTEXT_COLUMNS`."""
+    found = dict(zip(CONTEXT_COLUMNS, row, strict=True))
+    context = Context(**{name: found[name] for name in CONTEXT_COLUMNS[9:-1]})
+    return Sighting(
+        source, found["at_ns"], found["local"], found["local_port"], "", 0, found["way"], found["ended"],
+        found["age_s"], found["bytes_out"], found["bytes_in"], bool(found["bounded"]), context,
+        tuple(json.loads(found["unknown"]).items()),
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The only module that speaks SQL.
+"""The only module that speaks SQL, but for `schema.py`, which makes the tables.
 
 One `record()` is one transaction: after `kill -9` at any moment the database holds every batch whose `record()`
 returned, and none by half. Write-ahead log with synchronous=NORMAL: readers never wait; a power cut (not a kill) may
@@ -17,14 +17,22 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from configtron import __version__
-from configtron.db.rows import OBSERVATION_COLUMNS, TRACE_COLUMNS, observation_row, result_of, trace_row
+from configtron.db.rows import (
+    CONTEXT_COLUMNS,
+    OBSERVATION_COLUMNS,
+    TRACE_COLUMNS,
+    context_row,
+    observation_row,
+    result_of,
+    sighting_of,
+    trace_row,
+)
+from configtron.db.schema import bring_up
 from configtron.errors import BadInput
+from configtron.fingerprint.features import Sighting
 from configtron.nouns import Observation
 from configtron.records import Result
 
-HERE = Path(__file__).resolve().parent
-# What schema.sql makes. A database with a higher number was written by a newer configtron.
-VERSION = 1
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
 LOCK_PATIENCE_S = 30.0
 
@@ -35,6 +43,10 @@ INSERT_TRACE = (
 INSERT_OBSERVATION = (
     f"INSERT INTO observation (trace, {', '.join(OBSERVATION_COLUMNS)}) VALUES (?{', ?' * len(OBSERVATION_COLUMNS)})"
 )
+INSERT_CONTEXT = (
+    f"INSERT INTO context (watch, {', '.join(CONTEXT_COLUMNS)}) VALUES (?{', ?' * len(CONTEXT_COLUMNS)})"
+)
+SELECT_CONTEXTS = f"SELECT {', '.join(CONTEXT_COLUMNS)} FROM context WHERE watch = ? ORDER BY at_ns, rowid"
 SELECT_RESULTS = (
     f"SELECT trace.id, {', '.join(TRACE_COLUMNS)}, {', '.join('observation.' + name for name in OBSERVATION_COLUMNS)}"
     " FROM trace LEFT JOIN observation ON observation.trace = trace.id"
@@ -54,6 +66,20 @@ class Run(NamedTuple):
     traces: int
 
 
+class Watch(NamedTuple):
+    """One look at local connections as kept; `config` and `counts` are JSON."""
+
+    id: int
+    begun_at: str
+    finished_at: str
+    status: str
+    version: str
+    source: str
+    config: str
+    counts: str
+    contexts: int
+
+
 class Store:
     """An open database. Made if absent, unless `read_only`."""
 
@@ -67,7 +93,7 @@ class Store:
         with self._clear():
             self._connection = self._connect(read_only)
         with self._clear():
-            _bring_up(self._connection, path, read_only=read_only)
+            bring_up(self._connection, path, read_only=read_only)
 
     def _connect(self, read_only: bool) -> sqlite3.Connection:
         if not read_only:
@@ -138,6 +164,39 @@ class Store:
         """What need not be asked again: observations by trace id."""
         return {result.trace_id: result.observations for result in self.results(run)}
 
+    def begin_watch(self, source: str, config: str) -> int:
+        """Keep that local connections are being looked at ("live", "socket"), and how (JSON). Returns its number."""
+        with self._clear():
+            cursor = self._connection.execute(
+                "INSERT INTO watch (begun_at, version, source, config) VALUES (?, ?, ?, ?)",
+                (self._now(), __version__, source, config),
+            )
+        return cast(int, cursor.lastrowid)
+
+    def record_contexts(self, watch: int, seen: Sequence[Sighting]) -> None:
+        """Keep what was seen, all or none."""
+        with self._clear(), self._transaction():
+            self._connection.executemany(INSERT_CONTEXT, [(watch, *context_row(one)) for one in seen])
+
+    def finish_watch(self, watch: int, status: str, counts: str) -> None:
+        """Say how a watch ended (done, interrupted, failed), and what was read and lost (JSON)."""
+        with self._clear():
+            self._connection.execute(
+                "UPDATE watch SET finished_at = ?, status = ?, counts = ? WHERE id = ?",
+                (self._now(), status, counts, watch),
+            )
+
+    def watches(self) -> tuple[Watch, ...]:
+        """All watches, oldest first."""
+        with self._clear(), closing(self._connection.execute(SELECT_WATCHES)) as rows:
+            return tuple(Watch(*row) for row in rows)
+
+    def contexts(self, watch: Watch) -> Iterator[Sighting]:
+        """What a watch saw, in order of time."""
+        with self._clear():
+            for row in self._connection.execute(SELECT_CONTEXTS, (watch.id,)):
+                yield sighting_of(watch.source, row)
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
@@ -178,6 +237,12 @@ SELECT_RUNS = """
     FROM run ORDER BY id
 """
 
+SELECT_WATCHES = """
+    SELECT id, begun_at, coalesce(finished_at, ''), status, version, source, config, counts,
+           (SELECT count(*) FROM context WHERE context.watch = watch.id)
+    FROM watch ORDER BY id
+"""
+
 # What SQLite says -> what to do about it.
 ADVICE = (
     ("not a database", "this is not a database; name another file by `--db FILE`"),
@@ -191,58 +256,3 @@ ADVICE = (
 
 def _advice(complaint: str) -> str:
     return next((advice for sign, advice in ADVICE if sign in complaint), f"database error: {complaint}")
-
-
-def _bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    """Make or migrate the schema; refuse what a newer configtron wrote."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
-        raise BadInput(
-            f"{path}: written by a newer configtron (schema {version}, this one knows {VERSION}); upgrade configtron"
-        )
-    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise BadInput(f"{path}: a database of another program; name another file by `--db FILE`")
-    if version < VERSION and read_only:
-        raise BadInput(f"{path}: an older schema ({version}); run a command that writes, once, to bring it up to date")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-    if version == 0:
-        apply(connection, (HERE / "schema.sql").read_text(), VERSION)
-    elif version < VERSION:
-        migrate(connection, HERE / "migrations", VERSION)
-
-
-def migrate(connection: sqlite3.Connection, folder: Path, version: int) -> None:
-    """Apply the numbered files above the database's own version, up to `version`."""
-    (current,) = connection.execute("PRAGMA user_version").fetchone()
-    files = {int(path.name[:4]): path for path in folder.glob("[0-9][0-9][0-9][0-9]_*.sql")}
-    for number in range(current + 1, version + 1):
-        apply(connection, files[number].read_text(), number)
-
-
-def apply(connection: sqlite3.Connection, script: str, version: int) -> None:
-    """Run a script and set the version, both or neither. If somebody else was faster, do nothing."""
-    connection.execute("BEGIN EXCLUSIVE")
-    (current,) = connection.execute("PRAGMA user_version").fetchone()
-    if current >= version:
-        connection.execute("ROLLBACK")
-        return
-    try:
-        for statement in statements(script):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {version:d}")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one, since `executescript` would end the transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import COUNTED, Column, End, Pairs, Rows, joined
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, End, Pairs, Rows, joined
 from configtron.fingerprint.passive.connections import Connections, connect
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
@@ -49,12 +49,12 @@ class Batch(NamedTuple):
 
 
 class Gathering:
-    """Takes rows in, gives batches out. `most` rows are held; None: all."""
+    """Takes rows in, gives batches out. `most` rows are held; None: all. `trips`: with round trips of both sides."""
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int | None = None, *, trips: bool = False) -> None:
         self.pairs, self.heads = Pairs(), Heads()
         self.counts: Counter[str] = Counter()
-        self.most = most
+        self.most, self.trips = most, trips
         self._parts: list[Rows] = []
         self._held = 0
         self._carried = 0
@@ -72,22 +72,31 @@ class Gathering:
         if self.most is not None and (many or self._held - self._carried >= self.most):
             yield from self._tell(last=False)
 
+    def lapse(self, now_ns: int) -> Iterator[Batch]:
+        """What is over by now: connections that ended, or have been silent, need no further row to be told."""
+        yield from self._tell(last=False, now_ns=now_ns)
+
     def finish(self) -> Iterator[Batch]:
         """The rest."""
         yield from self._tell(last=True)
 
-    def _tell(self, *, last: bool) -> Iterator[Batch]:
+    @property
+    def open(self) -> int:
+        """Connections that have been seen and not told, as far as counted."""
+        return len(self._before)
+
+    def _tell(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
         rows = joined(self._parts)
         self._parts = []
         if not rows.size:
             return
         ports = np.array([[end.port for end in ends] for ends in self.pairs.ends], np.int64).reshape(-1, 2)
         found = connect(rows, ports)
-        summary = summarise(found)
+        summary = summarise(found, trips=self.trips)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:
-            over = self._ended(found, summary)
+            over = self._ended(found, summary, now_ns)
         told = np.flatnonzero(over)
         told = told[np.argsort(summary.columns["frame"][told], kind="stable")]
         self.counts["connections"] += len(told)
@@ -103,18 +112,16 @@ class Gathering:
         for place, frame in enumerate(columns["frame"].tolist()):
             before = self._before.pop(frame, None)
             for name, value in (before or {}).items():
-                now = int(columns[name][place])
-                columns[name][place] = now + value if COLUMNS[name].join == "sum" else max(now, value)
+                columns[name][place] = _joined(COLUMNS[name].join, value, int(columns[name][place]))
 
-    def _ended(self, found: Connections, summary: Summary) -> Column:
+    def _ended(self, found: Connections, summary: Summary, now_ns: int) -> Column:
         columns = summary.columns
-        # The last frame's time is now: a clock that was wrong for one frame does not end what goes on.
-        silent = int(found.rows.at[np.argmax(found.rows.frame)]) - columns["ended"]
+        # Without a clock the last frame's time is now: one frame whose clock was wrong does not end what goes on.
+        silent = (now_ns or int(found.rows.at[np.argmax(found.rows.frame)])) - columns["ended"]
         closed = (columns["client_fins"] & columns["server_fins"]) | columns["client_resets"] | columns["server_resets"]
         over: Column = (silent > IDLE_NS) | ((closed > 0) & (silent > LINGER_NS))
         size = np.where(over, 0, np.minimum(found.end - found.begin, OPENING + TAIL))
-        assert self.most is not None
-        if int(size.sum()) > self.most // 2:
+        if self.most is not None and int(size.sum()) > self.most // 2:
             # The longest silent make room.
             order = np.argsort(-silent, kind="stable")
             gone = order[np.cumsum(size[order][::-1])[::-1] > self.most // 2]
@@ -136,9 +143,9 @@ class Gathering:
         keep = ~over[found.of] & (~long[found.of] | (place < OPENING) | (left <= TAIL) | spine)
         for connection in np.flatnonzero(~over).tolist():
             values = {
-                name: int(summary.columns[name][connection])
-                for name, about in COLUMNS.items()
-                if about.join in ("sum", "max")
+                name: int(column[connection])
+                for name, column in summary.columns.items()
+                if COLUMNS[name].join != "first"
             }
             self._before[int(summary.columns["frame"][connection])] = values
         carried = rows.take(np.flatnonzero(keep))
@@ -148,7 +155,8 @@ class Gathering:
         carried = carried._replace(pair=table[carried.pair], bits=carried.bits | np.uint8(COUNTED))
         self._parts = [carried] if carried.size else []
         self._held = self._carried = carried.size
-        self.heads.wanted.clear()
+        wanted = ((way >> 1, way & 1, rest) for way, rest in self.heads.wanted.items())
+        self.heads.wanted = {renumbered[pair] * 2 + side: rest for pair, side, rest in wanted if pair in renumbered}
         opening = rows.frame[np.flatnonzero(keep & (place < SPOKEN_MOST))]
         self._forget_heads(opening)
 
@@ -163,3 +171,12 @@ class Gathering:
                 self.heads.forget({frame})
                 self.counts["heads-forgotten"] += 1
         self._heads_carried = self.heads.size
+
+
+def _joined(join: str, before: int, now: int) -> int:
+    """A column's value over two parts of a connection; a part that does not know it has no say."""
+    if join == "sum":
+        return before + now
+    if before == ABSENT or now == ABSENT:
+        return max(before, now)
+    return {"max": max(before, now), "min": min(before, now), "last": now}[join]

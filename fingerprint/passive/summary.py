@@ -14,6 +14,7 @@ from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, Flights, Known, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
+from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.nouns import ACK, FIN, RST, SYN
 
 # A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
@@ -31,7 +32,7 @@ class About(NamedTuple):
     says: str
 
 
-# `join`: first (the opening told it), sum, max, last.
+# `join`: first (the opening told it), sum, max, min or last (of the parts that know it).
 CONNECTION = {
     "frame": About("", "first", "file << 40 | number of the first frame"),
     "started": About("ns", "first", "time of the first segment"),
@@ -69,7 +70,20 @@ SIDE = {
     "fins": About("", "max", "1: sent a FIN"),
     "resets": About("", "max", "1: sent a RST"),
 }
-COLUMNS = {**CONNECTION, **{f"{side}_{name}": about for side in SIDES for name, about in SIDE.items()}}
+# Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
+TRIPS = {
+    "trips": About("", "sum", "round trips sampled of what this side sent"),
+    "trip_sum": About("ns", "sum", "their sum"),
+    "trip_least": About("ns", "min", "the shortest"),
+    "trip_steps": About("", "sum", "samples that follow another"),
+    "trip_change": About("ns", "sum", "sum of the differences between them"),
+    "rate_last": About("bit/s", "last", "latest delivery rate"),
+    "rate_most": About("bit/s", "max", "largest delivery rate"),
+}
+COLUMNS = {
+    **CONNECTION,
+    **{f"{side}_{name}": about for side in SIDES for name, about in (*SIDE.items(), *TRIPS.items())},
+}
 
 
 class Summary(NamedTuple):
@@ -79,8 +93,8 @@ class Summary(NamedTuple):
     flights: Flights
 
 
-def summarise(found: Connections) -> Summary:
-    """Everything about every connection."""
+def summarise(found: Connections, *, trips: bool = False) -> Summary:
+    """Everything about every connection; with `trips`, the round trips of both sides too."""
     count = found.total
     rows = found.rows
     told: dict[str, Column] = {
@@ -101,6 +115,8 @@ def summarise(found: Connections) -> Summary:
         _windows(found, ways[number], scales[number], number, side, told)
         _stream(found, sent[number], number, side, told)
         _beyond(found, sent[number], scales, number, side, told)
+        if trips:
+            told |= {f"{side}_{name}": column for name, column in round_trips(found, number).items()}
     room = np.where(whole, told["client_first_window"], 0)
     known = Known(
         whole=found.opened[:, 0] & found.opened[:, 1],

@@ -10,6 +10,8 @@ from configtron.errors import Missing
 
 # Ethernet, the link layer of veth, bridges and real cards alike (DLT_EN10MB).
 DLT_ETHERNET = 1
+# Raw IP, for interfaces without an Ethernet header (DLT_RAW).
+DLT_RAW = 12
 # Whole frames: offloaded ones are larger than any link's MTU.
 SNAPLEN = 262144
 # "Unknown" for pcap_compile: only "ip broadcast" would need it (PCAP_NETMASK_UNKNOWN).
@@ -34,10 +36,10 @@ def _libpcap() -> ctypes.CDLL:
     raise Missing("libpcap is absent, so no capture filter can be made; run: apt-get install libpcap0.8")
 
 
-def compile_filter(expression: str) -> bytes:
-    """Classic BPF instructions (8 bytes each) of a tcpdump expression, for SO_ATTACH_FILTER."""
+def compile_filter(expression: str, *, link: int = DLT_ETHERNET, snap: int = SNAPLEN) -> bytes:
+    """Classic BPF instructions (8 bytes each) of a tcpdump expression, for SO_ATTACH_FILTER; they keep `snap` bytes."""
     library = _libpcap()
-    handle = ctypes.c_void_p(library.pcap_open_dead(DLT_ETHERNET, SNAPLEN))
+    handle = ctypes.c_void_p(library.pcap_open_dead(link, snap))
     try:
         program = _Program()
         if library.pcap_compile(

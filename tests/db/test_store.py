@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.db import store as module
+from configtron.db import schema as module
 from configtron.db.store import Store
 from configtron.errors import BadInput
 from configtron.nouns import Observation, Target

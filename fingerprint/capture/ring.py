@@ -1,0 +1,172 @@
+"""An interface -> frames, as they pass: a ring that the kernel fills and we empty, block by block.
+
+Question   How can every TCP header of a busy interface be had, in memory that does not grow?
+Method     AF_PACKET with TPACKET_V3: the kernel writes what the filter passes, cut to the snap length, into blocks that
+           we have mapped; a full block, or one that is old enough, is ours until we hand it back. A block is copied out
+           and handed back at once, so that the kernel seldom waits; its records are then columns, as a file's are.
+Reads as   `Frames`, stamped in nanoseconds by the kernel, and how many frames were lost since the ring was opened.
+Why not    libpcap: it uses the same ring, but hands over one packet a call, and a call into Python costs more than all
+           that is done with a packet afterwards. Its compiler of filters is used (by whoever opens a ring).
+Differs    from libpcap on interfaces without Ethernet header: there the kernel takes the link header off, and frames
+           are IP packets. On loopback each packet passes twice; only its arrival is taken, as libpcap does.
+Source     packet(7); Documentation/networking/packet_mmap.rst; include/uapi/linux/if_packet.h
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import select
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from configtron.errors import BadInput, Missing
+from configtron.fingerprint.passive.columns import PADDING, Frames
+from configtron.fingerprint.passive.link import ETHERNET, RAW
+
+# 32 MiB hold some 150 000 packets of 128 bytes, a second of a busy server; a block is retired when it is this old.
+BLOCK_BYTES, BLOCKS, RETIRE_MS = 1 << 20, 32, 100
+# A frame's place in the ring need only be large enough for the kernel's check: blocks hold records of any length.
+FRAME_BYTES = 1 << 11
+# linux/if_packet.h, linux/if_ether.h, linux/socket.h, linux/if_arp.h.
+_SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING, _TPACKET_V3 = 263, 5, 6, 10, 23, 2
+_ETH_P_ALL, _SO_ATTACH_FILTER, _ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 3, 26, 1, 772
+# Which bits of a block's status say that it is ours.
+_USER = 1
+# struct tpacket_block_desc: version, offset; then status, packets, first packet, length.
+_BLOCK = struct.Struct("=IIIIII")
+_STATUS_AT = 8
+# struct tpacket3_hdr, as far as we read it.
+_RECORD = np.dtype(
+    [("next", "=u4"), ("sec", "=u4"), ("nsec", "=u4"), ("kept", "=u4"), ("length", "=u4"), ("status", "=u4"),
+     ("mac", "=u2"), ("net", "=u2")]
+)  # fmt: skip
+
+
+def interfaces() -> list[str]:
+    """Names of this namespace's interfaces."""
+    return [name for _, name in socket.if_nameindex()]
+
+
+class Ring:
+    """An interface being listened to. `program(link)` gives the filter (classic BPF) for that link type."""
+
+    def __init__(self, interface: str, program: Callable[[int], bytes]) -> None:
+        self.interface = interface
+        self.dropped = 0
+        self._next, self._number = 0, 1
+        self._copy = np.zeros(BLOCK_BYTES + PADDING, np.uint8)
+        kind, self.link = _look(interface)
+        self._socket = _socket(kind)
+        try:
+            self._map = self._open(program(self.link), loopback=kind == _ARPHRD_LOOPBACK)
+        except OSError as error:
+            self._socket.close()
+            raise BadInput(f"{interface}: {error.strerror}") from error
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN | select.POLLERR)
+
+    def _open(self, code: bytes, *, loopback: bool) -> mmap.mmap:
+        ear = self._socket
+        ear.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
+        frames = BLOCK_BYTES // FRAME_BYTES * BLOCKS
+        ear.setsockopt(
+            _SOL_PACKET, _RX_RING, struct.pack("=7I", BLOCK_BYTES, BLOCKS, FRAME_BYTES, frames, RETIRE_MS, 0, 0)
+        )
+        # The filter stands before the socket is bound, so nothing else ever gets in.
+        array = ctypes.create_string_buffer(code)
+        program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(array))
+        ear.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        if loopback:
+            ear.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
+        mapped = mmap.mmap(ear.fileno(), BLOCK_BYTES * BLOCKS)
+        ear.bind((self.interface, _ETH_P_ALL))
+        return mapped
+
+    def hear(self, timeout_s: float) -> Iterator[Frames]:
+        """What has come, a block at a time; waits for it as long as told. The frames are good until the next ones."""
+        if not self._ready():
+            self._wait(timeout_s)
+        while self._ready():
+            begin = self._next * BLOCK_BYTES
+            _, _, _, packets, first, length = _BLOCK.unpack_from(self._map, begin)
+            self._copy[:length] = np.frombuffer(self._map, np.uint8, length, begin)
+            # Not before the copy: from here on the kernel writes there again.
+            struct.pack_into("=I", self._map, begin + _STATUS_AT, 0)
+            self._next = (self._next + 1) % BLOCKS
+            if packets:
+                yield self._frames(packets, first)
+
+    def _ready(self) -> bool:
+        return bool(_BLOCK.unpack_from(self._map, self._next * BLOCK_BYTES)[2] & _USER)
+
+    def _wait(self, timeout_s: float) -> None:
+        for _, event in self._poll.poll(max(timeout_s, 0) * 1000):
+            if event & select.POLLERR:
+                code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                # An interface that went down may come back; one that is gone does not.
+                if code == errno.ENETDOWN and self.interface not in interfaces():
+                    raise Missing(f"{self.interface}: the interface is gone")
+
+    def _frames(self, packets: int, at: int) -> Frames:
+        begins, words = [], self._copy.data[:BLOCK_BYTES].cast("I")
+        for _ in range(packets):
+            begins.append(at)
+            at += words[at >> 2]
+        begin = np.asarray(begins, np.int64)
+        size = _RECORD.itemsize
+        records = np.ndarray((len(self._copy) - size + 1,), f"V{size}", self._copy, 0, (1,))[begin].view(_RECORD)
+        stamps = records["sec"].astype(np.int64) * 1_000_000_000 + records["nsec"]
+        number, self._number = self._number, self._number + packets
+        return Frames(
+            self._copy, begin + records["mac"], records["kept"].astype(np.int64), records["length"].astype(np.int64),
+            stamps, np.full(packets, self.link, np.int64), number,
+        )  # fmt: skip
+
+    def drops(self) -> int:
+        """Frames lost for want of room, since the ring was opened."""
+        _, lost, _ = struct.unpack("=III", self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 12))
+        self.dropped += lost
+        return self.dropped
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._map.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _socket(kind: int) -> socket.socket:
+    form = socket.SOCK_RAW if kind in (_ARPHRD_ETHERNET, _ARPHRD_LOOPBACK) else socket.SOCK_DGRAM
+    try:
+        return socket.socket(socket.AF_PACKET, form, 0)
+    except PermissionError:
+        raise Missing("listening to an interface needs CAP_NET_RAW; run as root") from None
+
+
+def _look(interface: str) -> tuple[int, int]:
+    """(kind of hardware, link type that its frames have here)."""
+    try:
+        with open(f"/sys/class/net/{interface}/type") as file:
+            kind = int(file.read())
+        with open(f"/sys/class/net/{interface}/flags") as file:
+            up = int(file.read(), 16) & 1
+    except (OSError, ValueError):
+        names = ", ".join(interfaces())
+        raise BadInput(f"{interface}: no such interface here; there are: {names}") from None
+    if not up:
+        raise BadInput(f"{interface}: the interface is down; run: ip link set {interface} up")
+    return kind, ETHERNET if kind in (_ARPHRD_ETHERNET, _ARPHRD_LOOPBACK) else RAW

@@ -1,0 +1,168 @@
+"""What files tell of an address: whose network and which country (MaxMind's format), which device (an access log).
+
+Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may
+grow, be rotated or be cut while it is read; what is remembered of it is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from configtron.errors import BadInput, Missing
+from configtron.fingerprint.device import device_of, logged
+from configtron.fingerprint.features import About, Unknown, plain_text
+
+# Clients remembered of a log; the ones not heard of for longest are forgotten.
+CLIENTS_MOST = 100_000
+# Read of a log at a time, so that one that grows fast does not hold up a capture.
+READ_BYTES = 1 << 22
+# A line that is longer is no line of a log.
+LINE_BYTES = 1 << 16
+
+
+class Database(Protocol):
+    """What a MaxMind-format reader offers."""
+
+    def get(self, address: str, /) -> Any:
+        """The record of an address; None if there is none."""
+
+
+class Places:
+    """Networks and countries, of any number of files; the first that knows counts."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._databases = [_database(path) for path in paths]
+
+    def of(self, address: str) -> tuple[int | None, str]:
+        """(ASN, country) of an address: None, "" where nobody knows."""
+        records = [record for base in self._databases if isinstance(record := _record(base, address), dict)]
+        numbers = (_asn(record) for record in records)
+        countries = (_country(record) for record in records)
+        return next((n for n in numbers if n is not None), None), next((name for name in countries if name), "")
+
+    def __len__(self) -> int:
+        return len(self._databases)
+
+
+def _database(path: Path) -> Database:
+    try:
+        import maxminddb
+    except ModuleNotFoundError as error:
+        raise Missing("MaxMind-format files need maxminddb: pip install 'configtron[fingerprint]'") from error
+    try:
+        return maxminddb.open_database(str(path))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except (maxminddb.InvalidDatabaseError, ValueError) as error:
+        raise BadInput(f"{path}: not a MaxMind-format database (.mmdb)") from error
+
+
+def _record(base: Database, address: str) -> Any:
+    # A file of IPv4 alone refuses IPv6; a damaged one says so when the damage is met.
+    with suppress(ValueError, RuntimeError):
+        return base.get(address)
+    return None
+
+
+def _asn(record: dict[str, Any]) -> int | None:
+    """GeoLite2, DB-IP: a number; IPinfo: "AS64500"."""
+    number = record.get("autonomous_system_number", record.get("asn"))
+    if isinstance(number, int):
+        return number
+    digits = number.removeprefix("AS") if isinstance(number, str) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def _country(record: dict[str, Any]) -> str:
+    """GeoLite2, DB-IP: a map with the code; IPinfo: the code."""
+    country = record.get("country")
+    code = country.get("iso_code") if isinstance(country, dict) else record.get("country_code", country)
+    return code if isinstance(code, str) else ""
+
+
+class AccessLog:
+    """Device classes by client address, of a log that may grow meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unread = 0
+        self._seen: OrderedDict[str, Counter[str]] = OrderedDict()
+        self._rest = b""
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror}") from error
+        self.read()
+
+    def read(self) -> None:
+        """What has been written since the last call."""
+        while data := self._file.read(READ_BYTES):
+            self._take(data)
+        with suppress(OSError):
+            about, here = self.path.stat(), self._file.tell()
+            if about.st_ino != os.fstat(self._file.fileno()).st_ino:
+                self._file.close()
+                self._file, self._rest = self.path.open("rb"), b""
+                while data := self._file.read(READ_BYTES):
+                    self._take(data)
+            elif about.st_size < here:
+                self._file.seek(0)
+                self._rest = b""
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[:LINE_BYTES]
+        for line in lines:
+            found = logged(line[:LINE_BYTES].decode("utf-8", "replace"))
+            client = plain_text(found.client) if found is not None else ""
+            if found is None or not client:
+                self.unread += bool(line.strip())
+                continue
+            self._seen.setdefault(client, Counter())[device_of(found.agent)] += 1
+            self._seen.move_to_end(client)
+        while len(self._seen) > CLIENTS_MOST:
+            self._seen.popitem(last=False)
+
+    def of(self, address: str) -> tuple[str, str]:
+        """(device class, "") of an address, or ("", why it has none)."""
+        seen = self._seen.get(address)
+        if seen is None:
+            return "", "not-logged"
+        classes = [name for name in seen if name]
+        if len(classes) > 1:
+            return "", "several-devices"
+        return (classes[0], "") if classes else ("", "unlike-any")
+
+
+class Surroundings:
+    """All of it: `about(address)` never fails."""
+
+    def __init__(self, places: Sequence[Path] = (), log: Path | None = None) -> None:
+        self._places = Places(places)
+        self.log = AccessLog(log) if log is not None else None
+
+    def about(self, address: str) -> About:
+        """Network, country and device of an address, each with the reason if it is unknown."""
+        asn, region = self._places.of(address)
+        device, why = self.log.of(address) if self.log is not None else ("", "no-log")
+        missing = "not-listed" if len(self._places) else "no-file"
+        unknown: Unknown = tuple(
+            (name, reason)
+            for name, absent, reason in (
+                ("asn", asn is None, missing),
+                ("region", not region, missing),
+                ("device", not device, why),
+            )
+            if absent
+        )
+        return About(asn, region, device, unknown)
+
+    def read(self) -> None:
+        """Read on where something grows."""
+        if self.log is not None:
+            self.log.read()

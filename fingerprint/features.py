@@ -1,0 +1,182 @@
+"""Local connections -> contexts: what is known of a client's network, from what its connections showed here.
+
+Question   What network does a client of this host stand in: how far, steady, lossy and fast; whose; with what device?
+Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): smoothed and least round trip, its mean
+           deviation, segments sent and sent again, delivery rate. Or segments (fingerprint/passive): the mean of the
+           round trips, the least, the mean step from one to the next, repeats by cause, delivery rates.
+           Who the client is comes from its address (prefix, and ASN and country where there are files that tell) and
+           from a web server's log (device class).
+Reads as   one `Sighting` a connection: a `Context`, where and when it was seen, and for each feature that has no value
+           the reason. A bandwidth is what the path carried: a lower bound (`bounded`) unless the kernel says that the
+           application did not hold back, or BBR has measured it.
+Fails as   no-sample (nothing that times a round trip), no-data (nothing was sent), receives (a socket that mostly
+           receives knows no rate of the path), drops (the capture lost frames, so repeats cannot be counted), no-file,
+           not-listed, no-log, not-logged, several-devices, unlike-any (a User-Agent that no rule knows).
+Differs    from the paper, whose features are loss, bandwidth and latency: least round trip, jitter and latest rate are
+           added. Loss leaves out repeats that the receiver says it did not need (D-SACK).
+Source     ConfigTron 4.1 (features); net/ipv4/tcp.c (tcp_get_info); RFC 6298 2; RFC 3708
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import NamedTuple
+
+from configtron.fingerprint.tcp_info import Socket
+from configtron.nouns import Context
+
+# A network's share of an address: the longest prefix that is announced everywhere, and what a site gets of IPv6.
+PREFIX4, PREFIX6 = 24, 48
+FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "asn", "region", "device")
+Unknown = tuple[tuple[str, str], ...]
+
+
+class About(NamedTuple):
+    """What is known of an address from elsewhere: network, country, device; and why something is not."""
+
+    asn: int | None = None
+    region: str = ""
+    device: str = ""
+    unknown: Unknown = (("asn", "no-file"), ("region", "no-file"), ("device", "no-log"))
+
+
+class Path(NamedTuple):
+    """The numbers of a context, None where unknown, with the reasons; `bounded`: the bandwidth is a lower bound."""
+
+    bandwidth_kbps: float | None = None
+    delivery_kbps: float | None = None
+    rtt_ms: float | None = None
+    min_rtt_ms: float | None = None
+    jitter_ms: float | None = None
+    loss: float | None = None
+    bounded: bool = False
+    unknown: Unknown = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One look at one local connection.
+
+    source    "live" (segments) or "socket" (tcp_info)
+    at_ns     when it was last seen, nanoseconds since the epoch
+    remote    "" in one that was read back: the store keeps prefixes only
+    way       "out" if most bytes left this host, "in" if most came, "" if none did
+    ended     "open", "closed" (socket), "fin", "reset" (live)
+    age_s     from its first segment to its last; None where nobody saw the first
+    bounded   the bandwidth is a lower bound
+    unknown   (feature, reason) for every feature without a value
+    """
+
+    source: str
+    at_ns: int
+    local: str
+    local_port: int
+    remote: str
+    remote_port: int
+    way: str
+    ended: str
+    age_s: float | None
+    bytes_out: int
+    bytes_in: int
+    bounded: bool
+    context: Context
+    unknown: Unknown = ()
+
+
+def plain(address: bytes) -> str:
+    """An address as text; IPv4 inside IPv6 as IPv4."""
+    found = ip_address(address)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)
+
+
+def plain_text(address: str) -> str:
+    """The same of text; "" if it is no address."""
+    try:
+        return plain(ip_address(address).packed)
+    except ValueError:
+        return ""
+
+
+def prefix_of(address: str) -> str:
+    """The /24 or /48 around an address."""
+    found = ip_address(address)
+    length = PREFIX4 if isinstance(found, IPv4Address) else PREFIX6
+    return str(ip_network((found, length), strict=False))
+
+
+def way_of(bytes_out: int, bytes_in: int) -> str:
+    """Where most bytes went."""
+    return "" if not bytes_out and not bytes_in else "out" if bytes_out >= bytes_in else "in"
+
+
+def context_of(path: Path, remote: str, about: About) -> Context:
+    """Numbers and names together."""
+    return Context(
+        path.bandwidth_kbps, path.rtt_ms, path.loss, "", prefix_of(remote), about.asn, about.region, about.device,
+        path.min_rtt_ms, path.jitter_ms, path.delivery_kbps,
+    )  # fmt: skip
+
+
+def reasons(path: Path, about: About) -> Unknown:
+    """Why features are missing, in the features' order."""
+    return tuple(sorted((*path.unknown, *about.unknown), key=lambda one: FEATURES.index(one[0])))
+
+
+def of_socket(socket: Socket, at_ns: int, about: About) -> Sighting:
+    """What the kernel says of one of its sockets."""
+    info = socket.info
+    sent, received = info.bytes_acked, info.bytes_received
+    # The SYN counts as a byte that was acknowledged.
+    way, path = way_of(max(sent - 1, 0), received), socket_path(socket)
+    remote = plain(socket.remote)
+    return Sighting(
+        "socket", at_ns, plain(socket.local), socket.local_port, remote, socket.remote_port, way,
+        "closed" if socket.closed else "open", None, sent, received, path.bounded,
+        context_of(path, remote, about), reasons(path, about),
+    )  # fmt: skip
+
+
+def socket_path(socket: Socket) -> Path:
+    """The numbers of tcp_info: RTTs are in microseconds there, rates in bytes a second."""
+    info, unknown = socket.info, []
+    timed = info.rtt_us > 0
+    least_known = timed and info.min_rtt_us is not None
+    unknown += [(name, "no-sample") for name in ("rtt_ms", "jitter_ms") if not timed]
+    unknown += [] if least_known else [("min_rtt_ms", "no-sample")]
+    loss = bandwidth = delivery = None
+    if info.data_segs_out:
+        again = max(info.total_retrans - info.dsack_dups, 0)
+        loss = round(min(again / info.data_segs_out, 1.0), 6)
+    else:
+        unknown.append(("loss", "no-data"))
+    if not info.data_segs_out or way_of(info.bytes_acked, info.bytes_received) == "in":
+        why = "receives" if info.bytes_received else "no-data"
+        unknown += [(name, why) for name in ("bandwidth_kbps", "delivery_kbps")]
+    elif not info.delivery_rate:
+        unknown += [(name, "no-sample") for name in ("bandwidth_kbps", "delivery_kbps")]
+    else:
+        delivery = kbps(info.delivery_rate)
+        bandwidth = kbps(socket.bbr_rate) if socket.bbr_rate else delivery
+    return Path(
+        bandwidth,
+        delivery,
+        info.rtt_us / 1e3 if timed else None,
+        (info.min_rtt_us or 0) / 1e3 if least_known else None,
+        info.rttvar_us / 1e3 if timed else None,
+        loss,
+        bandwidth is not None and info.app_limited and not socket.bbr_rate,
+        tuple(unknown),
+    )
+
+
+def kbps(rate: int) -> float:
+    """Bytes a second as kilobits a second."""
+    return round(rate * 8 / 1e3, 3)
+
+
+def wanted(sightings: Iterable[Sighting], ports: frozenset[int]) -> list[Sighting]:
+    """Those at these local ports; all, if none is named."""
+    return [one for one in sightings if not ports or one.local_port in ports]
