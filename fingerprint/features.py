@@ -127,10 +127,8 @@ def reasons(path: Path, about: About) -> Unknown:
 
 def of_socket(socket: Socket, at_ns: int, about: About) -> Sighting:
     """What the kernel says of one of its sockets."""
-    info = socket.info
-    sent, received = info.bytes_acked, info.bytes_received
-    # The SYN counts as a byte that was acknowledged.
-    way, path = way_of(max(sent - 1, 0), received), socket_path(socket)
+    sent, received = _bytes(socket)
+    way, path = way_of(sent, received), socket_path(socket)
     remote = plain(socket.remote)
     return Sighting(
         "socket", at_ns, plain(socket.local), socket.local_port, remote, socket.remote_port, way,
@@ -152,7 +150,7 @@ def socket_path(socket: Socket) -> Path:
         loss = round(min(again / info.data_segs_out, 1.0), 6)
     else:
         unknown.append(("loss", "no-data"))
-    if not info.data_segs_out or way_of(info.bytes_acked, info.bytes_received) == "in":
+    if not info.data_segs_out or way_of(*_bytes(socket)) == "in":
         why = "receives" if info.bytes_received else "no-data"
         unknown += [(name, why) for name in ("bandwidth_kbps", "delivery_kbps")]
     elif not info.delivery_rate:
@@ -170,6 +168,11 @@ def socket_path(socket: Socket) -> Path:
         bandwidth is not None and info.app_limited and not socket.bbr_rate,
         tuple(unknown),
     )
+
+
+def _bytes(socket: Socket) -> tuple[int, int]:
+    """Sent (without repeats) and received."""
+    return socket.info.bytes_sent - socket.info.bytes_retrans, socket.info.bytes_received
 
 
 def kbps(rate: int) -> float:

@@ -22,6 +22,8 @@ ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING = 1, 4, 5, 8, 9
 STATES = sum(1 << state for state in (ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING))
 # Kernel's word for "no round trip yet".
 NEVER_US = 0xFFFFFFFF
+# The other end of a socket that listens.
+NO_PORT = b"\0\0"
 
 HEADER = struct.Struct("=IHHII")  # length, kind, flags, number, port
 # struct inet_diag_msg: family, state, timer, retransmissions; ports, addresses, interface, cookie; five counters.
@@ -30,24 +32,28 @@ ATTRIBUTE = struct.Struct("=HH")
 # Field -> (place in struct tcp_info, format). A kernel that is too old for one leaves it 0.
 FIELDS = {
     "rtt_us": (68, "I"), "rttvar_us": (72, "I"), "total_retrans": (100, "I"),
-    "bytes_acked": (120, "Q"), "bytes_received": (128, "Q"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
-    "delivery_rate": (160, "Q"), "dsack_dups": (216, "I"),
+    "bytes_received": (128, "Q"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
+    "delivery_rate": (160, "Q"), "bytes_sent": (200, "Q"), "bytes_retrans": (208, "Q"), "dsack_dups": (216, "I"),
 }  # fmt: skip
 # The byte of bit-fields whose lowest bit says that the application, not the path, set the delivery rate.
 LIMITED = 7
 
 
 class TcpInfo(NamedTuple):
-    """The fields that features need. Times in microseconds, rates in bytes a second; min_rtt_us None: none yet."""
+    """The fields that features need. Times in microseconds, rates in bytes a second; min_rtt_us None: none yet.
+
+    bytes_sent counts repeats, bytes_received the FIN.
+    """
 
     rtt_us: int = 0
     rttvar_us: int = 0
     total_retrans: int = 0
-    bytes_acked: int = 0
     bytes_received: int = 0
     min_rtt_us: int | None = None
     data_segs_out: int = 0
     delivery_rate: int = 0
+    bytes_sent: int = 0
+    bytes_retrans: int = 0
     dsack_dups: int = 0
     app_limited: bool = False
 
@@ -82,19 +88,20 @@ def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def socket_of(body: bytes, *, closed: bool = False) -> Socket | None:
-    """The socket of one answer; None of one that is not TCP over IP or comes without tcp_info."""
+    """The socket of one answer; None of one that is no connection: another protocol, a listener, an attempt."""
     if len(body) < MESSAGE.size:
         return None
     family, _, _, _, local_port, remote_port, local, remote, *_ = MESSAGE.unpack_from(body)
     found = dict(attributes(body[MESSAGE.size :]))
-    if family not in (AF_INET, AF_INET6) or INFO not in found:
+    info = info_of(found.get(INFO, b""))
+    if family not in (AF_INET, AF_INET6) or remote_port == NO_PORT or not (info.rtt_us or info.bytes_received):
         return None
     size = 4 if family == AF_INET else 16
     bbr = found.get(BBR, b"")
     low, high = struct.unpack_from("=II", bbr) if len(bbr) >= 8 else (0, 0)
     return Socket(
         local[:size], int.from_bytes(local_port, "big"), remote[:size], int.from_bytes(remote_port, "big"),
-        closed, info_of(found[INFO]), high << 32 | low,
+        closed, info, high << 32 | low,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
     losses, and with what it shows about its server, graded as docs/grades.md says. What cannot be read is counted on
     standard error. Exit code 3: a file was cut or broken, and read as far as it goes; 4: no TCP in it.
     """
-    gathering = _gathering(stream)
+    gathering = gathering_of(stream=stream)
     secrets = _Secrets(files, keylog)
     told = _told(_batches(gathering, files, secrets), list(files), gathering, secrets)
     with opened_output(output_file) as out:
@@ -77,14 +77,15 @@ class _Secrets:
         return [said for said in self._opened[file].get((client, server), ()) if first <= said.frame <= last]
 
 
-def _gathering(stream: bool) -> Gathering:
+def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
+    """Where rows are gathered, if numpy is there."""
     try:
         from configtron.fingerprint.passive.gathering import MOST, Gathering
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
         raise Missing("reading captures needs numpy: pip install 'configtron[fingerprint]'") from error
-    return Gathering(MOST if stream else None)
+    return Gathering(MOST if stream else None, trips=trips)
 
 
 def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets) -> Iterator[Batch]:

@@ -1,0 +1,90 @@
+"""`configtron fingerprint socket`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.fingerprint.watching import watch_options, watching
+from configtron.report.lines import opened
+
+if TYPE_CHECKING:
+    from configtron.cli.fingerprint.watching import Watch
+    from configtron.fingerprint.capture.surroundings import Surroundings
+    from configtron.fingerprint.tcp_info import Socket
+
+
+@click.command(short_help="Ask the kernel what it knows of this host's connections.")
+@watch_options
+@click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True, metavar="PORT",
+              help="Only connections at this local port; may be given several times.")  # fmt: skip
+@click.option("--follow", is_flag=True, help="Go on: each connection when it ends, open ones now and then.")
+@click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
+              metavar="SECONDS", help="How often open connections are told while following.")  # fmt: skip
+def socket(form: str, output_file: str, span: float | None, access_log: Path | None, places: tuple[Path, ...],
+           ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
+    """Ask the kernel what it knows of this host's TCP connections (tcp_info), as contexts of their clients.
+
+    Smoothed and least round trip, deviation, share sent again, delivery rate, bandwidth (a lower bound where the
+    application held back); with files, device, ASN and country. Contexts are kept in the database, with the client's
+    prefix but not its address. With --follow or --for, the kernel also tells of every connection at the moment it ends.
+    Nothing is sent, and no root is needed. Exit code 4: there was no connection.
+    """
+    from configtron.fingerprint.capture.surroundings import Surroundings
+    from configtron.records import canonical
+    from configtron.report.contexts import Writer
+
+    surroundings = Surroundings(places, access_log)
+    config = canonical({"ports": list(ports), "every_s": every_s if follow or span else 0})
+    with opened(output_file) as out, watching("socket", "sockets", span, config, Writer(form, out)) as watch:
+        post = _Post(watch, surroundings, frozenset(ports))
+        if follow or span is not None:
+            post.follow(every_s)
+        else:
+            post.look()
+    return watch.code
+
+
+class _Post:
+    """Asks, tells."""
+
+    def __init__(self, watch: Watch, surroundings: Surroundings, ports: frozenset[int]) -> None:
+        self._watch, self._surroundings, self._ports = watch, surroundings, ports
+
+    def look(self) -> int:
+        """Tell all that are open; how many."""
+        from configtron.fingerprint.capture.diag import established
+
+        self._surroundings.read()
+        return self._tell(established())
+
+    def follow(self, every_s: float) -> None:
+        """Tell each that ends, and the open ones now and then, until the watch is over."""
+        from configtron.fingerprint.capture.diag import Endings
+
+        watch = self._watch
+        with Endings() as endings:
+            # Endings are listened to before the first look, so no connection falls between them.
+            due_s, going_on = 0.0, 0
+            while not watch.over():
+                if watch.elapsed_s >= due_s:
+                    due_s, going_on = watch.elapsed_s + every_s, self.look()
+                self._tell(endings.heard(watch.wait_s(due_s)))
+                watch.counts["endings-lost"] = endings.lost
+                watch.progress(going_on)
+            self._tell(endings.heard(0))
+            self.look()
+
+    def _tell(self, sockets: Sequence[Socket]) -> int:
+        from configtron.fingerprint.features import of_socket, plain, wanted
+
+        now_ns, about = time.time_ns(), self._surroundings.about
+        seen = [of_socket(one, now_ns, about(plain(one.remote))) for one in sockets]
+        chosen = wanted(seen, self._ports)
+        self._watch.counts["connections"] += len(chosen)
+        self._watch.keep(chosen)
+        return len(chosen)

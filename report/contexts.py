@@ -1,0 +1,138 @@
+"""Local connections as text, as they are told: a table, JSON Lines, CSV. Nothing is held back, so memory stays flat.
+
+A feature without a value is left out of JSON and its reason stands under `unknown`; it is empty in CSV and "-" in the
+table. A bandwidth that is a lower bound carries its sign.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TextIO
+
+from configtron.fingerprint.features import Sighting
+from configtron.records import Json, canonical
+from configtron.report.connections import counted
+
+SCHEMA, WATCH = "configtron.context/1", "configtron.watch/1"
+# Heading and width; the widest IPv6 /48 has 18 characters.
+TABLE = (
+    ("local port", 10), ("client", 19), ("way", 3), ("ended", 6), ("rtt [ms]", 9), ("min [ms]", 9), ("jitter", 8),
+    ("loss", 7), ("bandwidth [kbit/s]", 18), ("latest", 10), ("asn", 6), ("in", 2), ("device", 8),
+)  # fmt: skip
+ABOUT = ("source", "at", "local", "local_port", "remote", "remote_port", "way", "ended", "age_s", "bytes_out",
+         "bytes_in", "bounded")  # fmt: skip
+CONTEXT = ("prefix", "asn", "region", "device", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "bandwidth_kbps",
+           "delivery_kbps")  # fmt: skip
+
+
+def form(seen: Sighting) -> dict[str, Json]:
+    """A sighting as a JSON object."""
+    context = {name: value for name, value in asdict(seen.context).items() if value not in (None, "")}
+    ends: dict[str, Json] = {"local": {"address": seen.local, "port": seen.local_port}}
+    if seen.remote:
+        ends["remote"] = {"address": seen.remote, "port": seen.remote_port}
+    found: dict[str, Json] = {
+        "schema": SCHEMA, "source": seen.source, "at": round(seen.at_ns / 1e9, 9), **ends, "way": seen.way,
+        "ended": seen.ended, "bytes_out": seen.bytes_out, "bytes_in": seen.bytes_in, "bounded": seen.bounded,
+        "context": context, "unknown": dict(seen.unknown),
+    }  # fmt: skip
+    return found if seen.age_s is None else found | {"age_s": round(seen.age_s, 9)}
+
+
+def closing(watch: int, source: str, elapsed_s: float, counts: Mapping[str, int]) -> dict[str, Json]:
+    """What a watch read and lost, as the last line of its JSON Lines and in the store."""
+    return {
+        "schema": WATCH, "watch": watch, "source": source, "elapsed_s": round(elapsed_s, 3),
+        "dropped": dropped(counts), "counts": {name: value for name, value in sorted(counts.items()) if value},
+    }  # fmt: skip
+
+
+def dropped(counts: Mapping[str, int]) -> int:
+    """What was lost before it could be read."""
+    return counts.get("dropped-by-capture", 0) + counts.get("endings-lost", 0)
+
+
+def summed(source: str, counts: Mapping[str, int]) -> str:
+    """The same in a line for people."""
+    rest = {name: value for name, value in counts.items() if name not in ("dropped-by-capture", "endings-lost")}
+    if source == "socket":
+        text = f"{counts.get('connections', 0)} connections told"
+    else:
+        text = counted(rest)
+    return f"{text}; {dropped(counts)} dropped"
+
+
+class Writer:
+    """Writes sightings in one of the forms: "table", "jsonl", "csv". `silent`: others write here, all but the end."""
+
+    def __init__(self, kind: str, out: TextIO, *, silent: bool = False) -> None:
+        self._kind, self._out, self._silent = kind, out, silent
+        self._csv = csv.writer(out, lineterminator="\n")
+        self._headed = False
+
+    def write(self, seen: Iterable[Sighting]) -> None:
+        """A line each, seen at once by whoever reads."""
+        for one in () if self._silent else seen:
+            self._head()
+            if self._kind == "jsonl":
+                self._out.write(canonical(form(one)) + "\n")
+            elif self._kind == "csv":
+                self._csv.writerow(_row(one))
+            else:
+                self._out.write(_line(_cells(one)))
+        self._out.flush()
+
+    def close(self, last: Mapping[str, Json]) -> None:
+        """The last line, where the form has room for one."""
+        if self._kind == "csv" and not self._silent:
+            self._head()
+        if self._kind == "jsonl":
+            self._out.write(canonical(dict(last)) + "\n")
+        self._out.flush()
+
+    def _head(self) -> None:
+        if self._headed:
+            return
+        self._headed = True
+        if self._kind == "csv":
+            self._csv.writerow((*ABOUT, *CONTEXT))
+        elif self._kind == "table":
+            self._out.write(_line([name for name, _ in TABLE]))
+
+
+def _line(cells: list[str]) -> str:
+    widths = [width for _, width in TABLE]
+    numbers = range(4, 10)
+    padded = [
+        text.rjust(width) if place in numbers else text.ljust(width)
+        for place, (text, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(padded).rstrip() + "\n"
+
+
+def _cells(seen: Sighting) -> list[str]:
+    kept = seen.context
+    bound = ">= " if seen.bounded else ""
+    return [
+        str(seen.local_port), kept.prefix, seen.way or "-", seen.ended, _fixed(kept.rtt_ms, 3),
+        _fixed(kept.min_rtt_ms, 3), _fixed(kept.jitter_ms, 3),
+        "-" if kept.loss is None else f"{100 * kept.loss:.2f} %",
+        "-" if kept.bandwidth_kbps is None else bound + _fixed(kept.bandwidth_kbps, 0), _fixed(kept.delivery_kbps, 0),
+        "-" if kept.asn is None else str(kept.asn), kept.region or "-", kept.device or "-",
+    ]  # fmt: skip
+
+
+def _fixed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _row(seen: Sighting) -> list[object]:
+    about: dict[str, object] = {name: getattr(seen, name, "") for name in ABOUT}
+    about |= {"at": f"{seen.at_ns / 1e9:.9f}", "bounded": int(seen.bounded)}
+    about["age_s"] = "" if seen.age_s is None else round(seen.age_s, 9)
+    if not seen.remote:
+        about["remote_port"] = ""
+    values = [getattr(seen.context, name) for name in CONTEXT]
+    return [*about.values(), *("" if value is None else value for value in values)]
