@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import select
 import socket
@@ -37,6 +38,8 @@ FRAME_BYTES = 1 << 11
 # linux/if_packet.h, linux/if_ether.h, linux/socket.h, linux/if_arp.h.
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING, _TPACKET_V3 = 263, 5, 6, 10, 23, 2
 _ETH_P_ALL, _SO_ATTACH_FILTER, _ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 3, 26, 1, 772
+# linux/sockios.h, linux/if.h.
+_SIOCGIFFLAGS, _SIOCGIFHWADDR, _IFF_UP = 0x8913, 0x8927, 1
 # Which bits of a block's status say that it is ours.
 _USER = 1
 # struct tpacket_block_desc: version, offset; then status, packets, first packet, length.
@@ -159,14 +162,15 @@ def _socket(kind: int) -> socket.socket:
 
 def _look(interface: str) -> tuple[int, int]:
     """(kind of hardware, link type that its frames have here)."""
+    # Not from /sys: that shows the namespace it was mounted in, which need not be this thread's.
+    request = struct.pack("16s24x", interface.encode()[:15])
     try:
-        with open(f"/sys/class/net/{interface}/type") as file:
-            kind = int(file.read())
-        with open(f"/sys/class/net/{interface}/flags") as file:
-            up = int(file.read(), 16) & 1
-    except (OSError, ValueError):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            (flags,) = struct.unpack_from("=H", fcntl.ioctl(asked, _SIOCGIFFLAGS, request), 16)
+            (kind,) = struct.unpack_from("=H", fcntl.ioctl(asked, _SIOCGIFHWADDR, request), 16)
+    except OSError:
         names = ", ".join(interfaces())
         raise BadInput(f"{interface}: no such interface here; there are: {names}") from None
-    if not up:
+    if not flags & _IFF_UP:
         raise BadInput(f"{interface}: the interface is down; run: ip link set {interface} up")
     return kind, ETHERNET if kind in (_ARPHRD_ETHERNET, _ARPHRD_LOOPBACK) else RAW

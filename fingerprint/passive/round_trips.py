@@ -47,6 +47,8 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     acks, held = _Rows(acks.row[clean], acks.of[clean], acks.number[clean]), held[clean]
     trip = rows.at[acks.row] - rows.at[sent.row[held]]
     told = _nothing(count)
+    if not len(acks.row):
+        return told
     new = ((rows.bits[acks.row] & COUNTED) == 0) & (trip >= 0)
     known = np.flatnonzero(new)
     told["trips"] = np.bincount(acks.of[known], minlength=count)

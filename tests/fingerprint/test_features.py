@@ -1,0 +1,130 @@
+"""Contexts of sockets: numbers, bounds and reasons; tcp_info of any length; netlink of any bytes."""
+
+from __future__ import annotations
+
+import struct
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.fingerprint import tcp_info
+from configtron.fingerprint.features import FEATURES, About, of_socket, plain_text, prefix_of, wanted
+from configtron.fingerprint.tcp_info import MESSAGE, Socket, TcpInfo, info_of, messages, socket_of
+
+SENDER = TcpInfo(50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False)
+KNOWN = About(64500, "DE", "phone", ())
+
+
+def socket(info: TcpInfo = SENDER, *, bbr: int = 0, remote: str = "198.51.100.77", closed: bool = False) -> Socket:
+    return Socket(ip_address("192.0.2.1").packed, 80, ip_address(remote).packed, 40_000, closed, info, bbr)
+
+
+def test_a_sender() -> None:
+    seen = of_socket(socket(), 17, KNOWN)
+    context = seen.context
+    assert (context.rtt_ms, context.jitter_ms, context.min_rtt_ms) == (50, 4, 48)
+    assert context.bandwidth_kbps == context.delivery_kbps == 10_000 and not seen.bounded
+    assert context.loss == 0.01, "three repeats, one of them needless, of 200 segments"
+    assert (context.prefix, context.asn, context.region, context.device) == ("198.51.100.0/24", 64500, "DE", "phone")
+    assert (seen.way, seen.ended, seen.bytes_out, seen.bytes_in) == ("out", "open", 200_000, 1_000)
+    assert seen.unknown == () and (seen.source, seen.at_ns, seen.remote) == ("socket", 17, "198.51.100.77")
+
+
+def test_an_application_that_holds_back_leaves_a_bound_unless_bbr_measured() -> None:
+    held = SENDER._replace(app_limited=True)
+    assert of_socket(socket(held), 0, KNOWN).bounded
+    measured = of_socket(socket(held, bbr=2_500_000), 0, KNOWN)
+    assert not measured.bounded and measured.context.bandwidth_kbps == 20_000
+    assert measured.context.delivery_kbps == 10_000
+
+
+@pytest.mark.parametrize(
+    ("info", "reasons"),
+    [
+        (TcpInfo(bytes_received=900_000, bytes_sent=100, data_segs_out=1, rtt_us=9, min_rtt_us=9, delivery_rate=5),
+         {"bandwidth_kbps": "receives", "delivery_kbps": "receives"}),
+        (TcpInfo(), {"rtt_ms": "no-sample", "min_rtt_ms": "no-sample", "jitter_ms": "no-sample", "loss": "no-data",
+                     "bandwidth_kbps": "no-data", "delivery_kbps": "no-data"}),
+        (SENDER._replace(delivery_rate=0), {"bandwidth_kbps": "no-sample", "delivery_kbps": "no-sample"}),
+        (SENDER._replace(min_rtt_us=None), {"min_rtt_ms": "no-sample"}),
+    ],
+)  # fmt: skip
+def test_what_is_missing_says_why(info: TcpInfo, reasons: dict[str, str]) -> None:
+    assert dict(of_socket(socket(info), 0, KNOWN).unknown) == reasons
+
+
+@given(st.builds(TcpInfo, *[st.integers(0, 2**32)] * 4, st.none() | st.integers(0, 2**32), *[st.integers(0, 2**40)] * 5,
+                 st.booleans()))  # fmt: skip
+def test_a_value_or_a_reason_never_both(info: TcpInfo) -> None:
+    seen = of_socket(socket(info), 0, About())
+    missing = dict(seen.unknown)
+    assert len(missing) == len(seen.unknown)
+    for name in FEATURES:
+        assert (getattr(seen.context, name) in (None, "")) == (name in missing), name
+    assert seen.context.loss is None or 0 <= seen.context.loss <= 1
+
+
+@pytest.mark.parametrize(
+    ("address", "prefix"),
+    [("203.0.113.250", "203.0.113.0/24"), ("2001:db8:1:2::3", "2001:db8:1::/48"), ("::1", "::/48")],
+)
+def test_prefixes(address: str, prefix: str) -> None:
+    assert prefix_of(address) == prefix
+
+
+def test_ipv4_within_ipv6_is_ipv4() -> None:
+    assert of_socket(socket(remote="::ffff:198.51.100.9"), 0, KNOWN).context.prefix == "198.51.100.0/24"
+    assert plain_text("::ffff:198.51.100.9") == "198.51.100.9" and plain_text("localhost") == ""
+
+
+def test_only_the_ports_asked_for() -> None:
+    seen = [of_socket(socket()._replace(local_port=port), 0, KNOWN) for port in (80, 443, 9)]
+    assert [one.local_port for one in wanted(seen, frozenset({80, 9}))] == [80, 9]
+    assert wanted(seen, frozenset()) == seen
+
+
+def info_bytes(**values: int) -> bytes:
+    data = bytearray(248)
+    for name, value in values.items():
+        at, form = tcp_info.FIELDS[name]
+        struct.pack_into(f"={form}", data, at, value)
+    return bytes(data)
+
+
+def test_older_kernels_say_less() -> None:
+    data = info_bytes(rtt_us=7, min_rtt_us=5, delivery_rate=9, dsack_dups=3)
+    assert info_of(data)[:1] == (7,) and info_of(data).dsack_dups == 3
+    older = info_of(data[:104])
+    assert (older.rtt_us, older.min_rtt_us, older.delivery_rate, older.dsack_dups) == (7, None, 0, 0)
+    assert info_of(info_bytes(min_rtt_us=tcp_info.NEVER_US)).min_rtt_us is None
+    assert info_of(data[:7] + b"\3" + data[8:]).app_limited and not info_of(data[:7] + b"\2" + data[8:]).app_limited
+
+
+def answer(remote_port: int = 443, attributes: bytes | None = None, family: int = 2) -> bytes:
+    ends = (struct.pack(">H", 80), struct.pack(">H", remote_port), bytes((192, 0, 2, 1)), bytes((198, 51, 100, 2)))
+    head = MESSAGE.pack(family, 1, 0, 0, *ends, 0, bytes(8), 0, 0, 0, 0, 0)
+    info = info_bytes(rtt_us=5)
+    return head + (struct.pack("=HH", 4 + len(info), tcp_info.INFO) + info if attributes is None else attributes)
+
+
+def test_answers() -> None:
+    found = socket_of(answer(), closed=True)
+    assert found is not None and found.closed
+    assert (found.local, found.local_port, found.remote_port) == (bytes((192, 0, 2, 1)), 80, 443)
+    bbr = struct.pack("=HHIIIII", 24, tcp_info.BBR, 5, 1, 0, 0, 0)
+    with_bbr = socket_of(answer() + bbr)
+    assert with_bbr is not None and with_bbr.bbr_rate == (1 << 32) + 5
+    assert socket_of(answer(remote_port=0)) is None, "a listener"
+    assert socket_of(answer(attributes=b"")) is None, "an attempt"
+    assert socket_of(answer(family=1)) is None and socket_of(b"") is None
+
+
+@given(st.binary(max_size=400), st.integers(0, 400))
+def test_any_bytes_are_read(data: bytes, cut: int) -> None:
+    for kind, _, body in messages(data):
+        assert kind >= 0
+        socket_of(body)
+    socket_of(answer()[:cut] + data)
+    info_of(data)
