@@ -130,7 +130,7 @@ def _fixed(value: float | None, digits: int) -> str:
 
 def _row(seen: Sighting) -> list[object]:
     about: dict[str, object] = {name: getattr(seen, name, "") for name in ABOUT}
-    about |= {"at": f"{seen.at_ns / 1e9:.9f}", "bounded": int(seen.bounded)}
+    about |= {"at": f"{seen.at_ns // 10**9}.{seen.at_ns % 10**9:09}", "bounded": int(seen.bounded)}
     about["age_s"] = "" if seen.age_s is None else round(seen.age_s, 9)
     if not seen.remote:
         about["remote_port"] = ""

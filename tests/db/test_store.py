@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from configtron.db import schema as module
 from configtron.db.store import Store
 from configtron.errors import BadInput
-from configtron.nouns import Observation, Target
+from configtron.fingerprint.features import Sighting
+from configtron.nouns import Context, Observation, Target
 from configtron.records import Result
 
 ROOT = Path(__file__).parents[2]
@@ -165,6 +167,7 @@ def test_every_version_has_its_migration() -> None:
 
 WRITER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from configtron.db.store import Store
 from tests.db.test_store import ICW, result
@@ -194,3 +197,49 @@ def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> No
     assert {str(n) for n in range(confirmed)} <= batches, "a confirmed batch is missing"
     database = sqlite3.connect(path)
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+SEEN = Sighting(
+    "live", 1_700_000_000_123_456_789, "192.0.2.1", 443, "203.0.113.9", 40_000, "out", "fin", 1.25, 9000, 100, True,
+    Context(8000.5, 40.25, None, "", "203.0.113.0/24", 64500, "DE", "phone", 39.5, 0.25, 7000.0), (("loss", "drops"),),
+)  # fmt: skip
+
+
+def test_contexts_come_back_without_the_other_end(store: Store) -> None:
+    watch = store.begin_watch("live", '{"interface":"eth0"}')
+    store.record_contexts(watch, [replace(SEEN, at_ns=7), SEEN])
+    (running,) = store.watches()
+    assert (running.status, running.contexts, running.source) == ("running", 2, "live")
+    store.finish_watch(watch, "done", '{"dropped":0}')
+    (found,) = store.watches()
+    assert (found.status, found.counts) == ("done", '{"dropped":0}') and found.finished_at
+    kept = replace(SEEN, remote="", remote_port=0)
+    assert list(store.contexts(found)) == [replace(kept, at_ns=7), kept]
+    assert b"203.0.113.9" not in store.path.read_bytes()
+
+
+def test_contexts_are_kept_whole_or_not_at_all(store: Store) -> None:
+    watch = store.begin_watch("socket", "{}")
+    with pytest.raises(BadInput, match="CHECK"):
+        store.record_contexts(watch, [SEEN, replace(SEEN, way="sideways")])
+    assert store.watches()[0].contexts == 0
+
+
+def test_an_older_database_becomes_what_a_new_one_is(tmp_path: Path, store: Store) -> None:
+    """Version 1 is schema.sql without what the migrations add: brought up to date, both have the same tables."""
+    tables = "SELECT name, sql FROM sqlite_master WHERE sql > '' ORDER BY name"
+    fresh = sqlite3.connect(store.path).execute(tables).fetchall()
+    added = (module.HERE / "migrations" / "0002_contexts.sql").read_text()
+    old = (module.HERE / "schema.sql").read_text()
+    for statement in module.statements(added):
+        text = statement[statement.index("CREATE") :]
+        assert text in old
+        old = old.replace(text, "")
+    path = tmp_path / "old.db"
+    database = sqlite3.connect(path)
+    database.executescript(old.replace("user_version = 2", "user_version = 1"))
+    database.execute("INSERT INTO run (begun_at, version, config) VALUES ('', '', '{}')").connection.commit()
+    assert "older schema (1)" in refused(path, read_only=True)
+    with Store(path) as grown:
+        assert len(grown.runs()) == 1 and grown.watches() == ()
+    assert database.execute(tables).fetchall() == fresh

@@ -1,0 +1,234 @@
+"""`fingerprint live`, `socket` and `contexts` as people run them: processes, signals, bad input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
+from configtron.probe.wire.namespaces import ip
+from tests.fingerprint.capture import mmdb
+
+pytestmark = pytest.mark.root
+
+CONTEXT, WATCH = "configtron.context/1", "configtron.watch/1"
+
+
+def words(folder: Path, *rest: str) -> list[str]:
+    return [sys.executable, "-m", "configtron", "--db", str(folder / "c.db"), "fingerprint", *rest]
+
+
+def said(folder: Path, *rest: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words(folder, *rest), capture_output=True, text=True, timeout=60, check=False)
+
+
+@contextmanager
+def running(folder: Path, *rest: str) -> Iterator[subprocess.Popen[str]]:
+    """A watch that has begun: its row is in the database."""
+    process = subprocess.Popen(words(folder, *rest), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while not begun(folder):
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.02)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def begun(folder: Path) -> bool:
+    if not (folder / "c.db").exists():
+        return False
+    with sqlite3.connect(folder / "c.db") as base:
+        try:
+            return bool(base.execute("SELECT count(*) FROM watch").fetchone()[0])
+        except sqlite3.OperationalError:
+            return False
+
+
+def chat(count: int = 1, size: int = 20_000) -> list[int]:
+    """Conversations over loopback that have ended; their server ports."""
+    ports = []
+    for _ in range(count):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ports.append(listener.getsockname()[1])
+            with socket.create_connection(listener.getsockname()) as client, listener.accept()[0] as server:
+                server.sendall(bytes(size))
+                server.shutdown(socket.SHUT_WR)
+                while client.recv(1 << 16):
+                    pass
+    return ports
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.3"), ("socket", "--follow")])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_tells_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
+    with running(tmp_path, *command, "-f", "jsonl") as process:
+        ports = chat(3)
+        time.sleep(0.5)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == INTERRUPTED and "Traceback" not in err
+    *found, last = lines(out)
+    servers = [one for one in found if one["local"]["port"] in ports]
+    assert sorted(one["local"]["port"] for one in servers) == sorted(ports)
+    for one in servers:
+        assert one["schema"] == CONTEXT and one["way"] == "out" and one["context"]["prefix"] == "127.0.0.0/24"
+        assert one["bytes_out"] == 20_000 and one["context"]["loss"] == 0 and one["context"]["rtt_ms"] > 0
+        assert set(one["unknown"]) >= {"asn", "region", "device"}
+    assert last["schema"] == WATCH and last["dropped"] == 0 and last["counts"]["connections"] == len(found)
+    assert "0 dropped" in err and err.count("\n") == 1
+    again = said(tmp_path, "contexts", str(last["watch"]), "-f", "jsonl")
+    kept = lines(again.stdout)
+    assert len(kept) == len(found)
+    without = [{name: value for name, value in one.items() if name != "remote"} for one in found]
+    assert sorted(map(json.dumps, kept)) == sorted(map(json.dumps, without)), "all but the other end's address"
+
+
+@pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.2"), ("socket", "--follow")])
+def test_kill_9_leaves_the_database_whole(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """What was printed had been stored before; the file is intact and the next watch goes on in it."""
+    with running(tmp_path, *command, "-f", "jsonl") as process:
+        assert process.stdout is not None
+        ports = set(chat(20))
+        time.sleep(6 if command[0] == "live" else 0)
+        chat(1)
+        printed = [json.loads(process.stdout.readline()) for _ in range(20)]
+        process.kill()
+        process.wait()
+    with sqlite3.connect(tmp_path / "c.db") as base:
+        assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        stored = base.execute("SELECT at_ns, local_port, bytes_out FROM context").fetchall()
+    assert len(ports & {port for _, port, _ in stored}) >= 10
+    assert {(round(one["at"], 6), one["local"]["port"]) for one in printed} <= {
+        (round(at / 1e9, 6), port) for at, port, _ in stored
+    }
+    listed = said(tmp_path, "contexts")
+    assert listed.returncode == 0 and "unfinished" in listed.stdout
+    assert said(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
+
+
+def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
+    for form in ("jsonl", "csv"):
+        with running(tmp_path / form, "live", "-i", "lo", "--connections", "-f", form) as process:
+            (port,) = chat()
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=30)
+        if form == "jsonl":
+            one, last = (found for found in lines(out) if found.get("server", {}).get("port", port) == port)
+            assert one["schema"] == "configtron.connection/1" and one["file"] == "lo" and one["ended"] == "fin"
+            assert one["server"]["bytes"] == 20_000 and one["handshake"]["rtt"] > 0 and last["schema"] == WATCH
+        else:
+            rows = [row for row in csv.DictReader(io.StringIO(out)) if row["server_port"] == str(port)]
+            assert [row["file"] for row in rows] == ["lo"]
+
+
+def test_filters_ports_and_time(tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = said(tmp_path, "live", "-i", "lo", "--filter", "port 1", "--for", "0.5")
+    assert done.returncode == NOTHING and time.monotonic() - began >= 0.5 and done.stdout == ""
+    with running(tmp_path / "other", "socket", "--follow", "--port", "1", "-f", "csv") as process:
+        chat()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert out.count("\n") == 1 and out.startswith("source,at,local,"), "a header, and nothing under it"
+
+
+def test_files_name_network_and_device(tmp_path: Path) -> None:
+    (tmp_path / "a.mmdb").write_bytes(mmdb.database({"127.0.0.0/8": {"asn": "AS64500", "country": "DE"}}))
+    log = tmp_path / "access.log"
+    log.write_text("")
+    files = ("--mmdb", str(tmp_path / "a.mmdb"), "--access-log", str(log))
+    with running(tmp_path, "socket", "--follow", "-f", "jsonl", *files) as process:
+        log.write_text('127.0.0.1 - - [x] "GET / HTTP/1.1" 200 5 "-" "Mozilla/5.0 (iPhone) Mobile"\n')
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
+                client.sendall(b"x")
+                process.send_signal(signal.SIGINT)
+                out, _ = process.communicate(timeout=30)
+    context = lines(out)[0]["context"]
+    assert (context["asn"], context["region"], context["device"]) == (64500, "DE", "phone")
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    cat = tmp_path / "cat.mmdb"
+    cat.write_bytes(b"a picture of a cat")
+    cases = [
+        (("live", "-i", "absent"), USAGE, "absent: no such interface here; there are: lo"),
+        (("live", "-i", "lo", "--filter", "prt 80"), USAGE, "as for tcpdump"),
+        (("live", "-i", "lo", "--connections"), USAGE, "name -f jsonl or -f csv"),
+        (("live", "-i", "lo", "--access-log", str(tmp_path / "no.log")), USAGE, "no.log"),
+        (("socket", "--mmdb", str(cat)), USAGE, "cat.mmdb: not a MaxMind-format database"),
+        (("socket", "-o", str(tmp_path / "no" / "o")), USAGE, "No such file"),
+        (("contexts",), USAGE, "no database here"),
+    ]  # fmt: skip
+    for given, code, text in cases:
+        done = said(tmp_path, *given)
+        assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr, (given, done)
+        assert done.stdout == "" and done.stderr.strip().splitlines()[-1].count(text) == 1
+    assert not (tmp_path / "c.db").exists()
+    chat()
+    assert said(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
+    done = said(tmp_path, "contexts", "7")
+    assert done.returncode == USAGE and "watch 7" in done.stderr
+
+
+def test_without_the_privilege(tmp_path: Path) -> None:
+    """live says what it needs; socket needs none."""
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", "-all"]
+    # Not below tmp_path: nobody else may look into its parents.
+    folder = Path(f"/var/tmp/configtron-{os.getpid()}")
+    folder.mkdir()
+    folder.chmod(0o777)
+
+    def run(*rest: str) -> subprocess.CompletedProcess[str]:
+        home = {**os.environ, "HOME": str(folder)}
+        return subprocess.run([*nobody, *words(folder, *rest)], capture_output=True, text=True, env=home, check=False)
+
+    try:
+        done = run("live", "-i", "lo")
+        assert done.returncode == PRIVILEGE and done.stderr.count("\n") == 1 and "CAP_NET_RAW" in done.stderr
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
+                client.sendall(b"x")
+                done = run("socket", "-f", "jsonl")
+        assert done.returncode == 0 and len(lines(done.stdout)) >= 3, done.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None:
+    ip("link", "add", "ctgone", "type", "veth", "peer", "name", "ctgone2")
+    try:
+        ip("link", "set", "ctgone", "up")
+        with running(tmp_path, "live", "-i", "ctgone", "-f", "jsonl") as process:
+            ip("link", "del", "ctgone")
+            out, err = process.communicate(timeout=30)
+    finally:
+        subprocess.run(["ip", "link", "del", "ctgone"], check=False, capture_output=True)
+    assert process.returncode == PRIVILEGE and "ctgone: the interface is gone" in err and "Traceback" not in err
+    assert lines(out)[-1]["schema"] == WATCH
+    assert "failed" in said(tmp_path, "contexts").stdout

@@ -1,0 +1,59 @@
+"""Contexts of links with known delay, loss and rate, in the lab's kernel; the kernel's beside those of `ss`."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.contexts import FORMS, LINKS, measured, numbers, ss_says, wrong
+from configtron.lab.uml import UmlVirtual
+
+NAMES = ("dsl", "3g")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    folder: Path = tmp_path_factory.mktemp("guest")
+    return measured(NAMES, folder)
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_both_witnesses_say_what_the_link_is(found: list[dict[str, Any]]) -> None:
+    assert [one["link"]["name"] for one in found] == list(NAMES)
+    assert [text for one in found for text in wrong(one)] == []
+    for one in found:
+        size = one["link"]["size"]
+        for form in ("live", "socket"):
+            assert one[form]["bytes_out"] == size and one[form]["way"] == "out"
+            assert one[form]["context"]["prefix"] == "10.9.2.0/24"
+        # Not much below the link's rate either, where little is lost.
+        if one["link"]["loss_percent"] == 0:
+            assert numbers(one["live"])[4] > 0.85 * one["link"]["rate_kbps"]
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_a_wrong_figure_is_seen(found: list[dict[str, Any]]) -> None:
+    for form in FORMS[:2]:
+        for name, factor in (("min_rtt_ms", 0.9), ("bandwidth_kbps", 2.5), ("loss", 50)):
+            bent = copy.deepcopy(found[0])
+            bent[form]["context"][name] *= factor
+            assert wrong(bent), (form, name)
+
+
+def test_ss_lines_are_read() -> None:
+    line = (
+        "ESTAB 0 0 10.9.1.2:8080 10.9.2.2:33260 cubic wscale:7,7 rto:312 rtt:78.6/0.33 mss:1448 bytes_sent:3014480"
+        " bytes_retrans:14480 data_segs_out:2082 delivery_rate 7.65Mbps delivered:2073 retrans:0/10 dsack_dups:4"
+        " minrtt:40.1"
+    )
+    assert ss_says(line) == {
+        "rtt_ms": 78.6, "jitter_ms": 0.33, "min_rtt_ms": 40.1, "loss": 6 / 2082, "bandwidth_kbps": 7650.0
+    }  # fmt: skip
+    assert len({link.name for link in LINKS}) == len(LINKS)
