@@ -36,7 +36,8 @@ def test_json_lines() -> None:
         "age_s": 1.25, "bytes_out": 9000, "bytes_in": 100, "bounded": True, "unknown": {},
         "local": {"address": "192.0.2.1", "port": 443}, "remote": {"address": "2001:db8:1::9", "port": 40_000},
         "context": {"bandwidth_kbps": 8000.5, "delivery_kbps": 7000.0, "rtt_ms": 40.25, "min_rtt_ms": 39.5,
-                    "loss": 0.0125, "jitter_ms": 0.25, "prefix": "2001:db8:1::/48", "asn": 64500, "region": "DE", "device": "phone"},
+                    "loss": 0.0125, "jitter_ms": 0.25,
+                    "prefix": "2001:db8:1::/48", "asn": 64500, "region": "DE", "device": "phone"},
     }  # fmt: skip
     assert empty["context"] == {"prefix": "192.0.2.0/24"} and "remote" not in empty and "age_s" not in empty
     assert empty["unknown"] == {"rtt_ms": "no-sample", "asn": "no-file"}
