@@ -111,7 +111,7 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     # A super-frame holds segments of the agreed size; an offer that was raised gives segments that are no multiple.
     full = np.maximum(known.limit - STAMP_BYTES * known.stamps, 1)
     largest = _most(rows.length[row], of, count)
-    raised = (known.limit < DEFAULT_MSS) & (largest >= DEFAULT_MSS - STAMP_BYTES) & (largest % full != 0)
+    raised = (known.limit <= DEFAULT_MSS) & (largest >= DEFAULT_MSS - STAMP_BYTES) & (largest % full != 0)
     merged = (largest > full) & ~raised
     mss = np.maximum(np.where(merged, full, largest), 1)
     length = rows.length[row].astype(np.int64)

@@ -146,7 +146,9 @@ def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
     syns = np.flatnonzero((flags == SYN) & ~found.server)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
     first = [_leader(of, syns, count), _leader(of, answers, count)]
-    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq == 1))
+    # Data in the SYN (RFC 7413) that the SYN-ACK took moves the first ACK on.
+    taken = np.where(first[1] >= 0, found.ack[np.maximum(first[1], 0)], 1)
+    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq == taken[of]))
     third = _leader(of, acks, count)
     told["syns"], told["synacks"] = np.bincount(of[syns], minlength=count), np.bincount(of[answers], minlength=count)
     # Karn's rule: what was repeated times nothing.
@@ -232,7 +234,7 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[s
     first[sent.of[data][::-1]] = at[::-1]
     last[sent.of[data]] = at
     told[f"{side}_first_data"], told[f"{side}_last_data"] = first, last
-    told[f"{side}_keep_alives"] = _counted(sent.of, fresh & sent.alive, count)
+    told[f"{side}_keep_alives"] = _counted(sent.of, fresh & _kept_alive(found, sent, number), count)
     pause = np.zeros(len(sent.row), np.int64)
     later = sent.row > found.begin[sent.of]
     pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
@@ -241,6 +243,19 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[s
     new = (rows.bits[again.row] & COUNTED) == 0
     for place, kind in enumerate(KINDS):
         told[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)
+
+
+def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
+    """Keep-alives: what asks whether a closed window has opened is none."""
+    alive = sent.alive.copy()
+    index = np.flatnonzero(alive)
+    if len(index):
+        theirs = (found.server != bool(number)) & (found.ack > NEVER)
+        heard = np.flatnonzero(theirs)
+        last = latest(theirs, found.of, found.begin, sent.row[index])
+        closed = (last >= 0) & (found.rows.window[heard[np.maximum(last, 0)]] == 0) if len(heard) else last >= 0
+        alive[index[closed]] = False
+    return alive
 
 
 def _beyond(

@@ -43,10 +43,16 @@ class Case(NamedTuple):
     ours: Any
 
 
+# What a segment in fragments adds to.
+FRAGMENTED = ("packets", "payload", "again", "hole")
 # Why a number may differ, and stay.
 RULES: dict[str, Callable[[Case], bool]] = {
     "copies": lambda case: case.side is not None and bool(case.side.twins) and _but_twins(case),
     "repeated-handshake": lambda case: case.name == "rtt" and case.ours is None and case.stream.openings > 2,
+    "early-data": lambda case: case.name == "rtt" and case.stream.early == "yes",
+    "refused": lambda case: case.name == "rtt" and case.ours is None and case.stream.openings == 1,
+    "unknown-scale": lambda case: case.name == "max_window" and case.ours is None and _half_open(case.stream),
+    "fragments": lambda case: case.side is not None and case.side.fragmented > 0 and case.name in FRAGMENTED,
     "doubled-handshake": lambda case: case.name == "rtt" and case.stream.doubled > 0,
 }
 
@@ -62,6 +68,11 @@ def _but_twins(case: Case) -> bool:
     if case.name == "again":
         return set(case.theirs) - set(case.ours) <= set(side.twins) and set(case.ours) <= set(case.theirs)
     return False
+
+
+def _half_open(stream: Stream) -> bool:
+    """Whether a side's SYN is missing, or its options."""
+    return len(stream.sides) < 2 or any(side.mss is None for side in stream.sides.values())
 
 
 class Compared(NamedTuple):

@@ -152,3 +152,38 @@ def test_one_wrong_stamp_does_not_end_what_goes_on(tmp_path: Path) -> None:
     assert not counts.counts["told-early"]
     whole, _ = told(path)
     assert sorted(one.numbers["packets"] or 0 for one in found) == sorted(one.numbers["packets"] or 0 for one in whole)
+
+
+@pytest.mark.parametrize("size", [1000, 1460])
+def test_without_an_mss_a_segment_is_no_super_frame(size: int, tmp_path: Path) -> None:
+    """A SYN without the option asks for 536 bytes; servers that send more did not send three segments in one."""
+    story = Story(stamps=False, opened=False)
+    story.frames.clear()
+    story.say(0, 0, SYN, 0, 0, options=((1, b""),))
+    story.say(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x05\xb4"),))
+    story.say(0, RTT_S, ACK, 1, 1)
+    story.say(0, RTT_S + 0.001, ACK, 1, 1, 100)
+    story.flight(FLIGHT, 0, 10, size=size)
+    story.ack(FLIGHT + 0.002, 2, size=size)
+    story.flight(FLIGHT + 0.002 + RTT_S, 10, 4, size=size)
+    found = verdicts(read_back(story.frames, tmp_path))["icw"]
+    assert found.value == 10 and found.detail("merged") is None
+
+
+def test_data_in_a_syn_leaves_the_round_trip(tmp_path: Path) -> None:
+    story = Story(opened=False)
+    story.frames.clear()
+    story.say(0, 0, SYN, 0, 0, 100, options=((2, b"\x05\xb4"),))
+    story.say(1, RTT_S, SYN | ACK, 0, 101, options=((2, b"\x05\xb4"),))
+    story.say(0, RTT_S + 0.001, ACK, 101, 1)
+    assert read_back(story.frames, tmp_path).numbers["rtt"] == pytest.approx(RTT_S + 0.001)
+
+
+def test_asking_at_a_closed_window_is_no_keep_alive(tmp_path: Path) -> None:
+    story = proven()
+    story.window = 0
+    story.say(0, 1.0, ACK, 101, 1 + 14 * FULL)
+    story.window = 65535
+    for at in (1.2, 1.6):
+        story.say(1, at, ACK, 1 + 14 * FULL, 101, 1)
+    assert "keep_alives" not in seen(story.batch(tmp_path))

@@ -7,14 +7,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.nouns import ACK, SYN
+from configtron.nouns import ACK, RST, SYN
 
 FIELDS = (
     "frame.number", "tcp.stream", "tcp.srcport", "tcp.flags", "tcp.len", "tcp.window_size_value", "tcp.window_size",
     "tcp.options.mss_val", "tcp.options.wscale.shift", "tcp.analysis.initial_rtt", "tcp.analysis.retransmission",
     "tcp.analysis.fast_retransmission", "tcp.analysis.spurious_retransmission", "tcp.analysis.out_of_order",
     "tcp.analysis.keep_alive", "tcp.time_relative", "tcp.analysis.lost_segment", "ip.id", "tcp.seq_raw", "tcp.ack_raw",
-    "tcp.checksum", "tcp.options", "ip.src", "ipv6.src",
+    "tcp.checksum", "tcp.options", "ip.src", "ipv6.src", "ip.fragment.count", "ipv6.fragment.count",
 )  # fmt: skip
 AGAIN = ("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order")
 # A frame that is the same in all of these as an earlier one shows the same packet.
@@ -36,6 +36,7 @@ class Side:
     max_window: int | None = None
     payload: int = 0
     keep_alives: int = 0
+    fragmented: int = 0
     # Frames by which kind of `AGAIN` they are; frames that follow a hole.
     again: dict[int, str] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
@@ -52,6 +53,9 @@ class Stream:
     rtt: float | None = None
     duration: float = 0.0
     openings: int = 0
+    # Whether the server spoke on before the client's first ACK: "yes", "no", "" until that is known.
+    early: str = ""
+    answered: int = 0
     # SYNs and SYN-ACKs that were captured once more.
     doubled: int = 0
     sides: dict[tuple[str, int], Side] = field(default_factory=lambda: defaultdict(Side))
@@ -75,16 +79,21 @@ def _take(stream: Stream, row: dict[str, str]) -> None:
     side = stream.sides[row["ip.src"] or row["ipv6.src"], int(row["tcp.srcport"])]
     side.packets += 1
     side.payload += int(row["tcp.len"])
+    side.fragmented += bool(row["ip.fragment.count"] or row["ipv6.fragment.count"])
     stream.duration = max(stream.duration, float(row["tcp.time_relative"]))
     if row["tcp.analysis.initial_rtt"]:
         stream.rtt = float(row["tcp.analysis.initial_rtt"])
+    if not flags & SYN and stream.answered and not stream.early:
+        stream.early = "yes" if int(row["tcp.srcport"]) == stream.answered else "no"
+    if flags & SYN and flags & ACK:
+        stream.answered = stream.answered or int(row["tcp.srcport"])
     if flags & SYN:
         stream.openings += 1
         if side.syn_window is None:
             side.mss = int(row["tcp.options.mss_val"]) if row["tcp.options.mss_val"] else None
             side.wscale = int(row["tcp.options.wscale.shift"]) if row["tcp.options.wscale.shift"] else None
             side.syn_window = int(row["tcp.window_size_value"])
-    elif flags & ACK:
+    elif flags & ACK and not flags & RST:
         side.max_window = max(side.max_window or 0, int(row["tcp.window_size"]))
     kind = next((name for name in AGAIN if row[f"tcp.analysis.{name}"]), "")
     if kind:
