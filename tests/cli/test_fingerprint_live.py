@@ -16,11 +16,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from configtron.cli.fingerprint.live import _Post
+from configtron.cli.fingerprint.watching import Watch
 from configtron.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
+from configtron.fingerprint.capture.ring import Ring
+from configtron.fingerprint.capture.surroundings import Surroundings
+from configtron.fingerprint.features import Sighting
+from configtron.fingerprint.passive.gathering import Gathering
+from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.namespaces import ip
 from tests.fingerprint.capture import mmdb
 
@@ -86,7 +93,6 @@ def lines(text: str) -> list[dict[str, Any]]:
 def test_ctrl_c_tells_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
     with running(tmp_path, *command, "-f", "jsonl") as process:
         ports = chat(3)
-        time.sleep(0.5)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert process.returncode == INTERRUPTED and "Traceback" not in err
@@ -104,6 +110,30 @@ def test_ctrl_c_tells_the_rest(tmp_path: Path, command: tuple[str, ...], number:
     assert len(kept) == len(found)
     without = [{name: value for name, value in one.items() if name != "remote"} for one in found]
     assert sorted(map(json.dumps, kept)) == sorted(map(json.dumps, without)), "all but the other end's address"
+
+
+class Over:
+    """A watch whose time is over before it has heard anything."""
+
+    elapsed_s = 0.0
+
+    def __init__(self) -> None:
+        self.kept: list[Sighting] = []
+        self.keep = self.kept.extend
+
+    def over(self) -> bool:
+        return True
+
+
+def test_what_passed_before_the_end_is_told() -> None:
+    """The kernel hands a block over up to 100 ms late; a watch that ends meanwhile waits for it."""
+    ring = Ring("lo", lambda _: compile_filter("tcp", snap=128))
+    with ring:
+        (port,) = chat()
+        watch = Over()
+        post = _Post(ring, Gathering(1000, trips=True), Surroundings(), cast(Watch, watch), None)
+        post.listen(1.0)
+    assert [one.bytes_out for one in watch.kept if one.local_port == port] == [20_000]
 
 
 @pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.2"), ("socket", "--follow")])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from configtron.cli.fingerprint.pcap import gathering_of
-from configtron.cli.fingerprint.watching import watch_options, watching
+from configtron.cli.fingerprint.watching import TURN_S, watch_options, watching
 from configtron.errors import BadInput, Missing
 from configtron.report.lines import opened
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from configtron.cli.fingerprint.watching import Watch
     from configtron.fingerprint.capture.ring import Ring
     from configtron.fingerprint.capture.surroundings import Surroundings
+    from configtron.fingerprint.passive.columns import Frames
     from configtron.fingerprint.passive.gathering import Batch, Gathering
     from configtron.fingerprint.passive.telling import Told
 
@@ -125,21 +127,33 @@ class _Post:
                 self._look()
                 self._tell(gathering.lapse(time.time_ns()))
                 watch.progress(gathering.open)
+        if gone is None:
+            self._drain()
         self._look()
         self._tell(gathering.finish())
         if gone is not None:
             raise gone
 
     def _hear(self, until_s: float) -> None:
-        from configtron.fingerprint.passive.headers import decode
-
-        gathering = self._gathering
         for frames in self._ring.hear(self._watch.wait_s(until_s)):
-            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
-            self._tell(gathering.take(rows))
+            self._take(frames)
             # However much comes: what is due is done.
             if self._watch.elapsed_s >= until_s or self._watch.over():
                 break
+
+    def _drain(self) -> None:
+        """What had passed when the watch was over, and the kernel had not handed over; no more than a ring of it."""
+        from configtron.fingerprint.capture.ring import BLOCKS
+
+        for frames in islice(self._ring.hear(TURN_S), BLOCKS):
+            self._take(frames)
+
+    def _take(self, frames: Frames) -> None:
+        from configtron.fingerprint.passive.headers import decode
+
+        gathering = self._gathering
+        rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
+        self._tell(gathering.take(rows))
 
     def _look(self) -> None:
         """What may have changed meanwhile."""
