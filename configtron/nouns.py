@@ -150,6 +150,7 @@ class Trace:
 
     id          unique within a run: "vantage/host/probe.trial"
     params      what the script was asked to do, in canonical (sorted) order
+    agent       as whom it asked: the User-Agent of its requests
     started_at  nanoseconds since the epoch; every `at` counts from here
     packets     in the order they were sent or heard
     messages    the application stream, for scripts that speak over one
@@ -168,6 +169,7 @@ class Trace:
     session: Session | None = None
     ending: str = "done"
     tainted: tuple[str, ...] = ()
+    agent: str = ""
 
     def param(self, name: str, default: Value = "") -> Value:
         """The parameter of that name, or `default`."""

@@ -6,11 +6,30 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from configtron.errors import Diverged
-from configtron.nouns import Message, Packet, Segment, Session, Trace
+from configtron.nouns import (
+    ACK,
+    CWR,
+    ECE,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    URG,
+    Message,
+    Packet,
+    Segment,
+    Session,
+    Trace,
+)
 from configtron.ports import Wire
 from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Write
 
 Transmit = Callable[[Segment, int], Packet]
+FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK", URG: "URG", ECE: "ECE", CWR: "CWR"}
+# Of a payload, a line shows this much.
+TOLD_BYTES = 48
+# Deadlines that lapse one after the other without a packet: no script has a tenth of them, so it has lost its way.
+SILENT_MOST = 10_000
 
 
 @dataclass(slots=True)
@@ -69,32 +88,88 @@ def play(script: Script, wire: Wire) -> tuple[tuple[Packet, ...], str]:
     return tuple(player.packets), player.ending
 
 
+class Unsendable(Exception):
+    """A packet that could not be sent when it was recorded either."""
+
+
 class Recorded:
     """A wire that plays a recording back. What the script sends must be what was recorded, or it raises `Diverged`.
 
-    Compared: flags, relative numbers, window, options, payload *length* (TLS bytes are fresh in each run).
+    Compared: flags, relative numbers, window, options, type of service, and the payload byte for byte; times are the
+    recording's. `now` is the last moment that the script knows of, in seconds since the trace began.
+
+    unsendable   the recording ended since a packet could not be sent: where it ends, so does the replay
     """
 
-    def __init__(self, packets: Iterable[Packet]) -> None:
+    def __init__(self, packets: Iterable[Packet], *, unsendable: bool = False) -> None:
         self._packets = list(packets)
+        self._unsendable = unsendable
         self._next = 0
+        self._silent = 0
+        self.now = 0.0
+
+    @property
+    def following(self) -> Packet | None:
+        """The next packet of the recording."""
+        return self._packets[self._next] if self._next < len(self._packets) else None
+
+    @property
+    def coming(self) -> tuple[Packet, ...]:
+        """The packets that were sent next, one behind the other."""
+        end = self._next
+        while end < len(self._packets) and self._packets[end].way == "out":
+            end += 1
+        return tuple(self._packets[self._next : end])
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         """The recorded packet, if it says the same."""
-        recorded = self._packets[self._next] if self._next < len(self._packets) else None
-        said = recorded is not None and (recorded.way, recorded.tos, *_said(recorded.segment))
-        if recorded is None or said != ("out", tos, *_said(segment)):
-            raise Diverged(f"packet {self._next}: the script sends {segment}; the recording has {recorded}")
+        recorded = self.following
+        if recorded is None and self._unsendable:
+            raise Unsendable
+        if recorded is None or (recorded.way, recorded.tos, recorded.segment) != ("out", tos, segment):
+            raise Diverged(both(self._next, recorded, f"sends {told(segment, tos)}"))
         self._next += 1
+        self.now = max(self.now, recorded.at)
         return recorded
 
     def receive(self, until: float) -> Packet | None:
         """The next recorded packet, unless the script would have stopped waiting, or spoken, before it."""
-        recorded = self._packets[self._next] if self._next < len(self._packets) else None
+        recorded = self.following
         if recorded is None or recorded.way == "out" or recorded.at > until:
+            self._silent += 1
+            if self._silent > SILENT_MOST:
+                raise Diverged(both(self._next, recorded, f"waits again and again, until {until:.6f}"))
+            self.now = max(self.now, until)
             return None
         self._next += 1
+        self._silent = 0
+        self.now = max(self.now, recorded.at)
         return recorded
+
+    def finish(self) -> None:
+        """The script is over: so must be the recording."""
+        if self.following is not None:
+            raise Diverged(both(self._next, self.following, "is over"))
+
+
+def both(number: int, recorded: Packet | None, script: str) -> str:
+    """Where two conversations part: the packet of the one and of the other, a line each."""
+    there = "is over"
+    if recorded is not None:
+        there = f"{recorded.way} at {recorded.at:.6f} s: {told(recorded.segment, recorded.tos)}"
+    return f"at packet {number}\n  the recording: {there}\n  the script:    {script}"
+
+
+def told(segment: Segment, tos: int = 0) -> str:
+    """A segment in one line."""
+    flags = "|".join(name for bit, name in FLAGS.items() if segment.flags & bit) or "no flags"
+    options = " ".join(f"{kind}:{body.hex()}" if body else str(kind) for kind, body in segment.options)
+    more = "..." if len(segment.payload) > TOLD_BYTES else ""
+    words = f" {segment.payload[:TOLD_BYTES]!r}{more}" if segment.payload else ""
+    return (
+        f"{flags} seq {segment.seq} ack {segment.ack} window {segment.window} tos {tos} options <{options}>"
+        f" length {segment.length}{words}"
+    )
 
 
 def play_messages(script: StreamScript, trace: Trace) -> str:
@@ -119,7 +194,3 @@ def play_messages(script: StreamScript, trace: Trace) -> str:
             messages.pop(0)
         elif following is not None and following.way == "in" and following.at <= command.until:
             answer = messages.pop(0)
-
-
-def _said(segment: Segment) -> tuple[object, ...]:
-    return segment.flags, segment.seq, segment.ack, segment.window, segment.options, segment.length

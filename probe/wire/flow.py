@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from configtron.nouns import Packet, Segment, Target, Trace, Value
@@ -121,12 +122,14 @@ class Flow:
     def recording(self) -> Recording:
         """The finished trace with its frames."""
         log = self.log
-        a = self.about
-        trace = Trace(
-            a.id, a.target, a.vantage, a.probe, a.params, a.started_at, tuple(self.player.packets),
-            tuple(log.messages) if log else (), log.session if log else None,
-            self.player.ending or "unfinished", tuple(self.tainted),
-        )  # fmt: skip
+        trace = replace(
+            self.about,
+            packets=tuple(self.player.packets),
+            messages=tuple(log.messages) if log else (),
+            session=log.session if log else None,
+            ending=self.player.ending or "unfinished",
+            tainted=tuple(self.tainted),
+        )
         return Recording(trace, tuple(self.frames))
 
     def _guarded(self, step: Callable[..., None], *arguments: Packet) -> None:
@@ -152,7 +155,13 @@ class Flow:
 
 
 def beginning(
-    trace_id: str, target: Target, vantage: str, probe: str, params: tuple[tuple[str, Value], ...], now_ns: int
+    trace_id: str,
+    target: Target,
+    vantage: str,
+    probe: str,
+    params: tuple[tuple[str, Value], ...],
+    now_ns: int,
+    agent: str = "",
 ) -> Trace:
     """The part of a trace that is known when it begins."""
-    return Trace(trace_id, target, vantage, probe, tuple(sorted(params)), now_ns)
+    return Trace(trace_id, target, vantage, probe, tuple(sorted(params)), now_ns, agent=agent)

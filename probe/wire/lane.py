@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from configtron.fingerprint import read
-from configtron.nouns import Observation, Target, Trace
+from configtron.nouns import Observation, Target
 from configtron.probe.campaign import Finished
 from configtron.probe.journey import Call
-from configtron.probe.provider import provider
-from configtron.probe.wire.certificate import identity
 from configtron.probe.wire.journal import JOURNAL
 from configtron.probe.wire.pcap import EvidenceWriter
 from configtron.probe.wire.pump import Pump
 from configtron.probe.wire.push import push
+from configtron.probe.wire.result import named, result_of
 from configtron.records import Result, result_to_json
 
 Sink = Callable[[Sequence[Result]], None]
@@ -65,13 +63,7 @@ class Recorder:
             trace = recording.trace
             evidence = self._writers[trace.vantage].append(recording)
             origin = self._origins.pop(trace.id)
-            results.append(
-                Result(
-                    trace.id, trace.vantage, _named(trace.target, origin), trace.probe, trace.params, trace.started_at,
-                    trace.ending, trace.tainted, self._files[trace.vantage], evidence.offset, evidence.end,
-                    evidence.first_frame, evidence.frames, (*read(trace), *_provider(trace, origin)),
-                )
-            )  # fmt: skip
+            results.append(result_of(trace, replace(evidence, file=self._files[trace.vantage]), origin))
         if results:
             self.keep(results)
         else:
@@ -95,23 +87,7 @@ class Recorder:
         self._journal.close()
 
 
-def _named(target: Target, origin: Target) -> Target:
-    """Whom was asked, under the name that the run knows the target by."""
-    return replace(target, host=origin.host, port=origin.port, tag=origin.tag)
-
-
 def _refused(trace_id: str, vantage: str, call: Call, origin: Target, now: float) -> Result:
     seen = Observation("address", None, "blocked", "", "asked not to", "N", trace_id)
-    target = _named(call.target, origin)
+    target = named(call.target, origin)
     return Result(trace_id, vantage, target, call.probe, call.params, int(now * 1e9), "blocked", observations=(seen,))
-
-
-def _provider(trace: Trace, origin: Target) -> tuple[Observation, ...]:
-    """Who runs the site, from a trace that saw a certificate."""
-    if trace.session is None or not trace.session.certificate:
-        return ()
-    details = identity(trace.session.certificate)
-    named = str(dict(details).get("organisation", ""))
-    method = "certificate organisation" if named else "registered domain"
-    name = provider(origin.host, named)
-    return (Observation("provider", name, None, "", method, "C", trace.id, details=details),)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NotRequired, TypedDict, cast
+from typing import IO, NotRequired, TypedDict, cast
 
 from configtron.errors import BadInput
 from configtron.nouns import Message, Packet, Session, Target, Trace, Value
@@ -40,6 +41,7 @@ class About(TypedDict):
     gso_size: NotRequired[int]
     index: NotRequired[int]
     id: NotRequired[str]
+    agent: NotRequired[str]
     vantage: str
     probe: str
     params: list[Value]
@@ -151,7 +153,7 @@ def _header(trace: Trace, blocks: int) -> str:
     if session:
         del session["keylog"]
     about = {
-        "id": trace.id, "vantage": trace.vantage, "probe": trace.probe, "params": trace.params,
+        "id": trace.id, "vantage": trace.vantage, "agent": trace.agent, "probe": trace.probe, "params": trace.params,
         "target": target_form(trace.target), "started_at": trace.started_at, "ending": trace.ending,
         "tainted": trace.tainted, "session": session, "packets": len(trace.packets), "blocks": blocks,
     }  # fmt: skip
@@ -183,36 +185,51 @@ def _speaks_http2(trace: Trace) -> bool:
 def read_evidence(path: Path, *, offset: int = 0, end: int | None = None) -> Iterator[Trace]:
     """The traces of a file, or of the part of it that an Evidence names."""
     with path.open("rb") as file:
-        if file.read(len(OPENING)) != OPENING:
-            raise BadInput(f"{path}: not evidence that `configtron probe` wrote")
+        check_opening(file, path)
         file.seek(max(offset, len(OPENING)))
-        yield from _traces(pcapng.blocks(file, end))
+        yield from (trace for trace, _ in traces_in(pcapng.blocks(file, end), path.name))
 
 
-def _traces(blocks: Iterable[pcapng.Block]) -> Iterator[Trace]:
-    keylog, reading = "", None
-    for block in blocks:
-        if block.kind == pcapng.SECRETS:
-            keylog = pcapng.keylog_of(block.body)
-        elif block.kind == pcapng.PACKET:
-            said = pcapng.captured(block.body)
-            about = _about(said)
-            if reading is None or "id" in about:
-                reading, keylog = _Reading(about, keylog), ""
-            if reading.take(said, about):
-                yield reading.trace()
-                reading = None
+def check_opening(file: IO[bytes], path: Path) -> None:
+    """Read past the opening that all evidence has; what has another is refused."""
+    if file.read(len(OPENING)) != OPENING:
+        raise BadInput(
+            f"{path}: not evidence that `configtron probe` wrote, so it has no script;"
+            f" foreign captures are read by: configtron fingerprint pcap {path}"
+        )
+
+
+def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace, Evidence]]:
+    """The traces of all blocks after the opening, and where each lies in the file of that name."""
+    keylog, reading, packets, began = "", None, 0, -1
+    try:
+        for block in blocks:
+            began = block.offset if began < 0 else began
+            if block.kind == pcapng.SECRETS:
+                keylog = pcapng.keylog_of(block.body)
+            elif block.kind == pcapng.PACKET:
+                packets += 1
+                said = pcapng.captured(block.body)
+                about = _about(said)
+                if reading is None or "id" in about:
+                    reading, keylog = _Reading(about, keylog, packets), ""
+                if reading.take(said, about):
+                    yield reading.trace(), Evidence(name, began, block.end, reading.first, reading.frames)
+                    reading, began = None, -1
+    except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
+        raise BadInput(f"{name}: packet {packets} is not as `configtron probe` writes them: {error}") from error
 
 
 class _Reading:
     """A trace being put together from its blocks."""
 
-    def __init__(self, about: About, keylog: str) -> None:
+    def __init__(self, about: About, keylog: str, first: int) -> None:
+        self.first = first
+        self.frames = 0
         self._about = about
         self._keylog = keylog
         self._left = about["blocks"]
         self._numbers: Numbers | None = None
-        self._frames = 0
         self._packets: list[Packet] = []
         self._messages: list[Message] = []
 
@@ -227,7 +244,7 @@ class _Reading:
         return self._left == 0
 
     def _frame(self, said: pcapng.Captured, about: About, at: float) -> None:
-        ordinal, self._frames = self._frames, self._frames + 1
+        ordinal, self.frames = self.frames, self.frames + 1
         found = dissect(said.data, said.length)
         if found is None:
             raise BadInput(f"trace {self._about.get('id')}: frame {ordinal} is not TCP over IP")
@@ -254,6 +271,7 @@ class _Reading:
             session=None if about["session"] is None else self._session(about["session"]),
             ending=about["ending"],
             tainted=tuple(about["tainted"]),
+            agent=about.get("agent", ""),
         )
 
     def _session(self, said: dict[str, str]) -> Session:

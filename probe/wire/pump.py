@@ -118,7 +118,7 @@ class Pump:
         script, log = carry(cast(StreamScript, said), target, self._trust) if row.stream else (cast(Script, said), None)
         now_ns = time.time_ns()
         key, envelope = post.ends(target, now_ns)
-        about = beginning(trace_id, target, vantage, probe, params, now_ns)
+        about = beginning(trace_id, target, vantage, probe, params, now_ns, self._agent)
         flow = Flow(about, script, post.say, envelope, self._random.getrandbits(32), log=log)
         post.flows[key] = flow
         flow.start()

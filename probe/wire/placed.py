@@ -1,0 +1,24 @@
+"""Evidence read from its beginning, each trace with the place where it lies; gz too, for recordings that are kept."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from configtron.errors import BadInput
+from configtron.nouns import Trace
+from configtron.probe.wire import pcapng
+from configtron.probe.wire.pcap import Evidence, check_opening, traces_in
+
+
+def read_placed(path: Path) -> Iterator[tuple[Trace, Evidence]]:
+    """All traces of a file, which may be compressed (gz), and where each lies."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            check_opening(cast(IO[bytes], file), path)
+            yield from traces_in(pcapng.blocks(cast(IO[bytes], file)), path.name)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{path}: not a whole gz file ({error})") from None

@@ -1,0 +1,40 @@
+"""A finished trace as a result: what is read from it, whom it is about, where its packets lie.
+
+Live calls (`lane.py`) and recordings played again (`replay.py`) become results here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from configtron.fingerprint import read
+from configtron.nouns import Observation, Target, Trace
+from configtron.probe.provider import provider
+from configtron.probe.wire.certificate import identity
+from configtron.probe.wire.pcap import Evidence
+from configtron.records import Result
+
+
+def result_of(trace: Trace, place: Evidence, origin: Target) -> Result:
+    """All that the trace says. `origin` is the target as the run knows it; the trace may have been led elsewhere."""
+    return Result(
+        trace.id, trace.vantage, named(trace.target, origin), trace.probe, trace.params, trace.started_at,
+        trace.ending, trace.tainted, place.file, place.offset, place.end,
+        place.first_frame, place.frames, (*read(trace), *_provider(trace, origin)),
+    )  # fmt: skip
+
+
+def named(target: Target, origin: Target) -> Target:
+    """Whom was asked, under the name that the run knows the target by."""
+    return replace(target, host=origin.host, port=origin.port, tag=origin.tag)
+
+
+def _provider(trace: Trace, origin: Target) -> tuple[Observation, ...]:
+    """Who runs the site, from a trace that saw a certificate."""
+    if trace.session is None or not trace.session.certificate:
+        return ()
+    details = identity(trace.session.certificate)
+    named = str(dict(details).get("organisation", ""))
+    method = "certificate organisation" if named else "registered domain"
+    name = provider(origin.host, named)
+    return (Observation("provider", name, None, "", method, "C", trace.id, details=details),)

@@ -1,0 +1,186 @@
+"""TLS as it went in a recording: an engine for `stream.py` that says again what was said.
+
+TLS is fresh in each run, so it cannot be spoken again; but everything around it can. The records come from the
+recorded packets, the plaintext from the recorded messages, the session from the recording's comment. So the TCP of a
+carried stream (`tcp.py`), and the script above it, are replayed packet by packet.
+
+What the engine has to find out is *when*: which of our records belong to the handshake and which to what the script
+writes, and at which step the handshake was done, or failed. The records' types (RFC 8446 5.1) and the packet that
+follows in the recording tell.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from configtron.errors import Diverged
+from configtron.nouns import RST, Packet, Session, Trace
+from configtron.probe.play import Recorded
+from configtron.probe.wire.stream import EngineFailed
+
+# Record types (RFC 8446 5.1; change_cipher_spec is TLS 1.2's, and TLS 1.3 keeps it for show).
+CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
+HEAD_BYTES = 5
+# The largest plaintext of a record (RFC 8446 5.1).
+RECORD_MOST = 1 << 14
+# Messages are stamped in whole nanoseconds.
+TICK_S = 1e-9
+TLS13 = "TLSv1.3"
+FAILED = "tls:"
+NAMELESS = "tls:bad-server-name"
+
+
+class Record(NamedTuple):
+    """One TLS record, head and all."""
+
+    kind: int
+    data: bytes
+
+
+def records(stream: bytes) -> list[Record]:
+    """The records of one side's stream; what is cut off at the end counts as one."""
+    found = []
+    at = 0
+    while at < len(stream):
+        end = at + HEAD_BYTES + int.from_bytes(stream[at + 3 : at + HEAD_BYTES], "big")
+        found.append(Record(stream[at], stream[at:end]))
+        at = end
+    return found
+
+
+def said(packets: Iterable[Packet]) -> bytes:
+    """What we said in a connection, in order, each byte once."""
+    stream = b""
+    for packet in packets:
+        segment = packet.segment
+        if packet.way == "out" and segment.length and segment.seq == 1 + len(stream):
+            stream += segment.payload
+    return stream
+
+
+class Tape:
+    """The engine of one recorded connection."""
+
+    def __init__(self, trace: Trace, wire: Recorded, host: str, alpn: tuple[str, ...]) -> None:
+        assert trace.session is not None
+        self._session, self._wire = trace.session, wire
+        if self._session.error == NAMELESS:
+            raise EngineFailed(NAMELESS)
+        self._messages = deque(trace.messages)
+        ours = records(said(trace.packets))
+        self._full = max((p.segment.length for p in trace.packets if p.way == "out"), default=0)
+        first = self._first_write(ours)
+        self._shaking, self._written = ours[:first], deque(ours[first:])
+        self._given = 0
+        self._queued: list[bytes] = []
+        self._heard = b""
+        self._check(trace.id, host, alpn)
+
+    def shake(self) -> bool:
+        """Go on with the handshake; True once it is done. Raises EngineFailed where it failed."""
+        error = self._session.error
+        if error.startswith(FAILED) and self._fails():
+            raise EngineFailed(error)
+        return not error and self._done()
+
+    def feed(self, data: bytes) -> None:
+        """Records from the wire."""
+        self._heard += data
+
+    def drain(self) -> bytes:
+        """Records for the wire: of the handshake, as many as were sent at this moment; then what was written."""
+        if self._queued:
+            data, self._queued = b"".join(self._queued), []
+            return data
+        data = b""
+        rest = b"".join(record.data for record in self._shaking)[self._given :]
+        for packet in self._wire.coming:
+            segment = packet.segment
+            if not segment.length or segment.seq != 1 + self._given + len(data) or len(data) >= len(rest):
+                break
+            data += segment.payload
+            if segment.length < self._full:
+                break
+        self._given += len(data[: len(rest)])
+        return data[: len(rest)]
+
+    def write(self, data: bytes) -> None:
+        """Plaintext to send: must be what was said."""
+        following = self._messages.popleft() if self._messages else None
+        if following is None or (following.way, following.data) != ("out", data):
+            there = "nothing" if following is None else f"{following.way} {following.data!r}"
+            raise Diverged(f"inside TLS\n  the recording: {there}\n  the script:    out {data!r}")
+        for _ in range(0, max(len(data), 1), RECORD_MOST):
+            if self._written:
+                self._queued.append(self._written.popleft().data)
+
+    def read(self) -> tuple[bytes, bool]:
+        """Plaintext that came by now, and whether the stream has ended."""
+        following = self._messages[0] if self._messages else None
+        if following is None or following.way != "in" or following.at > self._wire.now + TICK_S:
+            return b"", False
+        self._messages.popleft()
+        return following.data, not following.data
+
+    def session(self, error: str = "") -> Session:
+        """What was negotiated."""
+        if error != self._session.error:
+            raise Diverged(f"TLS\n  the recording: {self._session.error!r}\n  the script:    {error!r}")
+        return self._session
+
+    def _first_write(self, ours: list[Record]) -> int:
+        """Index of our first record that the script wrote."""
+        if self._session.error:
+            return len(ours)
+        sealed = [i for i, record in enumerate(ours) if record.kind == APPLICATION]
+        # TLS 1.3 hides its Finished among the application's records.
+        first = sealed[1:2] if self._session.version == TLS13 else sealed[:1]
+        return first[0] if first else len(ours)
+
+    def _left(self) -> list[Record]:
+        """Records of our handshake that have not been handed out."""
+        at, left = 0, []
+        for record in self._shaking:
+            if at >= self._given:
+                left.append(record)
+            at += len(record.data)
+        return left
+
+    def _fails(self) -> bool:
+        """Whether the handshake fails now: what follows is an alert, or our farewell."""
+        following = self._wire.following
+        if following is None:
+            return True
+        if following.way != "out":
+            return False
+        left = self._left()
+        says_on = following.segment.length and any(record.kind == HANDSHAKE for record in left)
+        return bool(following.segment.flags & RST) or not says_on
+
+    def _done(self) -> bool:
+        left = self._left()
+        if self._session.version == TLS13:
+            following = self._wire.following
+            finishes = following is not None and following.way == "out" and following.segment.length
+            return bool(finishes) and self._given > 0 and all(record.kind != HANDSHAKE for record in left)
+        return not left and self._given > 0 and _finished(self._heard)
+
+    def _check(self, trace: str, host: str, alpn: tuple[str, ...]) -> None:
+        """The recorded hello must be one that asks as the script does now."""
+        hello = b"".join(record.data for record in self._shaking[:1])
+        names = b"".join(bytes([len(name)]) + name.encode() for name in alpn)
+        if hello and names not in hello:
+            raise Diverged(f"{trace}: the recorded ClientHello does not offer {', '.join(alpn)}")
+
+
+def _finished(stream: bytes) -> bool:
+    """Whether a server's stream holds its Finished: the handshake record behind its change of cipher."""
+    changed = False
+    for record in records(stream):
+        whole = len(record.data) >= HEAD_BYTES + int.from_bytes(record.data[3:HEAD_BYTES], "big")
+        if changed and record.kind == HANDSHAKE and whole:
+            return True
+        changed = changed or record.kind == CHANGE_CIPHER
+    return False
