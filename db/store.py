@@ -52,6 +52,9 @@ SELECT_RESULTS = (
     " FROM trace LEFT JOIN observation ON observation.trace = trace.id"
     " WHERE run = ? ORDER BY site, vantage, trace_id, position"
 )
+SELECT_OF_FILE = SELECT_RESULTS.replace(
+    "WHERE run = ?", "WHERE run = ? AND (evidence_file = ? OR frames = 0 AND vantage = ?)"
+)
 
 
 class Run(NamedTuple):
@@ -152,11 +155,18 @@ class Store:
                 return found
         raise BadInput(f"run {number}: not in {self.path}; `configtron probe show` lists the runs")
 
-    def results(self, run: int) -> Iterator[Result]:
-        """A run's results, ordered by site, vantage, trace."""
+    def evidence_files(self, run: int) -> list[str]:
+        """The names of the files that a run's packets are in."""
+        query = "SELECT DISTINCT evidence_file FROM trace WHERE run = ? AND frames > 0 ORDER BY evidence_file"
+        with self._clear(), closing(self._connection.execute(query, (run,))) as rows:
+            return [name for (name,) in rows]
+
+    def results(self, run: int, file: str = "", vantage: str = "") -> Iterator[Result]:
+        """A run's results, ordered by site, vantage, trace; of one file only, and its vantage's without packets."""
+        query, named = (SELECT_OF_FILE, (run, file, vantage)) if file else (SELECT_RESULTS, (run,))
         # No `closing`: a reader may stop half-way, and be collected after the connection is closed.
         with self._clear():
-            rows = self._connection.execute(SELECT_RESULTS, (run,))
+            rows = self._connection.execute(query, named)
             for _, group in groupby(rows, key=itemgetter(0)):
                 yield result_of([row[1:] for row in group])
 

@@ -16,6 +16,7 @@ ROWS = {
     "fingerprint": Row(
         "configtron.cli.fingerprint", "fingerprint", "Tell how servers are configured, from recordings."
     ),
+    "replay": Row("configtron.cli.replay", "replay", "Run production code on recorded worlds."),
 }
 
 

@@ -1,0 +1,16 @@
+"""The verb `replay`: its commands, one a file."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.lazy import LazyGroup, Row
+
+ROWS = {
+    "packets": Row("configtron.cli.replay.packets", "packets", "Play recorded probes again, and compare."),
+}
+
+
+@click.group(cls=LazyGroup, rows=ROWS, short_help="Run production code on recorded worlds.")
+def replay() -> None:
+    """Run production code on recorded worlds, and compare with what it made of the live ones. No packet is sent."""

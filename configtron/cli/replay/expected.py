@@ -1,0 +1,122 @@
+"""What a recording is held against: results and records as they were written when it was made.
+
+    observation.json   beside a recording that is kept: a JSON array, one reading a line, so that changes can be read
+    results.jsonl      beside the packets of a run: its journal
+    any file           named by the user, in either form, or what `probe -f jsonl` and `probe export` write
+
+A result (one probe call) is known by its trace; a record (all verdicts on one target from one vantage) by both names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from configtron.errors import BadInput
+from configtron.nouns import Vantage
+from configtron.records import Json, Result, canonical, result_from_json
+
+KEPT, JOURNAL = "observation.json", "results.jsonl"
+Form = dict[str, Json]
+# A record's name: the target's host, the vantage.
+Name = tuple[str, str]
+
+
+class Expected(NamedTuple):
+    """Lines by name, as canonical JSON; `bare` are results that never had packets."""
+
+    results: dict[str, str]
+    records: dict[Name, str]
+    bare: tuple[Result, ...]
+
+
+NOTHING = Expected({}, {}, ())
+
+
+def beside(recording: Path) -> Path | None:
+    """The file that belongs to a recording, if there is one."""
+    found = (recording.with_name(name) for name in (KEPT, JOURNAL))
+    return next((path for path in found if path.is_file()), None)
+
+
+def read(path: Path, recording: Path) -> Expected:
+    """What that file says of that recording."""
+    results: dict[str, str] = {}
+    records: dict[Name, str] = {}
+    bare = []
+    try:
+        for form in _forms(path):
+            if "schema" in form:
+                records[name_of(form)] = canonical(form)
+            elif Path(str(form["evidence_file"])).name == recording.name:
+                results[str(form["trace_id"])] = canonical(form)
+            elif not form["frames"]:
+                bare.append(result_from_json(canonical(form)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path}: neither results nor records of configtron: {type(error).__name__}: {error}") from error
+    return Expected(results, records, tuple(bare))
+
+
+def read_records(path: Path, vantage: str) -> dict[Name, str]:
+    """The records of one vantage in a file."""
+    mark = f'"vantage":{{"name":{json.dumps(vantage, ensure_ascii=False)},'
+    found = {}
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if mark in line:
+                    form = json.loads(line)
+                    found[name_of(form)] = canonical(form)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path}: no records of `configtron probe -f jsonl`: {error}") from error
+    return found
+
+
+def name_of(form: Form) -> Name:
+    """Whom a record is about, and from where."""
+    target, vantage = cast(Form, form["target"]), cast(Form, form["vantage"])
+    return str(target["host"]), str(vantage["name"])
+
+
+def vantage_of(record: str) -> Vantage:
+    """The vantage that a record names."""
+    said = json.loads(record)["vantage"]
+    return Vantage(said["name"], said["region"])
+
+
+def _forms(path: Path) -> Iterator[Form]:
+    with path.open(encoding="utf-8") as file:
+        if file.read(1) == "[":
+            file.seek(0)
+            yield from cast(list[Form], json.load(file))
+            return
+        file.seek(0)
+        for line in file:
+            yield cast(Form, json.loads(line))
+
+
+def write(path: Path, results: Iterable[str], records: Iterable[str]) -> None:
+    """Keep them: JSON Lines under that suffix, else an array with one reading a line."""
+    lines = [*results, *records]
+    if path.suffix == ".jsonl":
+        text = "".join(line + "\n" for line in lines)
+    else:
+        text = "[\n" + ",\n".join(spread(json.loads(line)) for line in lines) + "\n]\n"
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def spread(form: Form) -> str:
+    """An object with each of its readings on a line of its own."""
+    readings = form.pop("observations")
+    if isinstance(readings, dict):
+        rows = [f" {canonical(knob)}:{canonical(reading)}" for knob, reading in readings.items()]
+        inside = "{\n" + ",\n".join(rows) + "}"
+    else:
+        rows = [f" {canonical(reading)}" for reading in cast(list[Json], readings)]
+        inside = "[\n" + ",\n".join(rows) + "]" if rows else "[]"
+    return f'{canonical(form)[:-1]},"observations":{inside}}}'

@@ -1,0 +1,164 @@
+"""`configtron replay packets`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from configtron.cli.probe.names import run_number
+from configtron.cli.settings import settings
+from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+
+if TYPE_CHECKING:
+    from configtron.cli.replay.work import Done, Task
+    from configtron.report.replayed import Played
+
+FORMATS = ("table", "jsonl", "csv")
+SUFFIXES = (".pcapng", ".pcapng.gz")
+# A line of progress this often, for whoever waits.
+TOLD_EVERY_S = 10.0
+
+
+@click.command(short_help="Play recorded probes again, and compare.")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path))
+@click.option("--run", callback=run_number, metavar="RUN",
+              help="A run of the database (a number, or last), against its stored readings.")  # fmt: skip
+@click.option("--expect", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="Results or records to compare with, instead of those beside each recording.")  # fmt: skip
+@click.option("--update", is_flag=True, help="Keep what the replay gives as what is expected from now on.")
+@click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs, not only where a script diverges.")
+@click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one a CPU]")
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+              help="Form of the answer.")  # fmt: skip
+@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+def packets(
+    files: tuple[Path, ...],
+    run: int | None,
+    expect: Path | None,
+    update: bool,
+    fail_on_diff: bool,
+    junit: str | None,
+    jobs: int | None,
+    form: str,
+    output_file: str,
+) -> int:
+    """Play recorded probes again: the same scripts and the same readers, on recorded packets; and compare.
+
+    FILE is evidence that `configtron probe` wrote (pcapng, also gz), or a folder of it. What a replay gives is
+    compared, byte for byte, with what was kept beside the recording (observation.json, or a run's results.jsonl). What
+    differs is shown: the recorded reading after "-", the replayed one after "+". A script that does not say what was
+    recorded is an error that shows both packets. Nothing is sent; neither root nor a network is needed.
+
+    \b
+    Exit codes: 0  replayed; with --fail-on-diff: and all is the same
+                1  a script diverged; with --fail-on-diff: or something differs
+                2  a file cannot be read, or is no evidence of ours
+                3  nothing was recorded of some probes that could be compared
+                4  no probe in the files
+    """
+    from configtron.cli.replay import work
+    from configtron.report.lines import opened
+
+    tasks = _of_run(run, files, expect, update) if run is not None else _of_files(files, expect, update)
+    told = _Teller()
+    done = list(work.perform_all(tasks, jobs or len(os.sched_getaffinity(0)), told, keep=update))
+    played = [one for each in done for one in each.played]
+    if update:
+        _update(done)
+    with opened(output_file) as out:
+        _show(played, form, out)
+    if junit:
+        from configtron.report.replayed import write_junit
+
+        with opened(junit) as out:
+            write_junit(played, out)
+    return _code(played, fail_on_diff=fail_on_diff, update=update)
+
+
+def _of_files(files: tuple[Path, ...], expect: Path | None, update: bool) -> list[Task]:
+    from configtron.cli.replay import expected
+    from configtron.cli.replay.work import Task
+
+    if not files:
+        raise BadInput("nothing to replay: name recordings, folders of them, or --run RUN")
+    found = [path for file in files for path in (_recordings(file) if file.is_dir() else [file])]
+    if expect is not None and len(found) != 1:
+        raise BadInput(f"--expect {expect}: is for one recording, and here are {len(found)}")
+    tasks = [Task(path, str(path), expect or expected.beside(path)) for path in found]
+    for task in tasks if update else ():
+        if task.expect is not None and task.expect.name == expected.JOURNAL:
+            raise BadInput(f"{task.expect}: is a run's journal and is not rewritten; name another file by --expect")
+    return tasks
+
+
+def _recordings(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+
+
+def _of_run(number: int, files: tuple[Path, ...], expect: Path | None, update: bool) -> list[Task]:
+    from configtron.cli.probe.runs import find, reading, run_folder
+    from configtron.cli.replay.work import Task
+
+    if files or update:
+        raise BadInput("--run replays what the database holds: it takes neither files nor --update")
+    with reading() as store:
+        run = find(store, number)
+        folder = run_folder(store, run.id)
+        names = store.evidence_files(run.id)
+        for name in names:
+            if not (folder / name).is_file():
+                raise BadInput(f"run {run.id}: its packets are gone: {folder / name}")
+        return [Task(folder / name, name, expect, store.path, run.id) for name in names]
+
+
+def _update(done: list[Done]) -> None:
+    """What was played becomes what is expected; where a script diverged there is nothing to keep."""
+    from configtron.cli.replay import expected
+    from configtron.report.replayed import DIVERGED
+
+    for each in done:
+        if not any(one.status == DIVERGED for one in each.played):
+            path = each.task.expect or each.task.path.with_name(expected.KEPT)
+            expected.write(path, each.results, each.records)
+
+
+def _show(played: list[Played], form: str, out: TextIO) -> None:
+    from configtron.report import replayed
+
+    if form == "jsonl":
+        replayed.write_jsonl(played, out)
+    elif form == "csv":
+        replayed.write_csv(played, out)
+    else:
+        replayed.write_table(played, out, color=settings().color)
+
+
+class _Teller:
+    """Progress on stderr, now and then."""
+
+    def __init__(self) -> None:
+        self.quiet = settings().loudness < 0
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        now = time.monotonic()
+        if not self.quiet and now - self.last >= TOLD_EVERY_S:
+            self.last = now
+            print(f"replay: {count} probes, {now - self.began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _code(played: list[Played], *, fail_on_diff: bool, update: bool) -> int:
+    from configtron.report.replayed import DIVERGED, UNTOLD, WRONG
+
+    seen = {one.status for one in played}
+    if not played:
+        return NOTHING
+    if DIVERGED in seen or fail_on_diff and not update and seen & set(WRONG):
+        return CONDITION
+    return PARTIAL if UNTOLD in seen and not update else DONE

@@ -1,0 +1,170 @@
+"""One recording played again, and held against what is expected of it; many at once, a process each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import NamedTuple
+
+from configtron.cli.replay import expected
+from configtron.cli.replay.expected import NOTHING, Expected
+from configtron.db.store import Store
+from configtron.errors import ConfigtronError, Diverged
+from configtron.nouns import Trace
+from configtron.probe.wire.pcap import Evidence
+from configtron.probe.wire.placed import read_placed
+from configtron.probe.wire.replay import reread
+from configtron.records import Result, result_from_json, result_to_json, target_record
+from configtron.report.found import found_in
+from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
+
+# How often whoever waits for the processes looks up: a signal is noticed, progress is shown.
+LOOK_UP_S = 0.5
+
+
+class Task(NamedTuple):
+    """A recording, and where to find what is expected of it.
+
+    name    as results name the file
+    expect  a file of results or records, if there is one
+    db, run a store and the run in it that the recording belongs to, if it does
+    """
+
+    path: Path
+    name: str
+    expect: Path | None = None
+    db: Path | None = None
+    run: int = 0
+
+
+class Done(NamedTuple):
+    """What became of a task: each probe and record; for `--update`, what there is to keep."""
+
+    task: Task
+    played: tuple[Played, ...]
+    results: tuple[str, ...] = ()
+    records: tuple[str, ...] = ()
+
+
+def perform(task: Task, *, keep: bool = False) -> Done:
+    """Play one recording."""
+    wanted = _expected(task)
+    played: list[Played] = []
+    again: list[Result] = []
+    seen = set()
+    for trace, place in read_placed(task.path):
+        seen.add(trace.id)
+        one, result = _play(task, trace, place, wanted.results.get(trace.id))
+        played.append(one)
+        again += [result] if result is not None else []
+        _count()
+    played += [Played(task.name, trace, _probe(trace), MISSING) for trace in wanted.results if trace not in seen]
+    records = list(_records(wanted, again))
+    if wanted.records:
+        played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
+    if not keep:
+        return Done(task, tuple(played))
+    results = (*map(result_to_json, (*again, *wanted.bare)),)
+    return Done(task, tuple(played), results, tuple(after for _, _, after in records))
+
+
+def _expected(task: Task) -> Expected:
+    if task.db is None:
+        return NOTHING if task.expect is None else expected.read(task.expect, task.path)
+    with Store(task.db, read_only=True) as store:
+        found = list(store.results(task.run, task.name, task.path.stem))
+    results = {result.trace_id: result_to_json(result) for result in found if result.frames}
+    records = expected.read_records(task.expect, task.path.stem) if task.expect is not None else {}
+    return Expected(results, records, tuple(result for result in found if not result.frames))
+
+
+def _play(task: Task, trace: Trace, place: Evidence, before: str | None) -> tuple[Played, Result | None]:
+    origin = result_from_json(before).target if before else trace.target
+    try:
+        result = reread(trace, place, origin, _file(before, task))
+    except Diverged as parted:
+        return Played(task.name, trace.id, trace.probe, DIVERGED, message=str(parted)), None
+    return _compared(task, trace.id, trace.probe, before or "", result_to_json(result)), result
+
+
+def _file(before: str | None, task: Task) -> str:
+    return result_from_json(before).evidence_file if before else task.name
+
+
+def _compared(task: Task, trace: str, probe: str, before: str, after: str) -> Played:
+    if not before:
+        return Played(task.name, trace, probe, UNTOLD)
+    if before == after:
+        return Played(task.name, trace, probe, SAME)
+    return Played(task.name, trace, probe, DIFFERS, differences(before, after) if after else ())
+
+
+def _records(wanted: Expected, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:
+    """Records as they are wanted, and as the replayed readings make them."""
+    mine = {(result.site, result.vantage) for result in again}
+    bare = (result for result in wanted.bare if (result.site, result.vantage) in mine)
+    for item in found_in(sorted((*again, *bare), key=lambda result: (result.site, result.vantage, result.trace_id))):
+        name = item.site, item.vantage
+        before = wanted.records.get(name, "")
+        if before:
+            vantage = expected.vantage_of(before)
+            verdicts = list(item.verdicts.values())
+            yield name, before, target_record(item.fingerprint.target, vantage, verdicts, item.evidence)
+
+
+def _probe(trace: str) -> str:
+    return trace.rpartition("/")[2].partition(".")[0]
+
+
+# Of the process that plays: how many probes all of them together have played.
+_counter: Synchronized[int] | None = None
+
+
+def _count() -> None:
+    if _counter is not None:
+        with _counter.get_lock():
+            _counter.value += 1
+
+
+def _begin(counter: Synchronized[int]) -> None:
+    """A worker: it counts, and leaves Ctrl-C to whoever started it."""
+    global _counter
+    _counter = counter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _perform(job: tuple[Task, bool]) -> Done | ConfigtronError:
+    try:
+        return perform(job[0], keep=job[1])
+    except ConfigtronError as error:
+        return error
+
+
+def perform_all(
+    tasks: Sequence[Task], processes: int, told: Callable[[int], None], *, keep: bool = False
+) -> Iterator[Done]:
+    """Play all, in that order; `told` hears now and then how many probes have been played."""
+    global _counter
+    counter: Synchronized[int] = multiprocessing.Value("q", 0)
+    if processes == 1 or len(tasks) == 1:
+        _counter = counter
+        for task in tasks:
+            yield perform(task, keep=keep)
+            told(counter.value)
+        return
+    with multiprocessing.Pool(processes, _begin, (counter,)) as pool:
+        coming = pool.imap(_perform, [(task, keep) for task in tasks])
+        for _ in tasks:
+            while True:
+                try:
+                    done = coming.next(LOOK_UP_S)
+                    break
+                except multiprocessing.TimeoutError:
+                    told(counter.value)
+            if isinstance(done, ConfigtronError):
+                raise done
+            yield done
+            told(counter.value)

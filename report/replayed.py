@@ -1,0 +1,173 @@
+"""What a replay found, for people and programs: a table of probes, JSON Lines, CSV, and JUnit for CI servers."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TextIO, cast
+from xml.sax.saxutils import escape, quoteattr
+
+from configtron.records import Json, canonical
+
+# The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
+SAME, DIFFERS, DIVERGED, UNTOLD, MISSING = "same", "differs", "diverged", "untold", "missing"
+STATUSES = (SAME, DIFFERS, DIVERGED, UNTOLD, MISSING)
+WRONG = (DIFFERS, DIVERGED, MISSING)
+# What merged verdicts are listed under, beside the names of probes.
+RECORD = "(record)"
+COLUMNS = ("file", "trace", "probe", "status", "name", "recorded", "replayed")
+
+
+class Difference(NamedTuple):
+    """One named thing, as it was recorded and as the replay has it; "" where there is none."""
+
+    name: str
+    recorded: str
+    replayed: str
+
+
+class Played(NamedTuple):
+    """One probe (or one merged record) of a file, played again; `message` says how a script diverged."""
+
+    file: str
+    trace: str
+    probe: str
+    status: str
+    differences: tuple[Difference, ...] = ()
+    message: str = ""
+
+
+def differences(recorded: str, replayed: str) -> tuple[Difference, ...]:
+    """What is unlike in two JSON objects: fields by name, readings by their parameter's."""
+    import json
+
+    before, after = (_flat(json.loads(text)) for text in (recorded, replayed))
+    return tuple(
+        Difference(name, before.get(name, ""), after.get(name, ""))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
+
+
+def _flat(form: dict[str, Json]) -> dict[str, str]:
+    found = {name: canonical(value) for name, value in form.items() if name != "observations"}
+    readings = form.get("observations", [])
+    if isinstance(readings, dict):
+        return found | {knob: canonical(reading) for knob, reading in readings.items()}
+    count: Counter[str] = Counter()
+    for reading in cast(list[dict[str, Json]], readings):
+        knob = str(reading.get("knob"))
+        count[knob] += 1
+        found[knob if count[knob] == 1 else f"{knob}.{count[knob]}"] = canonical(reading)
+    return found
+
+
+def tally(played: Iterable[Played]) -> dict[str, Counter[str]]:
+    """How many of each probe ended how."""
+    found: dict[str, Counter[str]] = {}
+    for one in played:
+        found.setdefault(one.probe, Counter())[one.status] += 1
+    return found
+
+
+def write_table(played: Sequence[Played], out: TextIO, *, color: bool) -> None:
+    """Everything that is not the same, then a row a probe."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from configtron.report.tables import console
+
+    for one in played:
+        if one.status in WRONG:
+            out.write("\n".join(_lines(one)) + "\n")
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("probe", *STATUSES):
+        table.add_column(name, justify="left" if name == "probe" else "right")
+    counts = tally(played)
+    for probe in sorted(counts):
+        table.add_row(probe, *(str(counts[probe][status]) for status in STATUSES))
+    if counts:
+        console(out, color=color).print(table)
+    out.write(closing(played) + "\n")
+
+
+def closing(played: Sequence[Played]) -> str:
+    """The replay in a sentence."""
+    traces = [one for one in played if one.probe != RECORD]
+    records = [one for one in played if one.probe == RECORD]
+    said = f"{_same(traces)} of {len(traces)} probes give the same bytes again"
+    return said + (f", {_same(records)} of {len(records)} records" if records else "")
+
+
+def _same(played: Sequence[Played]) -> int:
+    return sum(one.status == SAME for one in played)
+
+
+def _lines(one: Played) -> list[str]:
+    lines = [f"{one.file}: {one.trace}: {one.status}"]
+    if one.message:
+        lines.append(f"  {one.message}")
+    for name, recorded, replayed in one.differences:
+        lines += [f"  {name}", f"  - {recorded or 'nothing'}", f"  + {replayed or 'nothing'}"]
+    return lines
+
+
+def write_jsonl(played: Iterable[Played], out: TextIO) -> None:
+    """One object a probe."""
+    for one in played:
+        form: dict[str, Json] = {"file": one.file, "trace": one.trace, "probe": one.probe, "status": one.status}
+        if one.message:
+            form["message"] = one.message
+        if one.differences:
+            form["differences"] = [dict(difference._asdict()) for difference in one.differences]
+        out.write(canonical(form) + "\n")
+
+
+def write_csv(played: Iterable[Played], out: TextIO) -> None:
+    """One row a difference, and one for each probe without any."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for one in played:
+        for difference in one.differences or (Difference("", "", one.message),):
+            writer.writerow((one.file, one.trace, one.probe, one.status, *difference))
+
+
+def write_junit(played: Sequence[Played], out: TextIO) -> None:
+    """A suite a file, a case a probe: what CI servers read."""
+    out.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
+    files: dict[str, list[Played]] = {}
+    for one in played:
+        files.setdefault(one.file, []).append(one)
+    for file, cases in files.items():
+        failed = sum(case.status in (DIFFERS, MISSING) for case in cases)
+        errors, skipped = (sum(case.status == status for case in cases) for status in (DIVERGED, UNTOLD))
+        out.write(
+            f'<testsuite name={_quoted(file)} tests="{len(cases)}" failures="{failed}" errors="{errors}"'
+            f' skipped="{skipped}">\n'
+        )
+        for case in cases:
+            out.write(f"<testcase classname={_quoted(case.probe)} name={_quoted(case.trace)}")
+            out.write(_outcome(case))
+        out.write("</testsuite>\n")
+    out.write("</testsuites>\n")
+
+
+def _outcome(case: Played) -> str:
+    if case.status == SAME:
+        return "/>\n"
+    if case.status == UNTOLD:
+        return "><skipped/></testcase>\n"
+    kind = "error" if case.status == DIVERGED else "failure"
+    text = escape(_clean("\n".join(_lines(case))))
+    return f"><{kind} message={_quoted(case.status)}>{text}</{kind}></testcase>\n"
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_clean(text))
+
+
+def _clean(text: str) -> str:
+    """Without what XML 1.0 cannot carry."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
