@@ -3,6 +3,7 @@
 # make install   the packages and configtron, nothing run
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
+# make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
@@ -15,7 +16,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel demo test check lint docs man bench fuzz clean
+.PHONY: help install packages kernel demo test check golden lint docs man bench fuzz clean
 .DELETE_ON_ERROR:
 
 help:
@@ -45,12 +46,16 @@ demo: kernel
 	@$(BIN)/configtron probe validate
 	$(call say,done)
 
-test: kernel lint
+test: kernel lint golden
 	$(call say,every test (root and lab too))
 	@$(BIN)/python -m pytest -q -p no:cacheprovider
 
 check: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -m 'not root and not lab'
+
+golden: $(INSTALLED)
+	$(call say,the recordings in fixtures are played again)
+	@$(BIN)/configtron replay packets fixtures --fail-on-diff
 
 lint: $(INSTALLED)
 	$(call say,lint: ruff and mypy --strict)

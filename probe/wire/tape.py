@@ -76,6 +76,8 @@ class Tape:
         self._given = 0
         self._queued: list[bytes] = []
         self._heard = b""
+        # Sealed bytes heard: before the last feed, before the handshake was done, and those that were read since.
+        self._before = self._shaken_at = self._read = 0
         self._check(trace.id, host, alpn)
 
     def shake(self) -> bool:
@@ -83,10 +85,14 @@ class Tape:
         error = self._session.error
         if error.startswith(FAILED) and self._fails():
             raise EngineFailed(error)
-        return not error and self._done()
+        if error or not self._done():
+            return False
+        self._shaken_at = self._before
+        return True
 
     def feed(self, data: bytes) -> None:
         """Records from the wire."""
+        self._before = _sealed(self._heard)
         self._heard += data
 
     def drain(self) -> bytes:
@@ -121,8 +127,18 @@ class Tape:
         following = self._messages[0] if self._messages else None
         if following is None or following.way != "in" or following.at > self._wire.now + TICK_S:
             return b"", False
+        if not following.data and self._more_by(following.at):
+            # several packets came at that moment; the end may be in one of them, which the connection will see
+            return b"", False
+        if _sealed(self._heard) - self._shaken_at < self._read + len(following.data):
+            return b"", False
         self._messages.popleft()
+        self._read += len(following.data)
         return following.data, not following.data
+
+    def _more_by(self, at: float) -> bool:
+        coming = self._wire.following
+        return coming is not None and coming.way == "in" and coming.at <= at + TICK_S
 
     def session(self, error: str = "") -> Session:
         """What was negotiated."""
@@ -149,23 +165,25 @@ class Tape:
         return left
 
     def _fails(self) -> bool:
-        """Whether the handshake fails now: what follows is an alert, or our farewell."""
+        """Whether the handshake fails now: what follows is an alert, our farewell, or nothing more."""
         following = self._wire.following
-        if following is None:
+        if following is None or following.way == "out" and following.segment.flags & RST:
             return True
-        if following.way != "out":
-            return False
-        left = self._left()
-        says_on = following.segment.length and any(record.kind == HANDSHAKE for record in left)
-        return bool(following.segment.flags & RST) or not says_on
+        return self._goes_on() and not any(record.kind == HANDSHAKE for record in self._left())
 
     def _done(self) -> bool:
+        """Whether the handshake is done now: with TLS 1.3 our Finished follows, with others the server's has come."""
         left = self._left()
         if self._session.version == TLS13:
-            following = self._wire.following
-            finishes = following is not None and following.way == "out" and following.segment.length
-            return bool(finishes) and self._given > 0 and all(record.kind != HANDSHAKE for record in left)
-        return not left and self._given > 0 and _finished(self._heard)
+            return self._given > 0 and self._goes_on() and all(record.kind != HANDSHAKE for record in left)
+        return self._given > 0 and not left and _finished(self._heard)
+
+    def _goes_on(self) -> bool:
+        """Whether what follows is new of ours, and nothing repeated."""
+        following = self._wire.following
+        if following is None or following.way != "out" or not following.segment.length:
+            return False
+        return following.segment.seq == 1 + self._given
 
     def _check(self, trace: str, host: str, alpn: tuple[str, ...]) -> None:
         """The recorded hello must be one that asks as the script does now."""
@@ -179,8 +197,16 @@ def _finished(stream: bytes) -> bool:
     """Whether a server's stream holds its Finished: the handshake record behind its change of cipher."""
     changed = False
     for record in records(stream):
-        whole = len(record.data) >= HEAD_BYTES + int.from_bytes(record.data[3:HEAD_BYTES], "big")
-        if changed and record.kind == HANDSHAKE and whole:
+        if changed and record.kind == HANDSHAKE and _whole(record):
             return True
         changed = changed or record.kind == CHANGE_CIPHER
     return False
+
+
+def _sealed(stream: bytes) -> int:
+    """Bytes of a stream's whole records that may be the application's: never less than the plaintext in them."""
+    return sum(len(one.data) - HEAD_BYTES for one in records(stream) if one.kind == APPLICATION and _whole(one))
+
+
+def _whole(record: Record) -> bool:
+    return len(record.data) >= HEAD_BYTES + int.from_bytes(record.data[3:HEAD_BYTES], "big")
