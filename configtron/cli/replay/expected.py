@@ -1,6 +1,7 @@
 """What a recording is held against: results and records as they were written when it was made.
 
-    observation.json   beside a recording that is kept: a JSON array, one reading a line, so that changes can be read
+    observation.json   beside a recording that is kept: a JSON array, one reading a line, so that changes can be read;
+                       its records leave out the trials, which are the results before them
     results.jsonl      beside the packets of a run: its journal
     any file           named by the user, in either form, or what `probe -f jsonl` and `probe export` write
 
@@ -99,15 +100,28 @@ def _forms(path: Path) -> Iterator[Form]:
 
 def write(path: Path, results: Iterable[str], records: Iterable[str]) -> None:
     """Keep them: JSON Lines under that suffix, else an array with one reading a line."""
-    lines = [*results, *records]
     if path.suffix == ".jsonl":
-        text = "".join(line + "\n" for line in lines)
+        text = "".join(line + "\n" for line in (*results, *records))
     else:
+        lines = (*results, *map(without_trials, records))
         text = "[\n" + ",\n".join(spread(json.loads(line)) for line in lines) + "\n]\n"
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def without_trials(record: str) -> str:
+    """A record without the readings behind its verdicts: beside the results that hold them, they are said twice."""
+    form = json.loads(record)
+    for verdict in form["observations"].values():
+        verdict.pop("trials", None)
+    return canonical(form)
+
+
+def has_trials(record: str) -> bool:
+    """Whether a record shows the readings behind its verdicts."""
+    return any("trials" in verdict for verdict in json.loads(record)["observations"].values())
 
 
 def spread(form: Form) -> str:

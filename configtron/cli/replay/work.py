@@ -67,7 +67,7 @@ def perform(task: Task, *, keep: bool = False) -> Done:
         played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
     if not keep:
         return Done(task, tuple(played))
-    results = (*map(result_to_json, (*again, *wanted.bare)),)
+    results = tuple(map(result_to_json, (*wanted.bare, *again)))
     return Done(task, tuple(played), results, tuple(after for _, _, after in records))
 
 
@@ -112,7 +112,8 @@ def _records(wanted: Expected, again: Sequence[Result]) -> Iterator[tuple[expect
         if before:
             vantage = expected.vantage_of(before)
             verdicts = list(item.verdicts.values())
-            yield name, before, target_record(item.fingerprint.target, vantage, verdicts, item.evidence)
+            after = target_record(item.fingerprint.target, vantage, verdicts, item.evidence)
+            yield name, before, after if expected.has_trials(before) else expected.without_trials(after)
 
 
 def _probe(trace: str) -> str:

@@ -1,0 +1,234 @@
+"""`configtron replay packets`: what it prints, its exit codes, its files; on recordings of fixtures/, without root."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.probe.runs import run_folder
+from configtron.cli.replay import expected
+from configtron.db.store import Store
+from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
+from configtron.records import canonical, result_from_json
+from tests.test_layers import ROOT
+
+FOLDER = ROOT / "fixtures" / "icw" / "10"
+RECORDING = "trace.pcapng.gz"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path
+
+
+@pytest.fixture
+def kept(home: Path) -> Path:
+    """A recording of our own with what is expected of it."""
+    (home / "kept").mkdir()
+    for path in FOLDER.iterdir():
+        (home / "kept" / path.name).write_bytes(path.read_bytes())
+    return home / "kept"
+
+
+def packets(*words: object) -> int:
+    return run(["replay", "packets", *map(str, words)])
+
+
+def spoil(folder: Path) -> None:
+    """What is expected becomes something else."""
+    path = folder / expected.KEPT
+    path.write_text(path.read_text().replace('"knob":"icw"', '"knob":"jcw"', 1))
+
+
+def diverge(folder: Path) -> None:
+    """A word of our requests becomes another one."""
+    data = gzip.decompress((folder / RECORDING).read_bytes())
+    (folder / RECORDING).write_bytes(gzip.compress(data.replace(b"Accept: */*", b"Accept: */+")))
+
+
+def test_the_same_bytes(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert packets(kept, "--fail-on-diff") == DONE
+    said = capsys.readouterr().out
+    count = len([form for form in json.loads((kept / expected.KEPT).read_text()) if form.get("frames")])
+    assert f"{count} of {count} probes give the same bytes again, 1 of 1 records" in said
+    assert packets(kept / RECORDING) == DONE
+
+
+def test_a_difference_is_shown_and_may_fail(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil(kept)
+    assert packets(kept) == DONE
+    said = capsys.readouterr().out
+    assert "differs" in said and "\n  jcw\n  - {" in said and "\n  + nothing\n" in said
+    assert packets(kept, "--fail-on-diff") == CONDITION
+
+
+def test_a_script_that_diverges_always_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    diverge(kept)
+    assert packets(kept) == CONDITION
+    said = capsys.readouterr().out
+    assert "the recording: out at" in said and "the script:    sends" in said and said.count("PSH|ACK seq 1 ack 1") >= 2
+
+
+def test_update_keeps_what_the_replay_gives(kept: Path) -> None:
+    before = (kept / expected.KEPT).read_text()
+    spoil(kept)
+    assert packets(kept, "--update") == DONE
+    assert (kept / expected.KEPT).read_text() == before
+    assert packets(kept, "--fail-on-diff") == DONE
+
+
+def test_update_keeps_nothing_of_what_diverges(kept: Path) -> None:
+    before = (kept / expected.KEPT).read_text()
+    diverge(kept)
+    assert packets(kept, "--update") == CONDITION
+    assert (kept / expected.KEPT).read_text() == before
+
+
+def test_without_anything_to_compare_with(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (kept / expected.KEPT).unlink()
+    assert packets(kept, "-f", "jsonl") == PARTIAL
+    assert {json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()} == {"untold"}
+    assert packets(kept / RECORDING, "--update") == DONE
+    assert packets(kept) == DONE
+
+
+def test_expect_names_another_file(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forms = json.loads((kept / expected.KEPT).read_text())
+    lines = kept / "named.jsonl"
+    lines.write_text("".join(json.dumps(form) + "\n" for form in forms))
+    spoil(kept)
+    assert packets(kept / RECORDING, "--expect", lines, "--fail-on-diff") == DONE
+    assert packets(kept / RECORDING, "--expect", lines, "--update") == DONE
+    assert [json.loads(line) for line in lines.read_text().splitlines()] == forms
+    assert packets(kept, FOLDER, "--expect", lines) == USAGE
+
+
+def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil(kept)
+    assert packets(kept, "-f", "jsonl") == DONE
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (differs,) = [row for row in rows if row["status"] == "differs"]
+    assert {"file", "trace", "probe", "status", "differences"} == set(differs)
+    assert packets(kept, "-f", "csv") == DONE
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["name"] for row in table if row["status"] == "differs"] == ["icw", "jcw"]
+
+
+def test_junit(kept: Path) -> None:
+    spoil(kept)
+    report = kept.parent / "junit.xml"
+    packets(kept, "--junit", report)
+    (suite,) = ElementTree.parse(report).getroot()
+    assert suite.get("failures") == "1" and suite.get("errors") == "0"
+    assert int(suite.get("tests", "0")) == len(suite)
+    (failed,) = [case for case in suite if len(case)]
+    assert failed[0].tag == "failure" and "jcw" in (failed[0].text or "")
+    diverge(kept)
+    packets(kept, "--junit", report)
+    (suite,) = ElementTree.parse(report).getroot()
+    assert int(suite.get("errors", "0")) > 0
+
+
+def test_foreign_captures_are_one_clear_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = home / "other.pcap"
+    foreign.write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(100))
+    assert packets(foreign) == USAGE
+    said = capsys.readouterr().err.strip()
+    assert "\n" not in said and "no script" in said and f"configtron fingerprint pcap {foreign}" in said
+
+
+@pytest.mark.parametrize("cut", [1, 30, 300, -9])
+def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str], cut: int) -> None:
+    data = (kept / RECORDING).read_bytes()
+    (kept / RECORDING).write_bytes(data[:cut])
+    assert packets(kept) == USAGE
+    said = capsys.readouterr().err.strip()
+    assert "\n" not in said and RECORDING in said
+
+
+def test_what_is_no_expectation_is_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("", "[1]", "{", '{"a":1}', "[[]]"):
+        (kept / "named").write_text(text)
+        code = packets(kept / RECORDING, "--expect", kept / "named")
+        said = capsys.readouterr().err.strip()
+        assert (code, said.count("\n")) == (USAGE, 0) if text else code == PARTIAL, text
+
+
+def test_nothing_to_replay(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert packets() == USAGE
+    (home / "empty").mkdir()
+    assert packets(home / "empty") == NOTHING
+    assert packets(home / "absent") == USAGE
+    assert packets(FOLDER, "--run", "1") == USAGE
+    assert packets("--run", "1") == USAGE
+    assert packets("--run", "x") == USAGE
+
+
+def stored(home: Path) -> tuple[Path, Path]:
+    """A run in the database that holds what the fixture does; its evidence file, and its records."""
+    database = home / "data" / "configtron" / "configtron.db"
+    forms = json.loads((FOLDER / expected.KEPT).read_text())
+    results = [result_from_json(json.dumps(form)) for form in forms if "schema" not in form]
+    with Store(database) as store:
+        number = store.begin_run('{"vantages":[]}')
+        store.record(number, [r._replace(evidence_file="here/na.pcapng" if r.frames else "") for r in results])
+        store.finish_run(number, "done")
+        file = run_folder(store, number) / "here" / "na.pcapng"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(gzip.decompress((FOLDER / RECORDING).read_bytes()))
+    records = home / "records.jsonl"
+    records.write_text(canonical(forms[-1]) + "\n")
+    return file, records
+
+
+def test_a_run_of_the_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, records = stored(home)
+    assert packets("--run", "last", "--fail-on-diff") == DONE
+    assert "records" not in capsys.readouterr().out
+    assert packets("--run", "1", "--fail-on-diff", "--expect", records) == DONE
+    assert "1 of 1 records" in capsys.readouterr().out
+    records.write_text(records.read_text().replace('"text":"10"', '"text":"11"', 1))
+    assert packets("--run", "1", "--fail-on-diff", "--expect", records) == CONDITION
+    assert packets("--run", "1", "--update") == USAGE
+    file.unlink()
+    capsys.readouterr()
+    assert packets("--run", "1") == USAGE
+    assert "packets are gone" in capsys.readouterr().err
+
+
+def test_a_journal_is_compared_and_never_rewritten(home: Path) -> None:
+    file, _ = stored(home)
+    with Store(home / "data" / "configtron" / "configtron.db", read_only=True) as store:
+        lines = [json.dumps(json.loads(line)) for line in _exported(store)]
+    (file.parent / expected.JOURNAL).write_text("\n".join(lines) + "\n")
+    assert packets(file.parent, "--fail-on-diff") == DONE
+    assert packets(file.parent, "--update") == USAGE
+
+
+def _exported(store: Store) -> list[str]:
+    from configtron.records import result_to_json
+
+    return [result_to_json(result) for result in store.results(1)]
+
+
+def test_many_processes_say_what_one_says(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = sorted(path.parent for path in (ROOT / "fixtures" / "synack_rto").rglob(RECORDING))
+    said = []
+    for jobs in (1, 3):
+        assert packets(*folders, "-f", "jsonl", "-j", jobs) == DONE
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and len(said[0].splitlines()) > len(folders)
+
+
+def test_an_error_in_a_process_is_one_line(home: Path, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (kept / RECORDING).write_bytes(b"x" * 100)
+    assert packets(FOLDER, kept, "-j", 2) == USAGE
+    assert capsys.readouterr().err.count("\n") == 1

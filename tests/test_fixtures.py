@@ -1,0 +1,232 @@
+"""The recordings in fixtures/: complete, small, right by the lab's truth, the same when played again; able to fail."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.cli.replay import expected
+from configtron.cli.replay.work import Task, perform
+from configtron.fingerprint import INFERENCES
+from configtron.lab.truth import Expectation, oracle
+from configtron.nouns import Observation, Trace
+from configtron.probe.play import Recorded
+from configtron.probe.wire import pcapng
+from configtron.probe.wire.pcap import OPENING
+from configtron.records import Json, pairs_of, value_of
+from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, SAME
+from configtron.report.score import Judged, is_right
+from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
+from fixtures.recipes import RECIPES, Recipe
+from tests.test_layers import ROOT
+
+TOTAL_BYTES = 3_000_000
+ALL = [pytest.param(recipe, id=recipe.name) for recipe in RECIPES.values()]
+ICW = HERE / "icw" / "10"
+
+
+def task(folder: Path) -> Task:
+    return Task(folder / RECORDING, RECORDING, folder / expected.KEPT)
+
+
+def observed(recipe: Recipe) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((HERE / recipe.name / expected.KEPT).read_text())
+    return found
+
+
+def test_folders_are_the_recipes() -> None:
+    folders = {str(path.parent.relative_to(HERE)) for path in HERE.rglob(RECORDING)}
+    assert folders == set(RECIPES) and len(folders) >= 60
+    files = [path for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert Counter(path.name for path in files if path.parent.parent != HERE.parent) == Counter(
+        {name: len(RECIPES) for name in (RECORDING, ORIGIN, expected.KEPT)}
+    )
+    assert sum(path.stat().st_size for path in files) < TOTAL_BYTES
+
+
+@pytest.mark.parametrize("recipe", ALL)
+def test_a_recording_replays_as_it_was_read_live(recipe: Recipe) -> None:
+    played = perform(task(HERE / recipe.name)).played
+    assert played and {one.status for one in played} == {SAME}
+    assert sum(path.stat().st_size for path in (HERE / recipe.name).iterdir()) <= FOLDER_BYTES
+
+
+@pytest.mark.parametrize("recipe", ALL)
+def test_what_is_kept_is_true(recipe: Recipe) -> None:
+    """The lab's truth, drawn again from the recipe, admits every verdict, and has one for what the folder is about."""
+    wanted = oracle(internet_of(group(recipe)), REGION, host_of(recipe))
+    record = observed(recipe)[-1]
+    assert record["schema"] and record["target"]["host"] == host_of(recipe)
+    for knob, form in record["observations"].items():
+        verdict = _verdict(knob, form)
+        if knob in wanted and (verdict.value is not None or knob in recipe.about):
+            assert is_right(Judged(REGION, host_of(recipe), knob, verdict, wanted[knob])), (knob, form["text"])
+    assert set(recipe.about) <= set(record["observations"])
+
+
+def _verdict(knob: str, form: dict[str, Json]) -> Observation:
+    value = form.get("value")
+    reason = None if value is not None else str(form["reason"])
+    details = pairs_of(form["details"])
+    return Observation(
+        knob, None if value is None else value_of(value), reason, grade=str(form["grade"]), details=details
+    )
+
+
+@pytest.mark.parametrize("recipe", ALL)
+def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
+    origin = json.loads((HERE / recipe.name / ORIGIN).read_text())
+    assert (origin["recipe"], origin["note"]) == (recipe.name, recipe.note)
+    assert origin["command"] == f"python -m fixtures.mint {recipe.name}"
+    assert set(origin["truth"]) == set(recipe.about) & set(oracle(internet_of([recipe]), REGION, host_of(recipe)))
+    for knob, form in origin["truth"].items():
+        assert Expectation(**form), knob
+
+
+def test_every_trouble_of_the_lab_has_a_folder() -> None:
+    from configtron.lab.troubles import TROUBLES
+
+    troubles = {recipe.trouble for recipe in RECIPES.values()}
+    missing = {trouble.name.partition(":")[0] for trouble in TROUBLES} - {name.partition(":")[0] for name in troubles}
+    assert missing == {"mixed-abroad"}
+
+
+def test_traps_that_are_known_are_in_there() -> None:
+    """Merged frames, probes of the tail, linear timers: the recordings hold what readers stumble over."""
+    data = gzip.decompress((HERE / "icw" / "100" / RECORDING).read_bytes())
+    assert b'"gso_size"' in data or b'"gso_size"' in gzip.decompress((ICW / RECORDING).read_bytes())
+    methods = {reading["method"] for form in observed(RECIPES["icw/10"]) for reading in _readings(form)}
+    assert "tail-loss-probe edge" in methods
+    values = {
+        (name, json.dumps(observed(RECIPES[name])[-1]["observations"][knob].get("value")))
+        for name, knob in (("trouble/synack-linear", "synack_backoff"), ("trouble/stack-split", "stack"))
+    }
+    assert values == {("trouble/synack-linear", '"linear"'), ("trouble/stack-split", '"split"')}
+
+
+def _readings(form: dict[str, Any]) -> list[dict[str, Any]]:
+    readings = form["observations"]
+    return list(readings.values()) if isinstance(readings, dict) else readings
+
+
+# That all of this can fail.
+
+
+def copied(tmp_path: Path) -> Path:
+    for path in ICW.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def blocks(folder: Path) -> list[pcapng.Block]:
+    with gzip.open(folder / RECORDING) as file:
+        file.read(len(OPENING))
+        return list(pcapng.blocks(file))  # type: ignore[arg-type]
+
+
+def altered(folder: Path, number: int, change: Any) -> None:
+    """Change one packet of the recording."""
+    parts = [OPENING]
+    seen = 0
+    for block in blocks(folder):
+        seen += 1
+        said = pcapng.captured(block.body)
+        if seen == number:
+            said = change(said)
+        if said is not None:
+            parts.append(pcapng.packet(said))
+    (folder / RECORDING).write_bytes(gzip.compress(b"".join(parts), mtime=0))
+
+
+def first(folder: Path, way: str, flags: int) -> int:
+    """Number of the first frame that goes that way with these TCP flags and some payload, if it is no SYN."""
+    for number, block in enumerate(blocks(folder), 1):
+        said = pcapng.captured(block.body)
+        if said.way == way and said.data[33] & 0x3F == flags and number > 1:
+            return number
+    raise AssertionError("no such packet")
+
+
+def statuses(folder: Path) -> Counter[str]:
+    return Counter(one.status for one in perform(task(folder)).played)
+
+
+def test_a_byte_of_ours_that_changes_diverges(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    number = first(folder, "out", 0x18)
+    altered(folder, number, lambda said: said._replace(data=said.data[:-3] + b"?" + said.data[-2:]))
+    played = perform(task(folder)).played
+    (one,) = [one for one in played if one.status == DIVERGED]
+    assert "the recording:" in one.message and "the script:" in one.message
+    assert one.message.count("PSH|ACK seq 1 ack 1") == 2, "both packets"
+
+
+def test_a_byte_of_theirs_that_changes_is_seen(tmp_path: Path) -> None:
+    """The window that a SYN-ACK announces is one byte of one packet, and another reading."""
+    folder = copied(tmp_path)
+    number = first(folder, "in", 0x12)
+    altered(folder, number, lambda said: said._replace(data=said.data[:8] + b"\x07" + said.data[9:]))
+    assert statuses(folder)[SAME] < statuses(ICW)[SAME]
+    folder = copied(tmp_path)
+    altered(folder, number, lambda said: said._replace(data=said.data[:27] + b"\xee" + said.data[28:]))
+    assert set(statuses(folder)) - {SAME}
+
+
+def test_a_packet_that_is_gone_is_seen(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    trace = first(folder, "in", 0x10)
+    altered(
+        folder, trace + 2, lambda said: said._replace(data=said.data[:4] + b"\x00\x00" + said.data[6:36] + b"\0\0\0\0")
+    )
+    assert set(statuses(folder)) - {SAME}
+
+
+def test_a_recording_that_is_gone_is_missed(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    data = gzip.decompress((folder / RECORDING).read_bytes())
+    ends = [form["evidence_end"] for form in observed(RECIPES["icw/10"]) if form.get("frames")]
+    (folder / RECORDING).write_bytes(gzip.compress(data[: min(ends)]))
+    assert statuses(folder)[MISSING] == len(ends) - 1
+
+
+def test_a_reader_that_changes_its_mind_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = INFERENCES["icw"]
+
+    def off_by_one(trace: Trace) -> tuple[Observation, ...]:
+        return tuple(
+            replace(o, value=o.value + 1) if o.knob == "icw" and isinstance(o.value, int) else o
+            for o in row.infer(trace)
+        )
+
+    monkeypatch.setitem(INFERENCES, "icw", replace(row, infer=off_by_one))
+    played = perform(task(ICW)).played
+    changed = [one for one in played if one.status == DIFFERS]
+    assert changed and {difference.name for one in changed for difference in one.differences} >= {"icw"}
+    assert any('"value":11' in difference.replayed for one in changed for difference in one.differences)
+
+
+def test_a_script_that_waits_too_little_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("configtron.probe.withhold.PATIENCE_S", 0.05)
+    assert statuses(ICW)[DIVERGED]
+
+
+def test_a_script_that_never_ends_is_stopped() -> None:
+    from configtron.errors import Diverged
+
+    wire = Recorded(())
+    with pytest.raises(Diverged, match="again and again"):
+        for n in range(20_000):
+            wire.receive(float(n))
+
+
+def test_the_page_lists_every_family() -> None:
+    page = (ROOT / "fixtures" / "README.md").read_text()
+    families = {name.partition("/")[0] for name in RECIPES}
+    assert set(re.findall(r"^\| `(\w+)/` \|", page, re.M)) == families
