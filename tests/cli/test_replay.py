@@ -195,7 +195,10 @@ def test_a_run_of_the_database(home: Path, capsys: pytest.CaptureFixture[str]) -
     assert "records" not in capsys.readouterr().out
     assert packets("--run", "1", "--fail-on-diff", "--expect", records) == DONE
     assert "1 of 1 records" in capsys.readouterr().out
-    records.write_text(records.read_text().replace('"text":"10"', '"text":"11"', 1))
+    told = records.read_text()
+    records.write_text(told.replace("icw-10.example", "other.example"))
+    assert packets("--run", "1", "--expect", records) == PARTIAL
+    records.write_text(told.replace('"text":"10"', '"text":"11"', 1))
     assert packets("--run", "1", "--fail-on-diff", "--expect", records) == CONDITION
     assert packets("--run", "1", "--update") == USAGE
     file.unlink()

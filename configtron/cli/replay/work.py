@@ -13,7 +13,7 @@ from configtron.cli.replay import expected
 from configtron.cli.replay.expected import NOTHING, Expected
 from configtron.db.store import Store
 from configtron.errors import ConfigtronError, Diverged
-from configtron.nouns import Trace
+from configtron.nouns import Trace, Vantage
 from configtron.probe.wire.pcap import Evidence
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
@@ -62,13 +62,15 @@ def perform(task: Task, *, keep: bool = False) -> Done:
         again += [result] if result is not None else []
         _count()
     played += [Played(task.name, trace, _probe(trace), MISSING) for trace in wanted.results if trace not in seen]
-    records = list(_records(wanted, again))
-    if wanted.records:
-        played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
+    records = list(_records(wanted, again)) if wanted.records else []
+    played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
+    if task.db is None:
+        gone = wanted.records.keys() - {name for name, _, _ in records}
+        played += [Played(task.name, "/".join(name[::-1]), RECORD, MISSING) for name in sorted(gone)]
     if not keep:
         return Done(task, tuple(played))
     results = tuple(map(result_to_json, (*wanted.bare, *again)))
-    return Done(task, tuple(played), results, tuple(after for _, _, after in records))
+    return Done(task, tuple(played), results, tuple(after for _, before, after in records if before))
 
 
 def _expected(task: Task) -> Expected:
@@ -103,17 +105,16 @@ def _compared(task: Task, trace: str, probe: str, before: str, after: str) -> Pl
 
 
 def _records(wanted: Expected, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:
-    """Records as they are wanted, and as the replayed readings make them."""
+    """Records as they are wanted ("" if they are not), and as the replayed readings make them."""
     mine = {(result.site, result.vantage) for result in again}
     bare = (result for result in wanted.bare if (result.site, result.vantage) in mine)
     for item in found_in(sorted((*again, *bare), key=lambda result: (result.site, result.vantage, result.trace_id))):
         name = item.site, item.vantage
         before = wanted.records.get(name, "")
-        if before:
-            vantage = expected.vantage_of(before)
-            verdicts = list(item.verdicts.values())
-            after = target_record(item.fingerprint.target, vantage, verdicts, item.evidence)
-            yield name, before, after if expected.has_trials(before) else expected.without_trials(after)
+        vantage = expected.vantage_of(before) if before else Vantage(item.vantage, item.vantage)
+        verdicts = list(item.verdicts.values())
+        after = target_record(item.fingerprint.target, vantage, verdicts, item.evidence)
+        yield name, before, expected.without_trials(after) if before and not expected.has_trials(before) else after
 
 
 def _probe(trace: str) -> str:
