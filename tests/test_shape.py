@@ -16,7 +16,7 @@ REVIEW_LIMIT_LINES = 300
 # has come under the limit must leave the list.
 DEFENDED_LINES: dict[str, int] = {
     # The twelve nouns stand together, so that one page shows what everything is said in.
-    "configtron/nouns.py": 319,
+    "configtron/nouns.py": 325,
 }
 
 # Names that gather what belongs elsewhere.

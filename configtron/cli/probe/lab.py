@@ -120,7 +120,7 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
     guests: list[tuple[Shard, uml.Running]] = []
     try:
         for n, shard in enumerate(shards):
-            guests.append((shard, backend.boot(_job(shard, folder, n, options.seed))))
+            guests.append((shard, backend.boot(job_of(shard, folder, n, options.seed))))
         while True:
             running = [guest for _, guest in guests if guest.poll() is None]
             for tail in tails:
@@ -154,7 +154,8 @@ def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
         (folder / shard.name / "shard.json").write_text(shard.to_json())
 
 
-def _job(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
+def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
+    """What a guest is to do for a shard whose world and orders lie in its folder."""
     command = (
         sys.executable, "-m", "configtron.lab.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
         sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
