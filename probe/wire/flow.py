@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from configtron.nouns import Packet, Segment, Target, Trace, Value
@@ -122,14 +121,12 @@ class Flow:
     def recording(self) -> Recording:
         """The finished trace with its frames."""
         log = self.log
-        trace = replace(
-            self.about,
-            packets=tuple(self.player.packets),
-            messages=tuple(log.messages) if log else (),
-            session=log.session if log else None,
-            ending=self.player.ending or "unfinished",
-            tainted=tuple(self.tainted),
-        )
+        a = self.about
+        trace = Trace(
+            a.id, a.target, a.vantage, a.probe, a.params, a.started_at, tuple(self.player.packets),
+            tuple(log.messages) if log else (), log.session if log else None,
+            self.player.ending or "unfinished", tuple(self.tainted), a.agent,
+        )  # fmt: skip
         return Recording(trace, tuple(self.frames))
 
     def _guarded(self, step: Callable[..., None], *arguments: Packet) -> None:
