@@ -14,6 +14,7 @@ from configtron.report.lines import opened
 
 if TYPE_CHECKING:
     from configtron.cli.fingerprint.watching import Watch
+    from configtron.fingerprint.capture.diag import Endings
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.fingerprint.tcp_info import Socket
 
@@ -34,16 +35,20 @@ def socket(form: str, output_file: str, span: float | None, access_log: Path | N
     prefix but not its address. With --follow or --for, the kernel also tells of every connection at the moment it ends.
     Nothing is sent, and no root is needed. Exit code 4: there was no connection.
     """
+    from configtron.fingerprint.capture.diag import Endings
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.records import canonical
     from configtron.report.contexts import Writer
 
     surroundings = Surroundings(places, access_log)
     config = canonical({"ports": list(ports), "every_s": every_s if follow or span else 0})
+    # Endings are listened to before the watch begins, so no connection falls between them.
+    endings = Endings() if follow or span is not None else None
     with opened(output_file) as out, watching("socket", "sockets", span, config, Writer(form, out)) as watch:
         post = _Post(watch, surroundings, frozenset(ports))
-        if follow or span is not None:
-            post.follow(every_s)
+        if endings is not None:
+            with endings:
+                post.follow(endings, every_s)
         else:
             post.look()
     return watch.code
@@ -62,22 +67,18 @@ class _Post:
         self._surroundings.read()
         return self._tell(established())
 
-    def follow(self, every_s: float) -> None:
+    def follow(self, endings: Endings, every_s: float) -> None:
         """Tell each that ends, and the open ones now and then, until the watch is over."""
-        from configtron.fingerprint.capture.diag import Endings
-
         watch = self._watch
-        with Endings() as endings:
-            # Endings are listened to before the first look, so no connection falls between them.
-            due_s, going_on = 0.0, 0
-            while not watch.over():
-                if watch.elapsed_s >= due_s:
-                    due_s, going_on = watch.elapsed_s + every_s, self.look()
-                self._tell(endings.heard(watch.wait_s(due_s)))
-                watch.counts["endings-lost"] = endings.lost
-                watch.progress(going_on)
-            self._tell(endings.heard(0))
-            self.look()
+        due_s, going_on = 0.0, 0
+        while not watch.over():
+            if watch.elapsed_s >= due_s:
+                due_s, going_on = watch.elapsed_s + every_s, self.look()
+            self._tell(endings.heard(watch.wait_s(due_s)))
+            watch.counts["endings-lost"] = endings.lost
+            watch.progress(going_on)
+        self._tell(endings.heard(0))
+        self.look()
 
     def _tell(self, sockets: Sequence[Socket]) -> int:
         from configtron.fingerprint.features import of_socket, plain, wanted
