@@ -173,7 +173,7 @@ def table(told: Iterable[Told]) -> Table:
         spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
         made.add_row(
             str(one.frame), _name(one, "client"), _name(one, "server"), f"{one.duration_s:.3f}",
-            "-" if not rtt else f"{rtt * 1e3:.1f}", cell(verdicts.get("icw")),
+            "-" if not rtt else f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}", cell(verdicts.get("icw")),
             f"{(numbers['server_bytes'] or 0) / 1e3:.1f}", "-" if lost is None else f"{100 * lost:.1f} %",
             repeats, str(int(numbers["server_reordered"] or 0)), names["tls"], spoken, ended(one),
         )  # fmt: skip
@@ -182,8 +182,11 @@ def table(told: Iterable[Told]) -> Table:
 
 def _name(told: Told, side: str) -> str:
     end = told.client if side == "client" else told.server
-    host = address(end)
-    return f"[{host}]:{end.port}" if ":" in host else f"{host}:{end.port}"
+    return _site(address(end), end.port)
+
+
+def _site(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Servers:
@@ -210,9 +213,10 @@ class Servers:
         for key in sorted(self._seen):
             host = self._names.get(key, key[0])
             target = Target(host, *key)
+            site = _site(host, key[1])
             verdicts = merge_all(self._seen[key])
             result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
-            yield Found(f"{host}:{key[1]}", Fingerprint(target, "capture", verdicts), (result,))
+            yield Found(site, Fingerprint(target, "capture", verdicts), (result,))
 
 
 def counted(counts: Mapping[str, int]) -> str:

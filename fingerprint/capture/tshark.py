@@ -20,8 +20,9 @@ from configtron.fingerprint.passive.columns import End
 from configtron.fingerprint.passive.traces import Said
 
 SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
-# ALPN answers and the HTTP/2 frames that are about the connection, not about pages.
-FILTER = f"tls.handshake.extensions_alpn_str || http2.type in {{{SETTINGS},{GOAWAY},{WINDOW_UPDATE}}}"
+# ALPN answers and the HTTP/2 frames that are about the connection, not about pages. QUIC has TLS too, and our evidence
+# holds plaintext beside the packets; neither is a segment.
+FILTER = f"tcp && (tls.handshake.extensions_alpn_str || http2.type in {{{SETTINGS},{GOAWAY},{WINDOW_UPDATE}}})"
 SERVER_HELLO, ENCRYPTED_EXTENSIONS = "2", "8"
 Key = tuple[End, End]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
 from tests.fingerprint.capture import write
+from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -70,6 +72,60 @@ def test_servers_of_several_connections(tmp_path: Path, capsys: Spoken) -> None:
     for form in ("table", "csv"):
         assert run(["-q", "fingerprint", "pcap", str(path), "--servers", "-f", form]) == DONE
         assert "198.51.100.2" in capsys.readouterr().out
+
+
+def test_an_ipv6_server_is_written_with_its_port(file: str, capsys: Spoken) -> None:
+    assert run(["-q", "fingerprint", "pcap", file, "--servers"]) == DONE
+    assert "[2001:db8::2]:80" in capsys.readouterr().out
+
+
+def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: Spoken) -> None:
+    path = tmp_path / "near.pcap"
+    path.write_bytes(write.pcap(write.conversation(rtt_ns=33_000), nano=True))
+    assert run(["-q", "fingerprint", "pcap", str(path)]) == DONE
+    assert " 0.034 " in capsys.readouterr().out
+
+
+EVIDENCE = "fixtures/http/nginx-h2/trace.pcapng.gz"
+KEYS = f"CLIENT_RANDOM {'0a' * 32} {'0b' * 48}\n"
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")
+def test_evidence_of_our_own_is_opened_by_its_keys(capsys: Spoken) -> None:
+    """It holds plaintext beside the packets, which tshark shows without a TCP header."""
+    assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE), "-f", "jsonl"]) == DONE
+    out, err = capsys.readouterr()
+    told = [json.loads(line) for line in out.splitlines()]
+    opened = [one for one in told if one["server"]["port"] == 443]
+    assert len(opened) == 2 and all(one["observations"]["h2_settings"]["value"] for one in opened)
+    assert err == "64 frames, 52 tcp, 4 connections; 12 plaintext\n"
+
+
+def test_keys_that_a_capture_carries_are_no_condition(capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without tshark all else is told; a key log that somebody named is to be used."""
+    monkeypatch.setenv("PATH", "")
+    assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE)]) == DONE
+    out, err = capsys.readouterr()
+    assert "http/1.1" in out and "are not used: TLS can only be opened by tshark: apt-get" in err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((ROOT / EVIDENCE).read_bytes())))
+    assert run(["fingerprint", "pcap", "-"]) == DONE
+    assert "standard input carries are not used" in capsys.readouterr().err
+
+
+def test_key_logs_that_cannot_be_used(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, junk = tmp_path / "keys", tmp_path / "junk"
+    keys.write_text("# by curl\n" + KEYS)
+    junk.write_bytes(b"\xff\x00 server { listen 443 }\n")
+    evidence = str(ROOT / EVIDENCE)
+    monkeypatch.setenv("PATH", "")
+    for words, code, complaint in (
+        ((evidence, "--keylog", str(junk)), USAGE, "no TLS secret in it"),
+        (("-", "--keylog", str(keys)), USAGE, "write what comes on standard input to one first"),
+        ((evidence, "--keylog", str(keys)), PRIVILEGE, "apt-get install tshark"),
+    ):
+        assert run(["fingerprint", "pcap", *words]) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert complaint in line
 
 
 def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:

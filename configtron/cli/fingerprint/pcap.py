@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING, PARTIAL, Missing
+from configtron.errors import DONE, NOTHING, PARTIAL, BadInput, Missing
 from configtron.report.lines import opened as opened_output
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from configtron.fingerprint.passive.traces import Said
 
 FORMATS = ("table", "jsonl", "csv")
+# A line of a key log: which secret, the client's random number, the secret.
+SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
 # Counts that say that a part of a file was not read.
 UNREAD = ("cut-file", "malformed-record", "cut-compression")
 
@@ -32,7 +35,7 @@ UNREAD = ("cut-file", "malformed-record", "cut-compression")
 @click.option("--servers", is_flag=True, help="One row a server: what all its connections say together.")
 @click.option("--stream", is_flag=True, help="Tell each connection soon after its end; memory does not grow.")
 @click.option("--keylog", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="TLS secrets (SSLKEYLOGFILE), for ALPN and HTTP/2 settings; needs tshark.")  # fmt: skip
+              help="TLS secrets (SSLKEYLOGFILE), for ALPN and HTTP/2 settings; needs tshark, and files.")  # fmt: skip
 def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
     """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst); - is standard input.
 
@@ -40,6 +43,8 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
     losses, and with what it shows about its server, graded as docs/grades.md says. What cannot be read is counted on
     standard error. Exit code 3: a file was cut or broken, and read as far as it goes; 4: no TCP in it.
     """
+    if keylog is not None:
+        _check(keylog, files)
     gathering = gathering_of(stream=stream)
     secrets = _Secrets(files, keylog)
     told = _told(_batches(gathering, files, secrets), list(files), gathering, secrets)
@@ -52,9 +57,19 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
 
     if settings().loudness >= 0:
         click.echo(counted(gathering.counts), err=True)
+        if secrets.unused:
+            click.echo(f"configtron: {secrets.unused}", err=True)
     if not gathering.counts["connections"]:
         return NOTHING
     return PARTIAL if any(gathering.counts[name] for name in UNREAD) else DONE
+
+
+def _check(keylog: Path, files: tuple[str, ...]) -> None:
+    if "-" in files:
+        raise BadInput("--keylog: tshark opens TLS, and it reads files; write what comes on standard input to one first")
+    with keylog.open(errors="replace") as lines:
+        if not any(SECRET.match(line) for line in lines):
+            raise BadInput(f"{keylog}: no TLS secret in it; a key log is what the client wrote where SSLKEYLOGFILE said")
 
 
 class _Secrets:
@@ -64,17 +79,31 @@ class _Secrets:
         self.files, self.keylog = files, keylog
         self.carried: list[str] = []
         self._opened: dict[int, dict[tuple[End, End], list[Said]]] = {}
+        # Why keys that a capture carries open nothing.
+        self.unused = ""
 
     def open(self, file: int, client: End, server: End, first: int, last: int) -> list[Said]:
         """What the server said in that connection."""
-        path = self.files[file]
-        if path == "-" or not (self.keylog or any(self.carried)):
+        if not (self.keylog or any(self.carried)):
             return []
         if file not in self._opened:
-            from configtron.fingerprint.capture.tshark import opened_by
-
-            self._opened[file] = opened_by(path, self.keylog)
+            self._opened[file] = self._opened_of(self.files[file])
         return [said for said in self._opened[file].get((client, server), ()) if first <= said.frame <= last]
+
+    def _opened_of(self, path: str) -> dict[tuple[End, End], list[Said]]:
+        from configtron.fingerprint.capture.tshark import opened_by
+
+        if path == "-":
+            self.unused = "the keys that standard input carries are not used: tshark reads files"
+            return {}
+        try:
+            return opened_by(path, self.keylog)
+        except Missing as error:
+            # Who names a key log wants it used; a capture that happens to carry keys is read without.
+            if self.keylog is not None:
+                raise
+            self.unused = f"the keys that {path} carries are not used: {error}"
+            return {}
 
 
 def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
