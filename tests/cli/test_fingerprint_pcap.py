@@ -120,7 +120,7 @@ def test_key_logs_that_cannot_be_used(tmp_path: Path, capsys: Spoken, monkeypatc
     monkeypatch.setenv("PATH", "")
     for words, code, complaint in (
         ((evidence, "--keylog", str(junk)), USAGE, "no TLS secret in it"),
-        (("-", "--keylog", str(keys)), USAGE, "write what comes on standard input to one first"),
+        (("-", "--keylog", str(keys)), USAGE, "write what comes on standard input to one"),
         ((evidence, "--keylog", str(keys)), PRIVILEGE, "apt-get install tshark"),
     ):
         assert run(["fingerprint", "pcap", *words]) == code

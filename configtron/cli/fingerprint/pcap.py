@@ -66,10 +66,10 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
 
 def _check(keylog: Path, files: tuple[str, ...]) -> None:
     if "-" in files:
-        raise BadInput("--keylog: tshark opens TLS, and it reads files; write what comes on standard input to one first")
+        raise BadInput("--keylog: tshark opens TLS, and it reads files; write what comes on standard input to one")
     with keylog.open(errors="replace") as lines:
         if not any(SECRET.match(line) for line in lines):
-            raise BadInput(f"{keylog}: no TLS secret in it; a key log is what the client wrote where SSLKEYLOGFILE said")
+            raise BadInput(f"{keylog}: no TLS secret in it; a key log is what clients write where SSLKEYLOGFILE says")
 
 
 class _Secrets:
