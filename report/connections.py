@@ -27,6 +27,7 @@ INNER = ("first_data", "last_data")
 SHOWN = ("icw", "synack_rto", "http_version", "http_clear")
 TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
          "tls", "alpn or http", "end")  # fmt: skip
+SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
 
 
 def form(told: Told, files: list[str]) -> dict[str, Json]:
@@ -163,7 +164,7 @@ def _names(told: Told) -> dict[str, str]:
 
 def table(told: Iterable[Told]) -> Table:
     """A row a connection: what one looks for first. Of loss and repeats, the server's."""
-    made = plain_table(*TABLE)
+    made = plain_table(*TABLE, spare=SPARE)
     made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
     for one in told:
         numbers, verdicts = one.numbers, {o.knob: o for o in one.observations}

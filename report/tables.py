@@ -12,6 +12,7 @@ from rich.table import Table
 from configtron.fingerprint.diversity import Diversity, Share
 from configtron.fingerprint.elsewhere import Parameter
 from configtron.nouns import Observation, Value
+from configtron.report.fitting import PLAIN_WIDTH, Fitting
 from configtron.report.found import Found
 from configtron.report.lines import visible
 from configtron.report.planted import PlantScore, share
@@ -19,11 +20,10 @@ from configtron.report.score import YIELD_KNOB, Mismatch, Score, percent, total
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
+OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
 # Details in which a verdict keeps what its trials do not share.
 DISAGREEMENTS = ("seen", "differs")
-# Without a terminal there is no width to keep to; wide enough for the widest table here.
-PLAIN_WIDTH = 150
 # As many values as the paper's Table 2 prints.
 TOP = 3
 
@@ -43,7 +43,8 @@ def console(out: TextIO, *, color: bool = True) -> Console:
 
 def overview(found: Sequence[Found]) -> Table:
     """One row per target and vantage; each cell a verdict with its grade."""
-    table = _table("host", "vantage", *(f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in OVERVIEW))
+    names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in OVERVIEW}
+    table = _table("host", "vantage", *names.values(), spare=tuple(names[knob] for knob in OVERVIEW_SPARE))
     table.caption = "behind each value its grade"
     for item in found:
         if item.empty:
@@ -72,7 +73,7 @@ def summary(rows: Sequence[Diversity]) -> Table:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
     columns = ("known", "differ", "95 % interval", "undet.", "mixed", "example")
-    table = _table("knob", f"top values in {baseline}", *columns)
+    table = _table("knob", f"top values in {baseline}", *columns, spare=("mixed", "undet.", "example"))
     table.caption = "undet.: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
         differ = f"{percent(row.differing, row.compared)} of {row.compared}" if row.compared else "-"
@@ -187,8 +188,10 @@ def _top(shares: Sequence[Share]) -> str:
     return ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in shares[:TOP]) or "-"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False)
+def _table(*columns: str, spare: tuple[str, ...] = ()) -> Table:
+    """`spare`: what a narrow terminal does without, the least important first."""
+    table = Fitting(box=SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False)
+    table.spare = spare
     for name in columns:
         table.add_column(name, overflow="fold")
     return table
