@@ -7,7 +7,8 @@ table. A bandwidth that is a lower bound carries its sign.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
@@ -18,9 +19,12 @@ from configtron.report.connections import counted
 SCHEMA, WATCH = "configtron.context/1", "configtron.watch/1"
 # Heading and width; the widest IPv6 /48 has 18 characters.
 TABLE = (
-    ("local port", 10), ("client", 19), ("way", 3), ("ended", 6), ("rtt [ms]", 9), ("min [ms]", 9), ("jitter", 8),
-    ("loss", 7), ("bandwidth [kbit/s]", 18), ("latest", 10), ("asn", 6), ("in", 2), ("device", 8),
+    ("local port", 10), ("client", 18), ("way", 3), ("ended", 6), ("rtt [ms]", 8), ("min [ms]", 8), ("jitter", 8),
+    ("loss", 7), ("bandwidth [kbit/s]", 18), ("delivery", 10), ("asn", 6), ("region", 6), ("device", 8),
 )  # fmt: skip
+# What a narrow terminal does without, the least important first.
+SPARE = ("asn", "region", "delivery", "ended", "jitter", "device", "way")
+GAP = "  "
 ABOUT = ("source", "at", "local", "local_port", "remote", "remote_port", "way", "ended", "age_s", "bytes_out",
          "bytes_in", "bounded")  # fmt: skip
 CONTEXT = ("prefix", "asn", "region", "device", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "bandwidth_kbps",
@@ -71,6 +75,7 @@ class Writer:
         self._kind, self._out, self._silent = kind, out, silent
         self._csv = csv.writer(out, lineterminator="\n")
         self._headed = False
+        self._shown = shown(shutil.get_terminal_size().columns) if out.isatty() else range(len(TABLE))
 
     def write(self, seen: Iterable[Sighting]) -> None:
         """A line each, seen at once by whoever reads."""
@@ -81,7 +86,7 @@ class Writer:
             elif self._kind == "csv":
                 self._csv.writerow(_row(one))
             else:
-                self._out.write(_line(_cells(one)))
+                self._out.write(_line(_cells(one), self._shown))
         self._out.flush()
 
     def close(self, last: Mapping[str, Json]) -> None:
@@ -99,17 +104,27 @@ class Writer:
         if self._kind == "csv":
             self._csv.writerow((*ABOUT, *CONTEXT))
         elif self._kind == "table":
-            self._out.write(_line([name for name, _ in TABLE]))
+            self._out.write(_line([name for name, _ in TABLE], self._shown))
 
 
-def _line(cells: list[str]) -> str:
-    widths = [width for _, width in TABLE]
+def shown(width: int) -> Sequence[int]:
+    """Which columns of TABLE a terminal of that width has room for."""
+    gone: set[str] = set()
+    for name in ("", *SPARE):
+        gone.add(name)
+        kept = [place for place, (name, _) in enumerate(TABLE) if name not in gone]
+        if sum(TABLE[place][1] for place in kept) + len(GAP) * (len(kept) - 1) <= width:
+            break
+    return kept
+
+
+def _line(cells: list[str], places: Sequence[int]) -> str:
     numbers = range(4, 10)
     padded = [
-        text.rjust(width) if place in numbers else text.ljust(width)
-        for place, (text, width) in enumerate(zip(cells, widths, strict=True))
+        cells[place].rjust(TABLE[place][1]) if place in numbers else cells[place].ljust(TABLE[place][1])
+        for place in places
     ]
-    return "  ".join(padded).rstrip() + "\n"
+    return GAP.join(padded).rstrip() + "\n"
 
 
 def _cells(seen: Sighting) -> list[str]:

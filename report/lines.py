@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -70,3 +70,17 @@ def write_results(results: Iterable[Result], out: TextIO) -> None:
     """One line per probe call: single readings, as a worker writes them."""
     for result in results:
         out.write(result_to_json(result) + "\n")
+
+
+def write_list(names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO) -> None:
+    """What the database holds, a row each, under names: "jsonl", "csv" or, for people, in columns."""
+    if form == "jsonl":
+        out.writelines(canonical(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    elif form == "csv":
+        csv.writer(out, lineterminator="\n").writerows((names, *rows))
+    else:
+        told = [tuple(names), *(tuple(map(str, row)) for row in rows)]
+        widths = [max(len(row[n]) for row in told) for n in range(len(names))]
+        for row in told:
+            line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+            out.write(line.rstrip() + "\n")

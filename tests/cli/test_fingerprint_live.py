@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +22,15 @@ from typing import Any, cast
 import pytest
 
 from configtron.cli.fingerprint.live import _Post
+from configtron.cli.fingerprint.socket import _Post as _Asker
 from configtron.cli.fingerprint.watching import Watch
 from configtron.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
+from configtron.fingerprint.capture.diag import Endings, established
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import Sighting
 from configtron.fingerprint.passive.gathering import Gathering
+from configtron.fingerprint.tcp_info import Socket
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.namespaces import ip
 from tests.fingerprint.capture import mmdb
@@ -119,6 +123,7 @@ class Over:
 
     def __init__(self) -> None:
         self.kept: list[Sighting] = []
+        self.counts: Counter[str] = Counter()
         self.keep = self.kept.extend
 
     def over(self) -> bool:
@@ -134,6 +139,30 @@ def test_what_passed_before_the_end_is_told() -> None:
         post = _Post(ring, Gathering(1000, trips=True), Surroundings(), cast(Watch, watch), None)
         post.listen(1.0)
     assert [one.bytes_out for one in watch.kept if one.local_port == port] == [20_000]
+
+
+class Late:
+    """Endings of which the kernel tells only to who waits."""
+
+    lost = 0
+
+    def __init__(self, sockets: list[Socket]) -> None:
+        self.sockets = sockets
+
+    def heard(self, timeout_s: float) -> list[Socket]:
+        found, self.sockets = (self.sockets, []) if timeout_s > 0 else ([], self.sockets)
+        return found
+
+
+def test_what_ended_before_the_end_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as server:
+            server.sendall(bytes(20_000))
+            ended = [one for one in established() if one.local_port == port]
+    watch = Over()
+    _Asker(cast(Watch, watch), Surroundings(), frozenset([port])).follow(cast(Endings, Late(ended)), 10.0)
+    assert [one.local_port for one in watch.kept] == [port]
 
 
 @pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.2"), ("socket", "--follow")])
@@ -222,8 +251,9 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "c.db").exists()
     chat()
     assert said(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
-    done = said(tmp_path, "contexts", "7")
-    assert done.returncode == USAGE and "watch 7" in done.stderr
+    for name, text in (("7", "watch 7: not in"), ("x", "'x' is no watch; give a number, or last")):
+        done = said(tmp_path, "contexts", name)
+        assert done.returncode == USAGE and text in done.stderr
 
 
 def test_without_the_privilege(tmp_path: Path) -> None:

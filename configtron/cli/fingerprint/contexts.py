@@ -2,45 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from configtron.cli.fingerprint.watching import FORMATS
 from configtron.cli.settings import settings
 from configtron.errors import DONE, NOTHING, BadInput
-from configtron.report.lines import opened
+from configtron.report.lines import opened, write_list
 
 if TYPE_CHECKING:
     from configtron.db.store import Store, Watch
 
 
+WATCHES = ("watch", "begun", "source", "status", "contexts")
+LAST = -1
+
+
+def _watch_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    if value is None or value == "last":
+        return None if value is None else LAST
+    if not re.fullmatch(r"\d{1,9}", value):
+        raise click.BadParameter(f"{value!r} is no watch; give a number, or last")
+    return int(value)
+
+
 @click.command(short_help="Show the contexts that a watch kept; without WATCH, list the watches.")
-@click.argument("watch", required=False, type=int)
+@click.argument("watch", required=False, callback=_watch_number)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 def contexts(watch: int | None, form: str, output_file: str) -> int:
-    """Show the contexts that `fingerprint live` or `socket` kept; without WATCH (a number), list the watches."""
+    """Show the contexts that `fingerprint live` or `socket` kept.
+
+    WATCH is a number, or last; without it, the watches are listed. Exit code 4: that watch kept nothing.
+    """
     from configtron.db.store import Store
     from configtron.report.contexts import Writer
 
     with Store(settings().db, read_only=True) as store, opened(output_file) as out:
         if watch is None:
-            out.write("".join(f"{line}\n" for line in _watches(store)))
+            _list(store, form, out)
             return DONE
-        found = next((one for one in store.watches() if one.id == watch), None)
+        kept = store.watches()
+        found = next((one for one in kept if one.id == watch), None) if watch != LAST else next(iter(kept[-1:]), None)
         if found is None:
-            raise BadInput(f"watch {watch}: not in {store.path}; `configtron fingerprint contexts` lists them")
+            name = "last" if watch == LAST else watch
+            raise BadInput(f"watch {name}: not in {store.path}; `configtron fingerprint contexts` lists them")
+        if not found.contexts:
+            click.echo(f"configtron: watch {found.id}: kept no context", err=True)
+            return NOTHING
         Writer(form, out).write(store.contexts(found))
-        return DONE if found.contexts else NOTHING
+        return DONE
 
 
-def _watches(store: Store) -> list[str]:
-    rows = [("watch", "begun", "source", "status", "contexts")]
-    rows += [(str(one.id), one.begun_at, one.source, _status(one), str(one.contexts)) for one in store.watches()]
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _list(store: Store, form: str, out: TextIO) -> None:
+    rows = [(one.id, one.begun_at, one.source, _status(one), one.contexts) for one in store.watches()]
+    write_list(WATCHES, rows, form, out)
 
 
 def _status(watch: Watch) -> str:

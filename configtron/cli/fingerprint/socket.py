@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.fingerprint.tcp_info import Socket
 
+# The kernel tells of an ending from a work queue; on a busy machine some come after the watch is over.
+LATE_S = 0.25
+
 
 @click.command(short_help="Ask the kernel what it knows of this host's connections.")
 @watch_options
@@ -77,7 +80,9 @@ class _Post:
             self._tell(endings.heard(watch.wait_s(due_s)))
             watch.counts["endings-lost"] = endings.lost
             watch.progress(going_on)
-        self._tell(endings.heard(0))
+        end = time.monotonic() + LATE_S
+        while (left_s := end - time.monotonic()) > 0:
+            self._tell(endings.heard(left_s))
         self.look()
 
     def _tell(self, sockets: Sequence[Socket]) -> int:

@@ -53,7 +53,7 @@ class Watch:
         self.source, self._what, self._span = source, what, span
         self._store, self._writer = store, writer
         self.counts: Counter[str] = Counter()
-        self.interrupted = False
+        self.interrupted = self._kept = False
         self._began = self._told = time.monotonic()
         self.number = store.begin_watch(source, config)
 
@@ -74,6 +74,7 @@ class Watch:
     def keep(self, seen: Sequence[Sighting]) -> None:
         """Store sightings, then print them."""
         if seen:
+            self._kept = True
             self._store.record_contexts(self.number, seen)
             self._writer.write(seen)
 
@@ -96,8 +97,8 @@ class Watch:
         self._store.finish_watch(self.number, status, canonical(last))
         self._writer.close(last)
         if settings().loudness >= 0:
-            text = f"{self._what}: {summed(self.source, self.counts)}; see them again with: "
-            click.echo(f"{text}configtron fingerprint contexts {self.number}", err=True)
+            again = f"; see them again with: configtron fingerprint contexts {self.number}" if self._kept else ""
+            click.echo(f"{self._what}: {summed(self.source, self.counts)}{again}", err=True)
 
     @property
     def code(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from typing import TextIO
 
@@ -13,9 +12,8 @@ from configtron.cli.probe.runs import chosen, find, is_held, reading, render, ru
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
 from configtron.errors import DONE, NOTHING, BadInput
-from configtron.records import canonical
 from configtron.report.found import Found
-from configtron.report.lines import opened
+from configtron.report.lines import opened, write_list
 
 FORMATS = ("table", "jsonl", "csv")
 RUNS = ("run", "begun", "status", "connections")
@@ -65,17 +63,7 @@ def show(
 
 def _list(store: Store, form: str, out: TextIO) -> None:
     rows = [(run.id, run.begun_at, _status(store, run), run.traces) for run in store.runs()]
-    if form == "jsonl":
-        out.writelines(canonical(dict(zip(RUNS, row, strict=True))) + "\n" for row in rows)
-    elif form == "csv":
-        csv.writer(out, lineterminator="\n").writerows((RUNS, *rows))
-    else:
-        out.writelines(line + "\n" for line in _aligned([RUNS, *(tuple(map(str, row)) for row in rows)]))
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    write_list(RUNS, rows, form, out)
 
 
 def _status(store: Store, run: Run) -> str:
