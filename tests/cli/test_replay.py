@@ -77,18 +77,20 @@ def test_a_script_that_diverges_always_fails(kept: Path, capsys: pytest.CaptureF
     assert "the recording: out at" in said and "the script:    sends" in said and said.count("PSH|ACK seq 1 ack 1") >= 2
 
 
-def test_update_keeps_what_the_replay_gives(kept: Path) -> None:
+def test_update_keeps_what_the_replay_gives(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (kept / expected.KEPT).read_text()
     spoil(kept)
     assert packets(kept, "--update") == DONE
+    assert capsys.readouterr().err == f"replay: kept as what is expected: {kept / expected.KEPT}\n"
     assert (kept / expected.KEPT).read_text() == before
     assert packets(kept, "--fail-on-diff") == DONE
 
 
-def test_update_keeps_nothing_of_what_diverges(kept: Path) -> None:
+def test_update_keeps_nothing_of_what_diverges(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (kept / expected.KEPT).read_text()
     diverge(kept)
     assert packets(kept, "--update") == CONDITION
+    assert capsys.readouterr().err == ""
     assert (kept / expected.KEPT).read_text() == before
 
 
@@ -166,6 +168,7 @@ def test_nothing_to_replay(home: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert packets() == USAGE
     (home / "empty").mkdir()
     assert packets(home / "empty") == NOTHING
+    assert "recordings are the .pcapng files (also gz) that `configtron probe` writes" in capsys.readouterr().err
     assert packets(home / "absent") == USAGE
     assert packets(FOLDER, "--run", "1") == USAGE
     assert packets("--run", "1") == USAGE

@@ -69,8 +69,10 @@ def packets(
     told = _Teller()
     done = list(work.perform_all(tasks, jobs or len(os.sched_getaffinity(0)), told, keep=update))
     played = [one for each in done for one in each.played]
-    if update:
-        _update(done)
+    for path in _update(done) if update else ():
+        told.say(f"kept as what is expected: {path}")
+    if not played:
+        told.say("no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes")
     with opened(output_file) as out:
         _show(played, form, out)
     if junit:
@@ -117,15 +119,18 @@ def _of_run(number: int, files: tuple[Path, ...], expect: Path | None, update: b
         return [Task(folder / name, name, expect, store.path, run.id) for name in names]
 
 
-def _update(done: list[Done]) -> None:
-    """What was played becomes what is expected; where a script diverged there is nothing to keep."""
+def _update(done: list[Done]) -> list[Path]:
+    """The files written. What was played becomes what is expected; where a script diverged there is nothing to keep."""
     from configtron.cli.replay import expected
     from configtron.report.replayed import DIVERGED
 
+    written = []
     for each in done:
-        if not any(one.status == DIVERGED for one in each.played):
+        if each.played and not any(one.status == DIVERGED for one in each.played):
             path = each.task.expect or each.task.path.with_name(expected.KEPT)
             expected.write(path, each.results, each.records)
+            written.append(path)
+    return written
 
 
 def _show(played: list[Played], form: str, out: TextIO) -> None:
@@ -150,7 +155,12 @@ class _Teller:
         now = time.monotonic()
         if not self.quiet and now - self.last >= TOLD_EVERY_S:
             self.last = now
-            print(f"replay: {count} probes, {now - self.began:.0f} s", file=sys.stderr, flush=True)
+            self.say(f"{count} probes, {now - self.began:.0f} s")
+
+    def say(self, text: str) -> None:
+        """A line, unless they are not wanted."""
+        if not self.quiet:
+            print(f"replay: {text}", file=sys.stderr, flush=True)
 
 
 def _code(played: list[Played], *, fail_on_diff: bool, update: bool) -> int:
