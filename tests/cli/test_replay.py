@@ -6,6 +6,9 @@ import csv
 import gzip
 import io
 import json
+import multiprocessing
+import os
+import signal
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.probe.runs import run_folder
-from configtron.cli.replay import expected
+from configtron.cli.replay import expected, work
 from configtron.db.store import Store
 from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.records import canonical, result_from_json
@@ -157,11 +160,24 @@ def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixtu
 
 
 def test_what_is_no_expectation_is_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("", "[1]", "{", '{"a":1}', "[[]]"):
+    for text in ("", "[1]", "{", '{"a":1}', "[[]]", "[" * 100_000, *half_expectations()):
         (kept / "named").write_text(text)
         code = packets(kept / RECORDING, "--expect", kept / "named")
         said = capsys.readouterr().err.strip()
-        assert (code, said.count("\n")) == (USAGE, 0) if text else code == PARTIAL, text
+        assert (code, said.count("\n"), "named: " in said) == (USAGE, 0, True) if text else code == PARTIAL, text
+
+
+def half_expectations() -> list[str]:
+    """Results and records that lack something, or have something else in its place."""
+    *results, record = json.loads((FOLDER / expected.KEPT).read_text())
+    result = next(form for form in results if form["frames"])
+    halves = [{**result, name: 5} for name in ("target", "observations", "params")]
+    halves += [{**result, "observations": [5]}, {**record, "vantage": {"name": "na"}}]
+    halves += [{**record, "observations": wrong} for wrong in ([], {"icw": 5}, {"icw": "trials"}, None)]
+    halves += [{name: form[name] for name in form if name != left} for form, left in (
+        (result, "target"), (result, "ending"), (record, "target"), (record, "vantage"), (record, "observations"),
+    )]  # fmt: skip
+    return [json.dumps([half]) for half in halves]
 
 
 def test_nothing_to_replay(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,6 +217,9 @@ def test_a_run_of_the_database(home: Path, capsys: pytest.CaptureFixture[str]) -
     told = records.read_text()
     records.write_text(told.replace("icw-10.example", "other.example"))
     assert packets("--run", "1", "--expect", records) == PARTIAL
+    for nothing in ("", "{}\n", told.replace('"vantage":{"name":"na"', '"vantage":{"name":"eu"')):
+        records.write_text(nothing)
+        assert packets("--run", "1", "--fail-on-diff", "--expect", records) == PARTIAL, nothing
     records.write_text(told.replace('"text":"10"', '"text":"11"', 1))
     assert packets("--run", "1", "--fail-on-diff", "--expect", records) == CONDITION
     assert packets("--run", "1", "--update") == USAGE
@@ -238,3 +257,20 @@ def test_an_error_in_a_process_is_one_line(home: Path, kept: Path, capsys: pytes
     (kept / RECORDING).write_bytes(b"x" * 100)
     assert packets(FOLDER, kept, "-j", 2) == USAGE
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_no_more_processes_than_recordings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    pool = multiprocessing.Pool
+    monkeypatch.setattr(multiprocessing, "Pool", lambda count, *rest: begun.append(count) or pool(count, *rest))
+    assert packets(FOLDER, FOLDER, "-j", 5000) == DONE
+    assert begun == [2]
+
+
+def test_a_process_that_is_killed_is_one_line(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "_play", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    assert packets(FOLDER, FOLDER, "-j", 2) == NOTHING
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "killed" in said and "-j 1" in said

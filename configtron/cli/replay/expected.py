@@ -23,6 +23,8 @@ KEPT, JOURNAL = "observation.json", "results.jsonl"
 Form = dict[str, Json]
 # A record's name: the target's host, the vantage.
 Name = tuple[str, str]
+# What a file that is something else comes to, brackets in brackets without end among it.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput)
 
 
 class Expected(NamedTuple):
@@ -50,13 +52,15 @@ def read(path: Path, recording: Path) -> Expected:
     try:
         for form in _forms(path):
             if "schema" in form:
-                records[name_of(form)] = canonical(form)
-            elif Path(str(form["evidence_file"])).name == recording.name:
-                results[str(form["trace_id"])] = canonical(form)
-            elif not form["frames"]:
-                bare.append(result_from_json(canonical(form)))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path}: neither results nor records of configtron: {type(error).__name__}: {error}") from error
+                records[name_of(form)] = _record(form)
+                continue
+            result = result_from_json(canonical(form))
+            if Path(result.evidence_file).name == recording.name:
+                results[result.trace_id] = canonical(form)
+            elif not result.frames:
+                bare.append(result)
+    except UNREADABLE as error:
+        raise BadInput(f"{path}: neither results nor records of configtron: {_why(error)}") from error
     return Expected(results, records, tuple(bare))
 
 
@@ -69,9 +73,9 @@ def read_records(path: Path, vantage: str) -> dict[Name, str]:
             for line in file:
                 if mark in line:
                     form = json.loads(line)
-                    found[name_of(form)] = canonical(form)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: no records of `configtron probe -f jsonl`: {error}") from error
+                    found[name_of(form)] = _record(form)
+    except UNREADABLE as error:
+        raise BadInput(f"{path}: no records of `configtron probe -f jsonl`: {_why(error)}") from error
     return found
 
 
@@ -85,6 +89,19 @@ def vantage_of(record: str) -> Vantage:
     """The vantage that a record names."""
     said = json.loads(record)["vantage"]
     return Vantage(said["name"], said["region"])
+
+
+def _record(form: Form) -> str:
+    """A record as canonical JSON, once it is seen to be one."""
+    text = canonical(form)
+    vantage_of(text)
+    if not all(isinstance(verdict, dict) for verdict in cast(Form, form["observations"]).values()):
+        raise TypeError("a verdict is no object")
+    return text
+
+
+def _why(error: BaseException) -> str:
+    return str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
 
 
 def _forms(path: Path) -> Iterator[Form]:

@@ -23,6 +23,7 @@ from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, RECORD, SAME,
 
 # How often whoever waits for the processes looks up: a signal is noticed, progress is shown.
 LOOK_UP_S = 0.5
+KILLED = "a process that was playing was killed (is memory short?); play fewer at a time: -j 1"
 
 
 class Task(NamedTuple):
@@ -62,7 +63,9 @@ def perform(task: Task, *, keep: bool = False) -> Done:
         again += [result] if result is not None else []
         _count()
     played += [Played(task.name, trace, _probe(trace), MISSING) for trace in wanted.results if trace not in seen]
-    records = list(_records(wanted, again)) if wanted.records else []
+    # Of a run records are compared if the user names some; those that are not among them are told, not passed over.
+    asked = wanted.records or (task.db is not None and task.expect is not None)
+    records = list(_records(wanted, again)) if asked else []
     played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
     if task.db is None:
         gone = wanted.records.keys() - {name for name, _, _ in records}
@@ -151,13 +154,15 @@ def perform_all(
     """Play all, in that order; `told` hears now and then how many probes have been played."""
     global _counter
     counter: Synchronized[int] = multiprocessing.Value("q", 0)
-    if processes == 1 or len(tasks) == 1:
+    processes = min(processes, len(tasks))
+    if processes <= 1:
         _counter = counter
         for task in tasks:
             yield perform(task, keep=keep)
             told(counter.value)
         return
     with multiprocessing.Pool(processes, _begin, (counter,)) as pool:
+        players = _children()
         coming = pool.imap(_perform, [(task, keep) for task in tasks])
         for _ in tasks:
             while True:
@@ -165,8 +170,15 @@ def perform_all(
                     done = coming.next(LOOK_UP_S)
                     break
                 except multiprocessing.TimeoutError:
+                    # The pool puts another process in a dead one's place, but what that one had taken never comes.
+                    if not players <= _children():
+                        raise ConfigtronError(KILLED) from None
                     told(counter.value)
             if isinstance(done, ConfigtronError):
                 raise done
             yield done
             told(counter.value)
+
+
+def _children() -> set[int | None]:
+    return {child.pid for child in multiprocessing.active_children()}
