@@ -27,8 +27,10 @@ from typing import NamedTuple
 from configtron.fingerprint.tcp_info import Socket
 from configtron.nouns import Context
 
-# A network's share of an address: the longest prefix that is announced everywhere, and what a site gets of IPv6.
+# A network's share of an address: the longest prefix that is announced everywhere, and what a site gets of IPv6. With
+# 6to4 (RFC 3056 2) a site's /48 is 16 bits and the site's own IPv4 address, so its /24 ends at 40.
 PREFIX4, PREFIX6 = 24, 48
+PREFIX_6TO4 = 16 + PREFIX4
 FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "asn", "region", "device")
 Unknown = tuple[tuple[str, str], ...]
 
@@ -61,6 +63,7 @@ class Sighting:
 
     source    "live" (segments) or "socket" (tcp_info)
     at_ns     when it was last seen, nanoseconds since the epoch
+    local     "" where neither end is this host's (a router sees other people's connections)
     remote    "" in one that was read back: the store keeps prefixes only
     way       "out" if most bytes left this host, "in" if most came, "" if none did
     ended     "open", "closed" (socket), "fin", "reset" (live)
@@ -101,9 +104,9 @@ def plain_text(address: str) -> str:
 
 
 def prefix_of(address: str) -> str:
-    """The /24 or /48 around an address."""
+    """The /24 or /48 around an address; a 6to4 address is an IPv4 address in other clothes."""
     found = ip_address(address)
-    length = PREFIX4 if isinstance(found, IPv4Address) else PREFIX6
+    length = PREFIX4 if isinstance(found, IPv4Address) else PREFIX_6TO4 if found.sixtofour else PREFIX6
     return str(ip_network((found, length), strict=False))
 
 

@@ -34,7 +34,7 @@ CONTEXT = ("prefix", "asn", "region", "device", "rtt_ms", "min_rtt_ms", "jitter_
 def form(seen: Sighting) -> dict[str, Json]:
     """A sighting as a JSON object."""
     context = {name: value for name, value in asdict(seen.context).items() if value not in (None, "")}
-    ends: dict[str, Json] = {"local": {"address": seen.local, "port": seen.local_port}}
+    ends: dict[str, Json] = {"local": {"port": seen.local_port} | ({"address": seen.local} if seen.local else {})}
     if seen.remote:
         ends["remote"] = {"address": seen.remote, "port": seen.remote_port}
     found: dict[str, Json] = {

@@ -17,7 +17,7 @@ CREATE TABLE watch (
 CREATE TABLE context (
     watch          INTEGER NOT NULL REFERENCES watch (id) ON DELETE CASCADE,
     at_ns          INTEGER NOT NULL,              -- last seen; nanoseconds since the epoch
-    local          TEXT NOT NULL,
+    local          TEXT NOT NULL,                 -- "" where neither end was this host's
     local_port     INTEGER NOT NULL,
     way            TEXT NOT NULL CHECK (way IN ('out', 'in', '')),
     ended          TEXT NOT NULL,                 -- open, closed, fin, reset
@@ -32,7 +32,7 @@ CREATE TABLE context (
     jitter_ms      REAL,
     loss           REAL,
     site           TEXT NOT NULL,
-    prefix         TEXT NOT NULL,                 -- /24 or /48
+    prefix         TEXT NOT NULL,                 -- /24 or /48 (6to4: /40)
     asn            INTEGER,
     region         TEXT NOT NULL,                 -- country, ISO 3166; "" unknown
     device         TEXT NOT NULL,

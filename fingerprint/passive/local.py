@@ -1,7 +1,8 @@
 """Told connections -> sightings: of a connection's two sides, which is here, and what its segments say of the other.
 
 The essay is that of `fingerprint/features.py`. A side is here if the interface has its address; if both or neither are
-(loopback, a router), the server's side counts as here, because it is servers that are tuned.
+(loopback, a router), the server's side counts as here, because it is servers that are tuned. Where neither is, who
+serves may be a guess (nobody saw the SYN), and both ends are other people's: then no address counts as local.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ def sighted(
 ) -> Sighting:
     """The sighting of one connection. `known` tells of an address, `tainted` that frames were lost."""
     ends = {"client": told.client, "server": told.server}
-    side = "client" if plain(told.client.address) in here and plain(told.server.address) not in here else "server"
+    mine = {name: plain(end.address) in here for name, end in (("client", told.client), ("server", told.server))}
+    side = "client" if mine["client"] and not mine["server"] else "server"
     other = "server" if side == "client" else "client"
     out, back = (int(told.numbers[f"{one}_bytes"] or 0) for one in (side, other))
     way, remote = way_of(out, back), plain(ends[other].address)
     path, about = path_of(told, side, way, tainted), known(remote)
     return Sighting(
-        "live", int(told.numbers["ended"] or 0), plain(ends[side].address), ends[side].port, remote, ends[other].port,
-        way, ended(told), told.duration_s, out, back, path.bounded,
+        "live", int(told.numbers["ended"] or 0), plain(ends[side].address) if mine[side] else "", ends[side].port,
+        remote, ends[other].port, way, ended(told), told.duration_s, out, back, path.bounded,
         context_of(path, remote, about), reasons(path, about),
     )  # fmt: skip
 

@@ -1,0 +1,51 @@
+"""Which end of a connection is here, and what is kept of those that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configtron.db.rows import context_row
+from configtron.fingerprint.features import About, Sighting
+from configtron.fingerprint.passive.gathering import Gathering
+from configtron.fingerprint.passive.local import sighted
+from configtron.fingerprint.passive.telling import tell
+from configtron.report.contexts import form
+from tests.fingerprint.capture import write
+from tests.fingerprint.passive.read import gathered
+from tests.fingerprint.passive.test_foreign import proven
+
+CLIENT, SERVER = "192.0.2.1", "198.51.100.2"
+
+
+def seen(folder: Path, *here: str, opened: bool = True) -> Sighting:
+    """The client's port is below the server's, so without a SYN the client may be taken for the server."""
+    story = proven(port=22, opened=opened)
+    path = folder / "story.pcap"
+    path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
+    (batch,) = gathered(path, Gathering(trips=True))
+    (one,) = tell(batch, [str(path)])
+    return sighted(one, frozenset(here), lambda _: About())
+
+
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize(("here", "other"), [(CLIENT, "198.51.100.0/24"), (SERVER, "192.0.2.0/24")])
+def test_the_end_that_is_here_is_told(tmp_path: Path, here: str, other: str, opened: bool) -> None:
+    found = seen(tmp_path, here, opened=opened)
+    assert (found.local, found.context.prefix) == (here, other)
+    assert form(found)["local"] == {"address": here, "port": found.local_port}
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_router_keeps_nobodys_address(tmp_path: Path, opened: bool) -> None:
+    """Neither end is here: both are clients of somebody, and who serves may be a guess."""
+    found = seen(tmp_path, "203.0.113.1", opened=opened)
+    assert found.context.prefix in ("192.0.2.0/24", "198.51.100.0/24")
+    kept = " ".join(map(str, context_row(found)))
+    assert CLIENT not in kept and SERVER not in kept
+    assert form(found)["local"] == {"port": found.local_port}
+
+
+def test_where_both_ends_are_here_the_server_is_tuned(tmp_path: Path) -> None:
+    assert seen(tmp_path, CLIENT, SERVER).local == SERVER
