@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from configtron.errors import BadInput
@@ -25,15 +26,32 @@ def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         )
     if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise BadInput(f"{path}: a database of another program; name another file by `--db FILE`")
-    if version < VERSION and read_only:
-        raise BadInput(f"{path}: an older schema ({version}); run a command that writes, once, to bring it up to date")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+    if read_only:
+        if version == 0:
+            raise BadInput(f"{path}: an empty file; `configtron probe` fills it, `--db FILE` names another")
+        if version < VERSION:
+            _bring_up_first(path, version)
+        return
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
     if version == 0:
         apply(connection, (HERE / "schema.sql").read_text(), VERSION)
     elif version < VERSION:
         migrate(connection, HERE / "migrations", VERSION)
+
+
+def _bring_up_first(path: Path, version: int) -> None:
+    """What an older configtron wrote is there to be read too, so its schema is brought up to date before."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            bring_up(writer, path, read_only=False)
+    except sqlite3.OperationalError as error:
+        if "readonly" not in str(error) and "unable to open" not in str(error):
+            raise
+        raise BadInput(
+            f"{path}: an older schema ({version}), which cannot be brought up to date here ({error});"
+            " copy the file to where it can be written, and name the copy by `--db FILE`"
+        ) from error
 
 
 def migrate(connection: sqlite3.Connection, folder: Path, version: int) -> None:

@@ -225,21 +225,62 @@ def test_contexts_are_kept_whole_or_not_at_all(store: Store) -> None:
     assert store.watches()[0].contexts == 0
 
 
-def test_an_older_database_becomes_what_a_new_one_is(tmp_path: Path, store: Store) -> None:
-    """Version 1 is schema.sql without what the migrations add: brought up to date, both have the same tables."""
-    tables = "SELECT name, sql FROM sqlite_master WHERE sql > '' ORDER BY name"
-    fresh = sqlite3.connect(store.path).execute(tables).fetchall()
+def first_version(path: Path) -> sqlite3.Connection:
+    """A database of version 1 with a run: schema.sql without what the migrations add."""
     added = (module.HERE / "migrations" / "0002_contexts.sql").read_text()
     old = (module.HERE / "schema.sql").read_text()
     for statement in module.statements(added):
         text = statement[statement.index("CREATE") :]
         assert text in old
         old = old.replace(text, "")
-    path = tmp_path / "old.db"
     database = sqlite3.connect(path)
     database.executescript(old.replace("user_version = 2", "user_version = 1"))
     database.execute("INSERT INTO run (begun_at, version, config) VALUES ('', '', '{}')").connection.commit()
-    assert "older schema (1)" in refused(path, read_only=True)
-    with Store(path) as grown:
+    return database
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_older_database_becomes_what_a_new_one_is(tmp_path: Path, store: Store, read_only: bool) -> None:
+    """Brought up to date it has the tables of a new one; whoever only reads old runs need not know of it."""
+    tables = "SELECT name, sql FROM sqlite_master WHERE sql > '' ORDER BY name"
+    fresh = sqlite3.connect(store.path).execute(tables).fetchall()
+    database = first_version(tmp_path / "old.db")
+    with Store(tmp_path / "old.db", read_only=read_only) as grown:
         assert len(grown.runs()) == 1 and grown.watches() == ()
     assert database.execute(tables).fetchall() == fresh
+    assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
+
+
+def test_an_older_database_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_version(tmp_path / "old.db").close()
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr(module, "migrate", fail)
+    said = refused(tmp_path / "old.db", read_only=True)
+    assert "older schema (1)" in said and "copy the file" in said
+    (tmp_path / "empty.db").touch()
+    assert "empty file" in refused(tmp_path / "empty.db", read_only=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: int) -> None:
+    first_version(tmp_path / "old.db").close()
+    program = (
+        "import os, signal, sys; from pathlib import Path; from configtron.db import schema, store\n"
+        "whole = schema.statements\n"
+        "def cut(script):\n"
+        "    for number, statement in enumerate(whole(script)):\n"
+        f"        if number == {seed}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        yield statement\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "schema.statements = cut; store.Store(Path(sys.argv[1]))"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, tmp_path / "old.db"], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with sqlite3.connect(tmp_path / "old.db") as base:
+        assert base.execute("PRAGMA user_version").fetchone() == (1,)
+        assert base.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('watch', 'context')").fetchone() == (0,)
+    with Store(tmp_path / "old.db") as grown:
+        assert len(grown.runs()) == 1 and grown.watches() == ()
