@@ -49,7 +49,14 @@ class Places:
         return len(self._databases)
 
 
+def _check(path: Path) -> None:
+    """A pipe would hold up the watch until somebody writes, a device for ever."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise BadInput(f"{path}: a pipe or device; name an ordinary file")
+
+
 def _database(path: Path) -> Database:
+    _check(path)
     try:
         import maxminddb
     except ModuleNotFoundError as error:
@@ -94,6 +101,7 @@ class AccessLog:
         self._seen: OrderedDict[str, Counter[str]] = OrderedDict()
         self._rest = b""
         try:
+            _check(path)
             self._file = path.open("rb")
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}") from error

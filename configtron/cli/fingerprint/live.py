@@ -13,6 +13,7 @@ import click
 
 from configtron.cli.fingerprint.pcap import gathering_of
 from configtron.cli.fingerprint.watching import TURN_S, watch_options, watching
+from configtron.cli.probe.names import finite
 from configtron.errors import BadInput, Missing
 from configtron.report.lines import opened
 
@@ -38,7 +39,8 @@ TAGGED = f"{TCP} or vlan"
 @watch_options
 @click.option("--filter", "only", metavar="EXPRESSION", help="Only these packets, in tcpdump's words: 'port 443'.")
 @click.option("--window", "window_s", type=click.FloatRange(min=0.1), default=5.0, show_default=True,
-              metavar="SECONDS", help="How often connections that ended or fell idle are told.")  # fmt: skip
+              metavar="SECONDS", callback=finite,
+              help="How often connections that ended or fell idle are told.")  # fmt: skip
 @click.option("--connections", is_flag=True,
               help="Print connections as `fingerprint pcap` does, not contexts; needs -f jsonl or csv.")  # fmt: skip
 def live(interface: str, form: str, output_file: str, span: float | None, access_log: Path | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.fingerprint.watching import watch_options, watching
+from configtron.cli.probe.names import finite
 from configtron.report.lines import opened
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ LATE_S = 0.25
               help="Only connections at this local port; may be given several times.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Go on: each connection when it ends, open ones now and then.")
 @click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
-              metavar="SECONDS", help="How often open connections are told while following.")  # fmt: skip
+              metavar="SECONDS", callback=finite,
+              help="How often open connections are told while following.")  # fmt: skip
 def socket(form: str, output_file: str, span: float | None, access_log: Path | None, places: tuple[Path, ...],
            ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
     """Ask the kernel what it knows of this host's TCP connections (tcp_info), as contexts of their clients.

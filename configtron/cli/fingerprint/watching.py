@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configtron.cli.probe.names import finite
 from configtron.cli.settings import settings
 from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 
@@ -36,7 +37,8 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Form of the answer."),
         click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
                      help="Write here; - is stdout."),
-        click.option("--for", "span", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+        click.option("--for", "span", type=click.FloatRange(min=0, min_open=True), callback=finite,
+                     metavar="SECONDS",
                      help="Stop after so long; else at Ctrl-C."),
         click.option("--access-log", type=FILE, help="Log of a web server (combined format), for device classes."),
         click.option("--mmdb", "places", type=FILE, multiple=True,

@@ -1,7 +1,8 @@
-"""Names that people write on the command line: runs and parameters. Light, since `--help` imports it."""
+"""Names that people write on the command line: runs, parameters, numbers. Light, since `--help` imports it."""
 
 from __future__ import annotations
 
+import math
 import re
 
 import click
@@ -19,6 +20,13 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     if not re.fullmatch(r"-?\d{1,9}", value):
         raise click.BadParameter(f"{value!r} is no run; give a number, or last")
     return int(value)
+
+
+def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    """A number that is one: click's ranges let "nan" and "inf" pass."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number")
+    return value
 
 
 def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
-from configtron.cli.probe.names import run_number
+from configtron.cli.probe.names import finite, run_number
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.settings import settings
 from configtron.errors import BadInput
@@ -44,12 +43,6 @@ def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
     return found
 
 
-def _finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number")
-    return value
-
-
 def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
     """What stands in a request: visible ASCII, no spaces, so that it can end no line and begin no header."""
     if not (value.isascii() and value.isprintable()) or " " in value:
@@ -83,11 +76,11 @@ def _typed(name: str) -> bool:
 @click.option("--paper-compat", is_flag=True, help="--profile paper: SYNs without timestamps, as ConfigTron's.")
 @click.option("--region", default="", metavar="R[,R]", help="Only these vantages, by name or region.")
 @click.option("--vantages", type=FILE, help="TOML file of vantages; without it, the host itself.")
-@click.option("-r", "--rate", type=click.FloatRange(min=0), callback=_finite,
+@click.option("-r", "--rate", type=click.FloatRange(min=0), callback=finite,
               help="Connections started per second, all together; 0: no limit.  [default: 100, --lab: 0]")  # fmt: skip
-@click.option("--per-host-rate", type=click.FloatRange(min=0), callback=_finite,
+@click.option("--per-host-rate", type=click.FloatRange(min=0), callback=finite,
               help="The same for each address.  [default: 2, --lab: 0]")  # fmt: skip
-@click.option("--per-network-rate", type=click.FloatRange(min=0), callback=_finite,
+@click.option("--per-network-rate", type=click.FloatRange(min=0), callback=finite,
               help="The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]")  # fmt: skip
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), default=1000, show_default=True,
               help="Targets under way at once.")  # fmt: skip
@@ -104,7 +97,7 @@ def _typed(name: str) -> bool:
               help="Probe nothing but these, special-purpose ranges among them.")  # fmt: skip
 @click.option("--opt-out-file", multiple=True, type=FILE, help="Who asked to be left alone.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
-@click.option("-t", "--max-runtime", type=click.FloatRange(min=0), callback=_finite, default=0, metavar="SECONDS",
+@click.option("-t", "--max-runtime", type=click.FloatRange(min=0), callback=finite, default=0, metavar="SECONDS",
               help="Start no new target after so long.")  # fmt: skip
 @click.option("-e", "--seed", type=int, default=1, show_default=True,
               help="Order of targets; with --lab, which internet.")  # fmt: skip
@@ -135,9 +128,9 @@ def _typed(name: str) -> bool:
     help="With --lab: kernels of its own in virtual time, Debian's in real time, or the host's.",
 )
 @click.option("--lab-troubles", is_flag=True, help="With --lab: a share of the sites is difficult, each in one way.")
-@click.option("--lab-loss", type=click.FloatRange(0, 50), callback=_finite, default=0, metavar="PERCENT",
+@click.option("--lab-loss", type=click.FloatRange(0, 50), callback=finite, default=0, metavar="PERCENT",
               help="With --lab: lose packets, on each way.")  # fmt: skip
-@click.option("--lab-reorder", type=click.FloatRange(0, 50), callback=_finite, default=0, metavar="PERCENT",
+@click.option("--lab-reorder", type=click.FloatRange(0, 50), callback=finite, default=0, metavar="PERCENT",
               help="With --lab: let packets overtake others, on each way.")  # fmt: skip
 def run(
     only4: bool,

@@ -109,6 +109,11 @@ def test_bad_files_are_one_line(tmp_path: Path) -> None:
         assert str(path) in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(BadInput, match="No such file"):
         Surroundings([], tmp_path / "absent.log")
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero")):
+        for given in (([endless], None), ([], endless)):
+            with pytest.raises(BadInput, match="a pipe or device"):
+                Surroundings(*given)
 
 
 def test_a_damaged_file_knows_nothing(tmp_path: Path) -> None:
