@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from configtron.cli.lazy import options_of
 from configtron.cli.settings import default_config
 from configtron.errors import BadInput
 
@@ -34,7 +35,7 @@ def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[
 
 
 def _checked(table: dict[str, Any], command: click.Command, ctx: click.Context, where: str) -> dict[str, Any]:
-    known = {param.name: param for param in command.params if isinstance(param, click.Option)}
+    known = options_of(command)
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -44,7 +45,8 @@ def _checked(table: dict[str, Any], command: click.Command, ctx: click.Context, 
                 raise BadInput(f"{where}: [{key}] is no command here; `configtron --help` lists them")
             found[key] = _checked(value, inner, ctx, f"{where}: [{key}]")
         elif name in known:
-            found[name] = value
+            # Click keeps defaults by parameter.
+            found[str(known[name].name)] = value
         else:
-            raise BadInput(f"{where}: {key} is no option here; known are {', '.join(sorted(map(str, known)))}")
+            raise BadInput(f"{where}: {key} is no option here; known are {', '.join(sorted(known))}")
     return found

@@ -21,6 +21,17 @@ class Row(NamedTuple):
     help: str
 
 
+def options_of(command: click.Command) -> dict[str, click.Option]:
+    """A command's options by the names that people write, with _ for -."""
+    return {
+        long[2:].replace("-", "_"): param
+        for param in command.params
+        if isinstance(param, click.Option)
+        for long in param.opts
+        if long.startswith("--")
+    }
+
+
 class LazyGroup(click.Group):
     """Commands from a table; `default` is the one meant when the first word is no command."""
 
@@ -40,6 +51,10 @@ class LazyGroup(click.Group):
             return None
         command = getattr(import_module(row.module), row.name)
         assert isinstance(command, click.Command)
+        if ctx.auto_envvar_prefix is not None:
+            for option, param in options_of(command).items():
+                # Click names variables after parameters, and people know options.
+                param.envvar = f"{ctx.auto_envvar_prefix}_{cmd_name}_{option}".replace("-", "_").upper()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -24,6 +24,7 @@ from configtron.probe.profiles import TESTS as CAMPAIGN_TESTS
 from configtron.records import Result
 from tests.report.sample import VANTAGES
 from tests.report.sample import run as sample_run
+from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -134,6 +135,21 @@ def test_configuration_file_and_environment(
     (options,) = asked
     assert (options.host_rate_per_s, options.seed, options.rate_per_s) == (1.0, 2, 5.0)
     assert options.opt_out_files == (Path("/etc/opt-out"),)
+
+
+def test_options_are_set_by_the_names_that_people_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+) -> None:
+    """Also where the parameter in the code has another name, as --format has."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    capture = str(ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz")
+    file = tmp_path / "config.toml"
+    file.write_text('[fingerprint.pcap]\nformat = "csv"\n')
+    assert run(["-q", "--config", str(file), "fingerprint", "pcap", capture]) == 0
+    assert capsys.readouterr().out.startswith("file,frame,")
+    monkeypatch.setenv("CONFIGTRON_FINGERPRINT_PCAP_FORMAT", "jsonl")
+    assert run(["-q", "--config", str(file), "fingerprint", "pcap", capture]) == 0
+    assert capsys.readouterr().out.startswith("{")
 
 
 @pytest.mark.parametrize(
