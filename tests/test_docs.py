@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +15,7 @@ import click
 import pytest
 
 from configtron.knobs import MEASURED
+from configtron.report import connections, contexts
 from tests.test_layers import ROOT
 
 PAGES = sorted(
@@ -182,3 +183,37 @@ def test_importing_the_program_is_light() -> None:
 def test_every_measured_name_is_explained() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w*)", (ROOT / "docs" / "knobs.md").read_text(), re.M)
     assert sorted(rows) == sorted((knob.name, knob.unit) for knob in MEASURED)
+
+
+def _of_a_connection() -> set[str]:
+    verdicts = {f"{knob}{suffix}" for knob in connections.SHOWN for suffix in ("", "_grade", "_reason")}
+    told = set(connections.columns()) - verdicts
+    return {re.sub("^(client|server)_(?!name)", "", name) for name in told} | {"merged"}
+
+
+def _of_a_context() -> set[str]:
+    return {*contexts.ABOUT, *contexts.CONTEXT}
+
+
+def _counts() -> set[str]:
+    """Names that stand in the code that counts, and link-type-N, which is made there."""
+    files = [*(ROOT / "fingerprint" / "capture").glob("*.py"), *(ROOT / "fingerprint" / "passive").glob("*.py"),
+             ROOT / "configtron" / "cli" / "fingerprint" / "socket.py"]  # fmt: skip
+    return {name for file in files for found in COUNTED.findall(file.read_text()) for name in found if name} | {
+        "link-type-N"
+    }
+
+
+FIELDS = ("Of a connection", "Of a context", "Counts")
+COUNTED = re.compile(
+    r'counts\["([a-z-]+)"\]|\("([a-z-]+)", (?:fine|cut|bad|fragment)|"(cut-[a-z]+|malformed-record|plaintext)"'
+)
+
+
+@pytest.mark.parametrize(("heading", "names"), [*zip(FIELDS, (_of_a_connection, _of_a_context, _counts), strict=True)])
+def test_every_field_is_explained(heading: str, names: Callable[[], set[str]]) -> None:
+    (part,) = [
+        part for part in (ROOT / "docs" / "fields.md").read_text().split("\n## ") if part.startswith(heading + "\n")
+    ]
+    rows = re.findall(r"^\| `([\w-]+)` \| ", part, re.M)
+    assert set(rows) == names()
