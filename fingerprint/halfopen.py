@@ -103,11 +103,15 @@ class _Echo(NamedTuple):
 
 
 def _opening(packets: Sequence[Packet]) -> tuple[list[int], list[int]]:
-    """Indices before we spoke again, and from there on."""
-    heard = False
+    """Indices before we spoke again, and from there on.
+
+    An answer with another number than the first is no copy of it: a capture missed that we had asked anew.
+    """
+    number = None
     for i, packet in enumerate(packets):
-        heard = heard or _answers(packet)
-        if heard and packet.way == "out":
+        if number is None:
+            number = packet.segment.seq if _answers(packet) else None
+        elif packet.way == "out" or _answers(packet) and packet.segment.seq != number:
             return list(range(i)), list(range(i, len(packets)))
     return list(range(len(packets))), []
 

@@ -224,7 +224,7 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         # A hole within the flight, or behind it: its tail may be what is missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.mss > known.room)] = PROOFS.index("window-limited")
-    proof[marks.stop == marks.begin] = PROOFS.index("beginning-lost")
+    proof[(marks.stop == marks.begin) | _orphans(marks)] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     proof[known.synacks > 1] = PROOFS.index("synack-repeated")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
@@ -232,3 +232,14 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
     proof[~known.whole] = PROOFS.index("no-handshake")
     proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
     return proof
+
+
+def _orphans(marks: _Marks) -> Column:
+    """Whether all there is of a flight is one row that does not begin the stream.
+
+    How long after the beginning it was sent nobody knows, so it may have been a probe, or what an ACK let out.
+    """
+    first = np.clip(marks.begin, 0, max(len(marks.row) - 1, 0))
+    later = marks.start[first] > 1 if len(marks.row) else marks.stop < 0
+    orphan: Column = (marks.stop == marks.begin + 1) & later
+    return orphan

@@ -187,3 +187,31 @@ def test_asking_at_a_closed_window_is_no_keep_alive(tmp_path: Path) -> None:
     for at in (1.2, 1.6):
         story.say(1, at, ACK, 1 + 14 * FULL, 101, 1)
     assert "keep_alives" not in seen(story.batch(tmp_path))
+
+
+def test_an_answer_with_another_number_is_no_repeat(tmp_path: Path) -> None:
+    """The SYN that asked for it is missing: a client that tries again meets a server that has forgotten the first."""
+    story = Story(opened=False)
+    story.frames.clear()
+    options = ((2, b"\x05\xb4"),)
+    story.say(0, 0, SYN, 0, 0, options=options)
+    for at in (0.1, 1.1, 3.1, 7.1):
+        story.say(1, at, SYN | ACK, 0, 1, options=options)
+    before = verdicts(read_back(story.frames, tmp_path))
+    story.say(1, 30.0, SYN | ACK, 378_000_000, 1, options=options)
+    found = verdicts(read_back(story.frames, tmp_path))
+    assert before["synack_retries"].value == found["synack_retries"].value == 3
+    assert found["synack_backoff"].value == before["synack_backoff"].value == "exponential"
+
+
+def test_one_segment_that_is_not_the_first_is_no_flight(tmp_path: Path) -> None:
+    """It came late enough to have been a probe of the tail, and how late after the first one nobody knows."""
+    story = Story()
+    story.say(1, FLIGHT, ACK, 1, 101, 238, echo_s=ASKED)
+    story.say(1, FLIGHT + 0.24, ACK, 239, 101, FULL, echo_s=ASKED)
+    story.ack(FLIGHT + 0.3, 1, size=238 + FULL)
+    story.flight(FLIGHT + 0.3 + RTT_S, 1, 1, size=238 + FULL)
+    assert verdicts(read_back(story.frames, tmp_path))["icw"].value == 1
+    without = [frame for frame in story.frames if frame[0] != round((1000.0 + FLIGHT) * 1e9)]
+    assert len(without) == len(story.frames) - 1
+    assert verdicts(read_back(without, tmp_path))["icw"].reason == "unclear:first-segment-lost"
