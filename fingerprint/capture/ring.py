@@ -170,7 +170,7 @@ def _look(interface: str) -> tuple[int, int]:
             (kind,) = struct.unpack_from("=H", fcntl.ioctl(asked, _SIOCGIFHWADDR, request), 16)
     except OSError:
         names = ", ".join(interfaces())
-        raise BadInput(f"{interface}: no such interface here; there are: {names}") from None
+        raise BadInput(f"{interface}: no such interface here; there are: {names}; a watch listens to one") from None
     if not flags & _IFF_UP:
         raise BadInput(f"{interface}: the interface is down; run: ip link set {interface} up")
     return kind, ETHERNET if kind in (_ARPHRD_ETHERNET, _ARPHRD_LOOPBACK) else RAW

@@ -33,7 +33,9 @@ UNREAD = ("cut-file", "malformed-record", "cut-compression")
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 @click.option("--servers", is_flag=True, help="One row a server: what all its connections say together.")
-@click.option("--stream", is_flag=True, help="Tell each connection soon after its end; memory does not grow.")
+@click.option("--stream", is_flag=True,
+              help="Tell connections while the file is read, soon after their ends; memory does not grow. For what "
+              "passes now there is `fingerprint live`.")  # fmt: skip
 @click.option("--keylog", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="TLS secrets (SSLKEYLOGFILE), for ALPN and HTTP/2 settings; needs tshark, and files.")  # fmt: skip
 def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
