@@ -116,8 +116,10 @@ def _count(schedule: Schedule, details: Mapping[str, Value], overdue: Sequence[f
     late = _numbers(details.get("late"))
     if schedule.kind not in ("exponential", "linear"):
         return len(schedule.gaps) + len(late) + lost
-    rtt = details.get("rtt", details.get("arrival"))
-    passed_s = sum(schedule.gaps) + _number(details.get("arrival")) - _number(rtt)
+    # An echo that was held up shows more than a round trip; the first answer took one at least.
+    arrival_s = _number(details.get("arrival"))
+    rtt_s = min(_number(details.get("rtt", arrival_s)), arrival_s)
+    passed_s = sum(schedule.gaps) + arrival_s - rtt_s
     return copies(schedule.first_s, schedule.kind, passed_s, late) + lost
 
 

@@ -215,3 +215,20 @@ def test_one_segment_that_is_not_the_first_is_no_flight(tmp_path: Path) -> None:
     without = [frame for frame in story.frames if frame[0] != round((1000.0 + FLIGHT) * 1e9)]
     assert len(without) == len(story.frames) - 1
     assert verdicts(read_back(without, tmp_path))["icw"].reason == "unclear:first-segment-lost"
+
+
+def test_an_echo_that_was_held_up_takes_no_repeat_away(tmp_path: Path) -> None:
+    """Five repeats were heard; the answer to the SYN after them came 7 s late, on the path or by the clock."""
+    story = Story(opened=False)
+    story.frames.clear()
+    options = ((2, b"\x05\xb4"),)
+    story.say(0, 0, SYN, 0, 0, options=options)
+    for at in (0.1, 0.3, 0.7, 1.5, 3.1, 6.3):
+        story.say(1, at, SYN | ACK, 0, 1, options=options)
+    story.say(0, 20, SYN, 0, 0, options=options)
+    for later in (RTT_S, 7 + RTT_S):
+        frames = list(story.frames)
+        story.say(1, 20 + later, SYN | ACK, 378_000_000, 1, options=options)
+        found = verdicts(read_back(story.frames, tmp_path))["synack_retries"]
+        assert (found.value, found.grade, found.detail("missed")) == (5, "C", 0), later
+        story.frames = frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -9,24 +10,28 @@ import pytest
 from configtron.db.rows import context_row
 from configtron.fingerprint.features import About, Sighting
 from configtron.fingerprint.passive.gathering import Gathering
-from configtron.fingerprint.passive.local import sighted
-from configtron.fingerprint.passive.telling import tell
+from configtron.fingerprint.passive.local import lost, path_of, sighted
+from configtron.fingerprint.passive.telling import Told, tell
 from configtron.report.contexts import form
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import gathered
+from tests.fingerprint.passive.story import Story
 from tests.fingerprint.passive.test_foreign import proven
 
 CLIENT, SERVER = "192.0.2.1", "198.51.100.2"
 
 
-def seen(folder: Path, *here: str, opened: bool = True) -> Sighting:
-    """The client's port is below the server's, so without a SYN the client may be taken for the server."""
-    story = proven(port=22, opened=opened)
+def connection(folder: Path, story: Story) -> Told:
     path = folder / "story.pcap"
     path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
     (batch,) = gathered(path, Gathering(trips=True))
     (one,) = tell(batch, [str(path)])
-    return sighted(one, frozenset(here), lambda _: About())
+    return one
+
+
+def seen(folder: Path, *here: str, opened: bool = True) -> Sighting:
+    """The client's port is below the server's, so without a SYN the client may be taken for the server."""
+    return sighted(connection(folder, proven(port=22, opened=opened)), frozenset(here), lambda _: About())
 
 
 @pytest.mark.parametrize("opened", [True, False])
@@ -49,3 +54,16 @@ def test_a_router_keeps_nobodys_address(tmp_path: Path, opened: bool) -> None:
 
 def test_where_both_ends_are_here_the_server_is_tuned(tmp_path: Path) -> None:
     assert seen(tmp_path, CLIENT, SERVER).local == SERVER
+
+
+def test_every_repeat_is_a_loss_unless_the_capture_lost_frames(tmp_path: Path) -> None:
+    """Repeats after a timeout, after duplicate ACKs, and those of which nobody saw why."""
+    numbers = {"server_data": 40, "server_payload": 0, "server_rto": 1, "server_fast": 2, "server_other": 1}
+    one = connection(tmp_path, proven())._replace(numbers=defaultdict(lambda: None, numbers))
+    assert lost(one, "server") == 4 / 40
+    assert path_of(one, "server", "out", tainted=False).loss == 4 / 40
+    path = path_of(one, "server", "out", tainted=True)
+    assert path.loss is None and ("loss", "drops") in path.unknown
+    one.numbers["server_data"] = 0
+    path = path_of(one, "server", "out", tainted=True)
+    assert path.loss is None and ("loss", "no-data") in path.unknown
