@@ -274,3 +274,18 @@ def test_a_process_that_is_killed_is_one_line(
     assert packets(FOLDER, FOLDER, "-j", 2) == NOTHING
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "killed" in said and "-j 1" in said
+
+
+def test_what_is_expected_and_never_comes_is_missing(kept: Path) -> None:
+    """A result without its packets and a record without its results: a failure, for CI servers too."""
+    forms = json.loads((kept / expected.KEPT).read_text())
+    result = next(form for form in forms if form.get("frames"))
+    record = json.loads(json.dumps(forms[-1]).replace("icw-10.example", "other.example"))
+    for more in ({**result, "trace_id": "na/other.example/icw.9"}, record):
+        (kept / "more.json").write_text(json.dumps([*forms, more]))
+        words = (kept / RECORDING, "--expect", kept / "more.json", "--junit", kept.parent / "junit.xml")
+        assert packets(*words) == DONE
+        assert packets(*words, "--fail-on-diff") == CONDITION
+        (suite,) = ElementTree.parse(kept.parent / "junit.xml").getroot()
+        (failed,) = [case for case in suite if len(case)]
+        assert failed[0].tag == "failure" and failed[0].get("message") == "missing" and suite.get("failures") == "1"
