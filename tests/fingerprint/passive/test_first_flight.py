@@ -112,7 +112,15 @@ def repeated(story: Story) -> None:
     story.flight(SECOND + 0.002, 4, 2)
 
 
+def small_writes(story: Story) -> None:
+    """Segments of one size, but none that was full: the server's writes, and not its window, may have ended it."""
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED, size=FULL // 2)
+    story.ack(FLIGHT + 0.002, 10, size=FULL // 2)
+    story.flight(SECOND + 0.002, 10, 4, size=FULL // 2)
+
+
 BOUNDS = {
+    "short-segment": (small_writes, 10),
     "response-ended": (short, 3),
     "response-ended with its last byte": (ends_at_once, 3),
     "server-paced": (thinks, 3),
@@ -158,6 +166,17 @@ def test_reasons(tmp_path: Path) -> None:
 def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
     (one,) = tell(proven().batch(tmp_path), ["x"], tainted=True)
     assert next(o for o in one.observations if o.knob == "icw").reason == "drops"
+    unanswered = Story(opened=False)
+    unanswered.frames.clear()
+    unanswered.say(0, 0, SYN, 0, 0, options=())
+    for at in (0.1, 1.1, 3.1, 7.1):
+        unanswered.say(1, at, SYN | ACK, 0, 1, options=())
+    timers = {"synack_rto", "synack_retries", "synack_backoff"}
+    for tainted in (False, True):
+        (one,) = tell(unanswered.batch(tmp_path), ["x"], tainted=tainted)
+        told = {o.knob: o for o in one.observations if o.knob in timers}
+        assert set(told) == timers
+        assert all((o.reason == "drops") == tainted and (o.value is None) == tainted for o in told.values())
 
 
 @pytest.mark.parametrize("pause_s", [0.02, 1.2 * RTT_S])
