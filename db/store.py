@@ -261,7 +261,9 @@ ADVICE = (
     ("unable to open", "cannot be opened; mend the folder's permissions, or name another file by `--db FILE`"),
     ("locked", "another program keeps the database locked; wait for it, or name another file by `--db FILE`"),
     ("full", "no space left on the device"),
-)
+    ("disk I/O error", "the disk cannot be written or read, maybe for want of space; make room, or name another file by"
+     " `--db FILE`"),
+)  # fmt: skip
 
 
 def _advice(complaint: str) -> str:

@@ -284,3 +284,11 @@ def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: i
         assert base.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('watch', 'context')").fetchone() == (0,)
     with Store(tmp_path / "old.db") as grown:
         assert len(grown.runs()) == 1 and grown.watches() == ()
+
+
+def test_a_full_disk_is_told_as_one(store: Store) -> None:
+    """SQLite says so in two ways; where it cannot even map its index, with words that name no cause."""
+    for complaint in ("disk I/O error", "database or disk is full"):
+        with pytest.raises(BadInput, match="space") as caught, store._clear():
+            raise sqlite3.OperationalError(complaint)
+        assert str(store.path) in str(caught.value)
