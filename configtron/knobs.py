@@ -12,7 +12,7 @@ from __future__ import annotations
 from configtron.measured import MEASURED, TABLE2
 from configtron.nouns import Knob
 
-__all__ = ["KNOBS", "MEASURED", "NAMED_BY_HC", "TABLE2", "TUNABLE", "space_size"]
+__all__ = ["KNOBS", "MEASURED", "NAMED_BY_HC", "PER_CONNECTION", "TABLE2", "TUNABLE", "space_size"]
 
 # What can be set: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
 TUNABLE: tuple[Knob, ...] = (
@@ -103,8 +103,29 @@ NAMED_BY_HC: tuple[Knob, ...] = (
     Knob("http11_pipelining", "web", default=0, values=(0, 1), scope="process", source="HC; RFC 9112 section 9.3.2"),
 )
 
+# What else this project's drivers set for a connection or a prefix (`tune/drivers`). Three more of them are also measured and
+# are rows of `measured.py`: `synack_rto`, `data_rto` (here: before the first round trip is known), `min_rto`.
+PER_CONNECTION: tuple[Knob, ...] = (
+    Knob("max_pacing_rate", "tcp", unit="bytes/s", note="turns pacing on", source="socket(7) SO_MAX_PACING_RATE"),
+    Knob("initrwnd", "tcp", unit="segments", scope="prefix", source="ip-route(8) initrwnd; TCP_BPF_RWND_INIT"),
+    Knob("delack_max", "tcp", unit="s", default=0.2, note="longest delay of an ACK", source="RFC 9293 section 3.8.6.3"),
+    Knob("quickack", "tcp", default=0, values=(0, 1), note="ACKs are not delayed", source="ip-route(8) quickack"),
+    Knob(
+        "notsent_lowat",
+        "tcp",
+        unit="bytes",
+        note="unsent bytes a socket takes before it is no longer writable; keeps HTTP/2 priorities fresh",
+        source="ip-sysctl.rst tcp_notsent_lowat",
+    ),
+    Knob("window_clamp", "tcp", unit="bytes", note="bounds the window we advertise", source="tcp(7) TCP_WINDOW_CLAMP"),
+    Knob("cwnd_clamp", "tcp", unit="segments", note="bounds the congestion window", source="TCP_BPF_SNDCWND_CLAMP"),
+    Knob("priority", "ip", default=0, note="the packet's class on the way out", source="socket(7) SO_PRIORITY"),
+    Knob("mark", "ip", default=0, note="for routing and filters", source="socket(7) SO_MARK"),
+    Knob("busy_poll", "ip", unit="us", default=0, note="what low_latency became", source="socket(7) SO_BUSY_POLL"),
+)
+
 # `http_version` is both set and measured; the measured row is the one a fingerprint's reader wants.
-KNOBS: dict[str, Knob] = {knob.name: knob for knob in (*TUNABLE, *NAMED_BY_HC, *MEASURED)}
+KNOBS: dict[str, Knob] = {knob.name: knob for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION, *MEASURED)}
 
 
 def space_size() -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from configtron.nouns import Context, Decision, Outcome, Packet, Profile, Segment
+from configtron.nouns import Context, Decision, Outcome, Packet, Segment
+from configtron.tuning import Changes, Reach, Rules
 
 
 class Wire(Protocol):
@@ -18,19 +20,40 @@ class Wire(Protocol):
 
 
 class Driver(Protocol):
-    """One way to set the local stack. `apply` returns what `read` saw afterwards, not what was asked."""
+    """One way to set the local stack. What it says is in force was read from the kernel, never remembered.
 
-    def settable(self) -> frozenset[str]:
-        """Names of the knobs this driver can set here."""
+    A driver holds no state of its own between calls that its process could take to the grave: what stood here before is
+    handed out by `before`, written to the journal by the caller, and handed back to `revert`.
+    """
 
-    def apply(self, scope: str, profile: Profile) -> Profile:
-        """Set, read back, return what was read."""
+    @property
+    def name(self) -> str:
+        """As on the command line: kmod, ebpf, route, sysctl, memory."""
 
-    def read(self, scope: str) -> Profile:
-        """What is set now."""
+    def missing(self) -> str:
+        """Why it cannot act here and what to do about it, one line; "" if it can."""
 
-    def revert(self, scope: str) -> None:
-        """Put back what was there before the first apply."""
+    def settable(self) -> Mapping[str, Reach]:
+        """The knobs it can set here, by name. What it cannot set, and why, is in its `REFUSED` table."""
+
+    def before(self) -> str:
+        """What of the host's own state `apply` would write over, as JSON text: journaled before anything is written."""
+
+    def apply(self, changes: Changes) -> Rules:
+        """Put changes in force; returns the changed profiles and prefixes as read back. All or an error, no half.
+
+        `Missing` where it cannot act, `BadInput` where a value is out of reach, `Refused` where somebody else's setting
+        stands in the way; the error of a change that came to an end half-way says so, and `revert` mends it.
+        """
+
+    def read(self) -> Rules:
+        """All that is in force here by our hand."""
+
+    def mark(self) -> str:
+        """A short text that differs once anybody, we or others, has changed what we manage; cheap enough for 2 Hz."""
+
+    def revert(self, before: str) -> None:
+        """Leave nothing of ours and put back `before`. From any state, any number of times."""
 
 
 class Policy(Protocol):

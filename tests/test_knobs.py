@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.knobs import KNOBS, MEASURED, NAMED_BY_HC, TABLE2, TUNABLE, space_size
+from configtron.knobs import KNOBS, MEASURED, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE, space_size
 from configtron.nouns import Knob, Observation
 
 # Names of a merged fingerprint, as the probes' readers and the lab's truth spell them.
@@ -17,7 +17,7 @@ REPORTED = (
     "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update h2_reserved "
     "h2_later_settings h2_goaway tls_versions load_balancing"
 ).split()
-ALL = (*TUNABLE, *NAMED_BY_HC, *MEASURED)
+ALL = (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION, *MEASURED)
 
 
 def test_every_reported_name_has_a_row() -> None:
@@ -36,7 +36,7 @@ def test_table_2_has_nine_rows() -> None:
 
 
 def test_names_are_unique() -> None:
-    for table in (TUNABLE, NAMED_BY_HC, MEASURED):
+    for table in (TUNABLE, NAMED_BY_HC, PER_CONNECTION, MEASURED):
         assert len({knob.name for knob in table}) == len(table)
     twice = {knob.name for knob in TUNABLE} & {knob.name for knob in MEASURED}
     assert twice == {"http_version"}

@@ -17,8 +17,8 @@ IMPURE = frozenset(
 )
 # Names that reach the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
-NOUNS = frozenset(f"configtron.{name}" for name in "nouns ports knobs measured messages records errors".split())
-EDGES = tuple(f"configtron.{name}" for name in ("probe.wire", "fingerprint.capture", "report", "db", "lab"))
+NOUNS = frozenset(f"configtron.{name}" for name in "nouns ports tuning knobs measured messages records errors".split())
+EDGES = tuple(f"configtron.{name}" for name in ("probe.wire", "fingerprint.capture", "tune.drivers", "tune.router", "report", "db", "lab"))
 
 
 def layer(module: str) -> int:
@@ -29,7 +29,7 @@ def layer(module: str) -> int:
         return 4
     if any(under(module, edge) for edge in EDGES):
         return 3
-    return {"configtron.fingerprint": 1, "configtron.probe": 2}[".".join(module.split(".")[:2])]
+    return {"configtron.fingerprint": 1, "configtron.probe": 2, "configtron.tune": 2}[".".join(module.split(".")[:2])]
 
 
 def under(module: str, package: str) -> bool:
@@ -38,7 +38,7 @@ def under(module: str, package: str) -> bool:
 
 def sources() -> Iterator[tuple[str, Path]]:
     """(module name, file) of everything that is installed."""
-    for folder in ("configtron", "db", "fingerprint", "lab", "probe", "report"):
+    for folder in ("configtron", "db", "fingerprint", "lab", "probe", "report", "tune"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = list(file.relative_to(ROOT).with_suffix("").parts)
             if folder == "configtron" and len(parts) > 1 and (ROOT / folder / parts[1]).is_symlink():

@@ -14,7 +14,7 @@ import pytest
 
 from tests.test_layers import ROOT
 
-FOLDERS = ("db", "fingerprint", "lab", "probe", "report")
+FOLDERS = ("db", "fingerprint", "lab", "probe", "report", "tune")
 
 
 def config() -> configparser.ConfigParser:

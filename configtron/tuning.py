@@ -1,0 +1,79 @@
+"""What is said between plan, journal and drivers: what can be set where, what is in force, what is to change.
+
+Rules for this file: those of `nouns.py`. A profile says *what*, a prefix says *for whom*; a driver puts both in force.
+A prefix is written as `ipaddress` prints it, strictly: "10.1.2.0/24", "2001:db8::/48". IPv4 and IPv6 stand apart; a
+v4-mapped client (RFC 4291 section 2.5.5.2) is an IPv4 client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from configtron.nouns import Profile, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a driver acts. netns "" is the one we are in; cgroup "" is the root of the version 2 hierarchy.
+
+    interface   whose routes are meant; "" that of the default route
+    """
+
+    netns: str = ""
+    interface: str = ""
+    cgroup: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a driver reaches with one knob.
+
+    per         "connection" (its clients' connections from their first segment on, each by its prefix), "prefix" (what
+                the kernel itself keeps by prefix), "netns", "device", "process"
+    values      the values it takes, where they are names or few
+    least, most the range it takes, where they are numbers, in the knob's unit (`knobs.py`)
+    note        what a user of this knob by this driver would get wrong without it
+    """
+
+    knob: str
+    per: str = "connection"
+    values: tuple[Value, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    note: str = ""
+
+    def takes(self, value: Value) -> bool:
+        """Whether a value lies within reach."""
+        if self.values:
+            return value in self.values
+        if isinstance(value, str | bool | tuple):
+            return False
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Profiles by name and prefix -> name of a profile: what is wanted, or what is in force.
+
+    default   the profile of clients that no prefix holds; "" leaves them the untouched stack
+    """
+
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """From one set of rules to another. A default of None stays as it is."""
+
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    dropped_profiles: frozenset[str] = frozenset()
+    dropped_prefixes: frozenset[str] = frozenset()
+    default: str | None = None
+
+    def __bool__(self) -> bool:
+        sets = (self.profiles, self.prefixes, self.dropped_profiles, self.dropped_prefixes)
+        return any(map(len, sets)) or self.default is not None

@@ -1,0 +1,1 @@
+"""Set the local stack: a profile for each client prefix, by the kernel module, eBPF, routes or sysctls."""

@@ -1,0 +1,24 @@
+"""The drivers, best first: each name, and where its class is. Loaded only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from configtron.errors import BadInput
+from configtron.ports import Driver
+from configtron.tuning import Place
+
+# Order of preference where the user names none. `memory` is for tests and for trying rules out; nobody falls back to it.
+DRIVERS: Mapping[str, str] = {
+    "memory": "configtron.tune.drivers.memory:MemoryDriver",
+}
+
+
+def load(name: str, place: Place) -> Driver:
+    """The driver of that name for a place. Errors: `BadInput`."""
+    if name not in DRIVERS:
+        raise BadInput(f"no driver is called {name!r}; there is: {', '.join(DRIVERS)}")
+    module, _, kind = DRIVERS[name].partition(":")
+    return cast(Driver, getattr(import_module(module), kind)(place))

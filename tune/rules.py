@@ -1,0 +1,79 @@
+"""Rules as a value: written one way, looked up as the kernel does it, and the changes from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TypeVar
+
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.tuning import Changes, Rules
+
+T = TypeVar("T")
+
+# ::ffff:0:0/96, IPv4 inside IPv6 (RFC 4291 section 2.5.5.2).
+MAPPED_BITS = 96
+
+
+def canonical(prefix: str) -> str:
+    """A prefix as rules write it; an address alone is a prefix of full length.
+
+    Errors: `BadInput` for what is no prefix, and for one with bits below its length: nobody knows what was meant.
+    """
+    try:
+        network = ip_network(prefix.strip())
+    except ValueError as error:
+        raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
+    if isinstance(network, IPv6Network) and network.prefixlen >= MAPPED_BITS:
+        inner = network.network_address.ipv4_mapped
+        if inner is not None:
+            return str(IPv4Network((inner, network.prefixlen - MAPPED_BITS)))
+    return str(network)
+
+
+def check(rules: Rules) -> Rules:
+    """The rules themselves, once every name in them is a profile's. Errors: `BadInput`."""
+    wanted = {rules.default, *rules.prefixes.values()} - {""}
+    if absent := sorted(wanted - rules.profiles.keys()):
+        known = ", ".join(sorted(rules.profiles)) or "none"
+        remedy = f"make it: configtron tune profile set {absent[0]} KNOB=VALUE"
+        raise BadInput(f"no profile is called {absent[0]!r} (there is: {known}); {remedy}")
+    return rules
+
+
+def lookup(rules: Rules, address: str) -> Profile | None:
+    """The profile of a client: by its longest prefix, else the default; None is the untouched stack."""
+    parsed = ip_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+    for length in range(parsed.max_prefixlen, -1, -1):
+        name = rules.prefixes.get(str(ip_network((parsed, length), strict=False)))
+        if name is not None:
+            return rules.profiles[name]
+    return rules.profiles[rules.default] if rules.default else None
+
+
+def difference(have: Rules, want: Rules) -> Changes:
+    """What brings `have` to `want`; false where they are equal. Linear in the number of prefixes."""
+    return Changes(
+        profiles=dict(_news(have.profiles, want.profiles)),
+        prefixes=dict(_news(have.prefixes, want.prefixes)),
+        dropped_profiles=frozenset(have.profiles.keys() - want.profiles.keys()),
+        dropped_prefixes=frozenset(have.prefixes.keys() - want.prefixes.keys()),
+        default=want.default if want.default != have.default else None,
+    )
+
+
+def after(have: Rules, changes: Changes) -> Rules:
+    """The rules that changes lead to."""
+    profiles = {**have.profiles, **changes.profiles}
+    prefixes = {**have.prefixes, **changes.prefixes}
+    for name in changes.dropped_profiles:
+        profiles.pop(name, None)
+    for prefix in changes.dropped_prefixes:
+        prefixes.pop(prefix, None)
+    return Rules(profiles, prefixes, have.default if changes.default is None else changes.default)
+
+
+def _news(have: Mapping[str, T], want: Mapping[str, T]) -> Iterable[tuple[str, T]]:
+    return ((key, value) for key, value in want.items() if have.get(key) != value)
