@@ -103,8 +103,8 @@ NAMED_BY_HC: tuple[Knob, ...] = (
     Knob("http11_pipelining", "web", default=0, values=(0, 1), scope="process", source="HC; RFC 9112 section 9.3.2"),
 )
 
-# What else this project's drivers set for a connection or a prefix (`tune/drivers`). Three more of them are also measured and
-# are rows of `measured.py`: `synack_rto`, `data_rto` (here: before the first round trip is known), `min_rto`.
+# What else drivers set for a connection or a prefix (`tune/drivers`). Three more are also measured, and are rows of
+# `measured.py`: `synack_rto`, `data_rto` (here: before the first round trip is known), `min_rto`.
 PER_CONNECTION: tuple[Knob, ...] = (
     Knob("max_pacing_rate", "tcp", unit="bytes/s", note="turns pacing on", source="socket(7) SO_MAX_PACING_RATE"),
     Knob("initrwnd", "tcp", unit="segments", scope="prefix", source="ip-route(8) initrwnd; TCP_BPF_RWND_INIT"),

@@ -10,7 +10,7 @@ from configtron.errors import BadInput
 from configtron.ports import Driver
 from configtron.tuning import Place
 
-# Order of preference where the user names none. `memory` is for tests and for trying rules out; nobody falls back to it.
+# Order of preference where the user names none. `memory` is for tests and for trying rules out: never fallen back to.
 DRIVERS: Mapping[str, str] = {
     "memory": "configtron.tune.drivers.memory:MemoryDriver",
 }

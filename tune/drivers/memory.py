@@ -41,7 +41,7 @@ class MemoryDriver:
                     raise BadInput(f"profile {profile.name}: no knob is called {knob!r}; see: configtron tune doctor")
                 reach = self.settable().get(knob)
                 if reach is None or not reach.takes(value):
-                    raise BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver {self.name}")
+                    raise BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of driver {self.name}")
         self._rules = check(after(self._rules, changes))
         self._changes += 1
         return Rules(
