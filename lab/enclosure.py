@@ -21,7 +21,7 @@ from pathlib import Path
 
 import configtron
 from configtron.errors import BadInput, Missing
-from configtron.lab.kernel import SOURCES
+from configtron.lab.recipes import SOURCES
 
 # Where a guest finds its one writable folder; also told to the command as $CONFIGTRON_OUTPUT.
 GUEST_OUTPUT = "/run/output"

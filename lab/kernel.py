@@ -1,9 +1,10 @@
-"""The guest kernel: User-Mode Linux, built once from Debian's kernel source package and kept in the user's cache.
+"""The guest kernels, built once from Debian's kernel source package and kept in the user's cache.
 
-Question   Where does a kernel with virtual time come from on a machine that has none?
-Method     Unpack /usr/src/linux-source-6.12.tar.xz, apply uml/cond_resched.patch, configure with nothing but
-           uml/config.fragment, build for ARCH=um, strip. No other download. The cache folder's name is a checksum of
-           all that went in, so a change of any of them makes another kernel and never mixes with the old one.
+Question   Where does a kernel with virtual time, or one that watches itself, come from on a machine that has none?
+Method     Unpack /usr/src/linux-source-6.12.tar.xz, apply a recipe's patches, configure with nothing but its fragments,
+           build. No other download. The cache folder's name is a checksum of all that went in, so a change of any of
+           them makes another kernel and never mixes with the old one. Three recipes: LAB, which every guest of the lab
+           boots; UML_DEBUG and X86_DEBUG, which stress tests of our kernel code boot (modules.py builds for them).
 Safe       A build works in a folder of its own and is renamed into place when complete: a build that was killed leaves
            nothing that could be taken for a kernel, and the next one starts clean. A lock keeps two processes from
            building at once; the kernel is compared with its checksum whenever it is about to be used.
@@ -22,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from configtron.errors import Missing
+from configtron.lab.recipes import LAB, SOURCES, Recipe
 
-SOURCES = Path(__file__).resolve().parent / "uml"
 TARBALL = Path("/usr/src/linux-source-6.12.tar.xz")
 PACKAGE = "linux-source-6.12"
 
@@ -35,12 +36,10 @@ KERNEL_PROGRAMS = {
 INIT_PROGRAMS = {"gcc": "gcc"}
 LIBC_HEADER = Path("/usr/include/stdio.h")
 
-# Lines of `make`'s log that name a compiled or linked file, as counted for this fragment; only the percentage uses it.
-BUILD_STEPS = 1220
 # One report per so many per cent: the log of a build stays on one screen.
 REPORT_EVERY_PERCENT = 5
-# An unpacked source and its objects take 1.6 GB; stop before the disk is full.
-NEEDED_BYTES = 2_500_000_000
+# An unpacked source and its objects take 1.6 GB, with debugging 2.2 GB; stop before the disk is full.
+NEEDED_BYTES = 3_000_000_000
 
 # The kernel's banner names who built it, where and when; fixed, so the same input gives the same bytes.
 FIXED_BANNER = {
@@ -72,15 +71,20 @@ def absent_packages(programs: dict[str, str]) -> list[str]:
     return sorted(absent | (set() if LIBC_HEADER.exists() else {"libc6-dev"}))
 
 
+def absent_for(recipe: Recipe) -> list[str]:
+    """Debian packages to install before this kernel can be built."""
+    headers = [package for header, package in recipe.headers if not header.exists()]
+    return absent_packages(KERNEL_PROGRAMS) + headers + ([] if TARBALL.exists() else [PACKAGE])
+
+
 def require(packages: list[str], what: str) -> None:
     if packages:
         raise Missing(f"{what} needs Debian packages; run: apt-get install {' '.join(packages)}")
 
 
-def kernel_folder() -> Path:
+def kernel_folder(recipe: Recipe = LAB) -> Path:
     """Where the kernel of this source and configuration lies, or will lie."""
-    parts = [(SOURCES / name).read_bytes() for name in ("config.fragment", "cond_resched.patch")]
-    return cache_folder() / f"kernel-{key(source_version(), *parts)}"
+    return cache_folder() / f"{recipe.name}-{key(source_version(), *recipe.inputs())}"
 
 
 def source_version() -> bytes:
@@ -121,53 +125,76 @@ def build_lock(progress: Progress) -> Iterator[None]:
         yield
 
 
-def ensure_kernel(progress: Progress) -> Path:
-    """The `linux` program; builds it when it is not in the cache (two to three minutes on two cores)."""
-    folder = kernel_folder()
+def ensure_kernel(progress: Progress, recipe: Recipe = LAB) -> Path:
+    """The program to boot; builds it when it is not in the cache (three minutes on two cores; a debug kernel ten)."""
+    folder = kernel_folder(recipe)
     if is_whole(folder):
-        return folder / "linux"
+        return folder / recipe.program
     with build_lock(progress):
         if not is_whole(folder):
-            build_kernel(folder, progress)
-    return folder / "linux"
+            build_kernel(folder, progress, recipe)
+    return folder / recipe.program
 
 
-def build_kernel(folder: Path, progress: Progress) -> None:
-    require(absent_packages(KERNEL_PROGRAMS) + ([] if TARBALL.exists() else [PACKAGE]), "building the lab kernel")
+def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
+    with configured(recipe, progress, "objects") as (work, make, log):
+        objects, result = work / "objects", work / "result"
+        result.mkdir()
+        compile_kernel(make, log, progress, recipe)
+        if recipe.arch == "um":
+            run(["strip", "-o", str(result / recipe.program), str(objects / recipe.image)], log)
+        else:
+            shutil.copy(objects / recipe.image, result)
+        shutil.copy(objects / ".config", result / "config")
+        # what the kernel exports, for whoever builds modules for it
+        shutil.copy(objects / "Module.symvers", result)
+        keep(result, folder)
+    progress(f"kernel ready: {folder / recipe.program}")
+
+
+@contextmanager
+def configured(recipe: Recipe, progress: Progress, objects: str) -> Iterator[tuple[Path, list[str], Path]]:
+    """(work folder with source/ and `objects`, the `make` command, its log) of a recipe about to be built.
+
+    Objects may go to "source" itself. The work folder is removed when the build went well; a failed one stays, beside
+    its log, for who must find out why.
+    """
+    require(absent_for(recipe), f"building the {recipe.title}")
     if shutil.disk_usage(cache_folder()).free < NEEDED_BYTES:
-        raise Missing(f"building the lab kernel needs {NEEDED_BYTES / 1e9:.1f} GB free in {cache_folder()}")
+        raise Missing(f"building the {recipe.title} needs {NEEDED_BYTES / 1e9:.1f} GB free in {cache_folder()}")
     work = cache_folder() / "kernel-building"
     shutil.rmtree(work, ignore_errors=True)
-    source, objects, result = work / "source", work / "objects", work / "result"
-    for made in (source, objects, result):
-        made.mkdir(parents=True)
+    source, place = work / "source", work / objects
+    for made in (source, place):
+        made.mkdir(parents=True, exist_ok=True)
     log = cache_folder() / "kernel-build.log"
     log.write_text("")
     progress(f"unpacking {TARBALL.name}")
     run(["tar", "--extract", "--strip-components=1", f"--file={TARBALL}", f"--directory={source}"], log)
-    run(["patch", "--strip=1", f"--directory={source}", f"--input={SOURCES / 'cond_resched.patch'}"], log)
-    make = ["make", f"--directory={source}", "ARCH=um", f"O={objects}"]
-    run([*make, f"KCONFIG_ALLCONFIG={SOURCES / 'config.fragment'}", "allnoconfig"], log)
-    check_config((objects / ".config").read_text())
-    compile_kernel(make, log, progress)
-    run(["strip", "-o", str(result / "linux"), str(objects / "linux")], log)
-    shutil.copy(objects / ".config", result / "config")
-    keep(result, folder)
+    for patch in recipe.patches:
+        run(["patch", "--strip=1", f"--directory={source}", f"--input={patch}"], log)
+    make = ["make", f"--directory={source}", f"ARCH={recipe.arch}"]
+    make += [] if place == source else [f"O={place}"]
+    allowed = work / "fragments"
+    allowed.write_bytes(b"".join(path.read_bytes() for path in recipe.fragments))
+    run([*make, f"KCONFIG_ALLCONFIG={allowed}", "allnoconfig"], log)
+    check_config((place / ".config").read_text(), recipe)
+    yield work, make, log
     shutil.rmtree(work)
-    progress(f"kernel ready: {folder / 'linux'}")
 
 
-def check_config(config: str) -> None:
+def check_config(config: str, recipe: Recipe = LAB) -> None:
     """Kconfig drops without a word what it cannot satisfy; here a lost line of the fragment is an error."""
     have = set(config.splitlines())
-    lost = [line for line in fragment_lines() if line not in have]
+    lost = [line for line in fragment_lines(recipe) if line not in have]
     if lost:
         raise Missing(f"this kernel source has no {', '.join(lost)}; install the package {PACKAGE} of Debian 12")
 
 
-def fragment_lines() -> list[str]:
-    """What config.fragment switches on, as it will stand in .config."""
-    return [line for line in (SOURCES / "config.fragment").read_text().splitlines() if line.startswith("CONFIG_")]
+def fragment_lines(recipe: Recipe = LAB) -> list[str]:
+    """What the recipe's fragments switch on, as it will stand in .config."""
+    text = "".join(path.read_text() for path in recipe.fragments)
+    return [line for line in text.splitlines() if line.startswith("CONFIG_")]
 
 
 def run(command: list[str], log: Path) -> None:
@@ -186,8 +213,8 @@ def build_environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **FIXED_BANNER}
 
 
-def compile_kernel(make: list[str], log: Path, progress: Progress) -> None:
-    command = bound([*make, f"-j{os.cpu_count() or 1}", "linux"])
+def compile_kernel(make: list[str], log: Path, progress: Progress, recipe: Recipe) -> None:
+    command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     steps = reported = 0
     with (
         log.open("a") as sink,
@@ -200,10 +227,10 @@ def compile_kernel(make: list[str], log: Path, progress: Progress) -> None:
             for line in making.stdout:
                 sink.write(line)
                 steps += line.startswith("  ")
-                percent = min(99, 100 * steps // BUILD_STEPS)
+                percent = min(99, 100 * steps // recipe.steps)
                 if percent >= reported + REPORT_EVERY_PERCENT:
                     reported = percent
-                    progress(f"building the lab kernel: {percent} %")
+                    progress(f"building the {recipe.title}: {percent} %")
         except BaseException:
             making.terminate()
             raise

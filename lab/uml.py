@@ -33,15 +33,14 @@ from configtron.lab.enclosure import (
 )
 from configtron.lab.kernel import (
     INIT_PROGRAMS,
-    KERNEL_PROGRAMS,
-    PACKAGE,
-    TARBALL,
+    absent_for,
     absent_packages,
     ensure_kernel,
     ensure_programs,
     is_whole,
     kernel_folder,
 )
+from configtron.lab.recipes import LAB
 
 __all__ = [
     "BACKENDS",
@@ -105,7 +104,7 @@ class UmlVirtual:
             return reason
         if is_whole(kernel_folder()):
             return ""
-        return missing(absent_packages(KERNEL_PROGRAMS) + ([] if TARBALL.exists() else [PACKAGE]))
+        return missing(absent_for(LAB))
 
     def boot(self, job: Job) -> Running:
         programs = ensure_programs()

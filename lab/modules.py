@@ -1,0 +1,100 @@
+"""Kernel modules of ours, built for one of the kernels of recipes.py.
+
+Question   How is kernel code compiled for a guest's kernel whose source is unpacked only while it is built?
+Method     A module needs of its kernel the headers, the configuration and kbuild: `make modules_prepare` in the source,
+           then everything else is thrown away (1.5 GB become 100 MB). The tree is kept in the cache under the kernel's
+           own checksum. What the kernel exports comes from its build; where that was not kept (a cache older than this
+           file) a name that the kernel does not export is found when the module is loaded.
+Safe       Built aside and renamed when complete, like the kernels. A module is built in a folder of the caller's, from
+           copies of its sources: nothing is written beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from configtron.errors import Missing
+from configtron.lab.kernel import (
+    Progress,
+    bound,
+    build_environment,
+    build_lock,
+    configured,
+    is_whole,
+    keep,
+    kernel_folder,
+    run,
+)
+from configtron.lab.recipes import LAB, Recipe
+
+# What of a kernel's source a module is compiled with; kbuild itself lies in scripts.
+KEPT = ("Makefile", "Kbuild", "arch", "include", "scripts", "tools")
+# Of arch: User-Mode Linux borrows most of x86.
+KEPT_ARCHITECTURES = ("um", "x86")
+
+
+def tree_folder(recipe: Recipe = LAB) -> Path:
+    """Where the build tree of this kernel lies, or will lie."""
+    return kernel_folder(recipe).with_name(f"modules-{kernel_folder(recipe).name}")
+
+
+def ensure_tree(progress: Progress, recipe: Recipe = LAB) -> Path:
+    """The folder that `make -C` takes to build modules for this kernel; prepared in under a minute if it is absent."""
+    folder = tree_folder(recipe)
+    if is_whole(folder):
+        return folder
+    with build_lock(progress):
+        if not is_whole(folder):
+            build_tree(folder, progress, recipe)
+    return folder
+
+
+def build_tree(folder: Path, progress: Progress, recipe: Recipe) -> None:
+    """Unpack, configure, prepare, throw away what no module needs."""
+    with configured(recipe, progress, "source") as (work, make, log):
+        progress(f"preparing the {recipe.title}'s headers for modules")
+        run([*make, f"-j{os.cpu_count() or 1}", "modules_prepare"], log)
+        source = work / "source"
+        for path in source.iterdir():
+            if path.name not in (*KEPT, ".config"):
+                remove(path)
+        for path in (source / "arch").iterdir():
+            if path.name not in KEPT_ARCHITECTURES:
+                remove(path)
+        for path in (source / "tools").iterdir():
+            if path.name != "objtool":
+                remove(path)
+        exported = kernel_folder(recipe) / "Module.symvers"
+        if exported.exists():
+            shutil.copy(exported, source)
+        keep(source, folder)
+    progress(f"ready to build modules: {folder}")
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def make_module(sources: Path, folder: Path, tree: Path, arch: str) -> tuple[Path, ...]:
+    """Build every module that the Kbuild file in `sources` names, in `folder`; returns the .ko files.
+
+    Warnings are as the Kbuild file has them. `Missing` with the compiler's last words when it does not compile.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sources.rglob("*"):
+        if path.suffix in (".c", ".h") or path.name in ("Kbuild", "Makefile"):
+            copy = folder / path.relative_to(sources)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    unknown = [] if (tree / "Module.symvers").exists() else ["KBUILD_MODPOST_WARN=1"]
+    make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, "modules"]
+    done = subprocess.run(bound(make), capture_output=True, text=True, env=build_environment(), check=False)
+    if done.returncode:
+        raise Missing(f"{sources} does not compile for {tree}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return tuple(sorted(folder.rglob("*.ko")))

@@ -1,0 +1,79 @@
+"""What each of our kernels is made of. kernel.py builds them, modules.py builds modules for them.
+
+LAB         every guest of the lab: small, in virtual time
+UML_DEBUG   the same with the kernel's own checks: bad memory accesses, lock order, RCU, leaks, failing allocations
+X86_DEBUG   a two-processor kernel with preemption and the same checks, for QEMU: the races that one processor cannot
+            have, and sleeping where that is forbidden, which User-Mode Linux cannot see
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent / "uml"
+QEMU_SOURCES = SOURCES.parent / "qemu"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One kernel.
+
+    name        what its cache folder's name begins with
+    title       what a person is told is being built
+    arch        as `make` is told
+    image       what is booted, in the build's folder
+    fragments   the configuration: nothing else is switched on
+    patches     to the source
+    steps       lines of `make`'s log that name a compiled or linked file, as counted; only the percentage uses it
+    headers     of libraries that this build needs besides the usual programs, each with its Debian package
+    """
+
+    name: str
+    title: str
+    arch: str
+    image: str
+    fragments: tuple[Path, ...]
+    patches: tuple[Path, ...]
+    steps: int
+    headers: tuple[tuple[Path, str], ...] = ()
+
+    @property
+    def program(self) -> str:
+        """The image's name in the cache."""
+        return Path(self.image).name
+
+    def inputs(self) -> list[bytes]:
+        """All that decides what comes out, the source package apart."""
+        return [path.read_bytes() for path in (*self.fragments, *self.patches)]
+
+
+LAB = Recipe(
+    name="kernel",
+    title="lab kernel",
+    arch="um",
+    image="linux",
+    fragments=(SOURCES / "config.fragment",),
+    patches=(SOURCES / "cond_resched.patch",),
+    steps=1220,
+)
+UML_DEBUG = Recipe(
+    name="uml-debug",
+    title="debug kernel (User-Mode Linux)",
+    arch="um",
+    image="linux",
+    fragments=(SOURCES / "config.fragment", SOURCES / "debug.fragment"),
+    patches=LAB.patches,
+    steps=1302,
+)
+X86_DEBUG = Recipe(
+    name="x86-debug",
+    title="debug kernel (x86, two processors)",
+    arch="x86_64",
+    image="arch/x86/boot/bzImage",
+    fragments=(QEMU_SOURCES / "debug.fragment",),
+    patches=(),
+    steps=1900,
+    # objtool, which x86 kernels are built with, reads object files by this library
+    headers=((Path("/usr/include/libelf.h"), "libelf-dev"),),
+)
