@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A network namespace's tables: made when it is, gone when it goes; and the options that hold for
+ * all of it.
+ *
+ * A namespace begins with no profile and no prefix: every connection is left as it is, under the
+ * plain congestion control. `generation` counts changes, so that a watcher sees with one cheap
+ * call that anybody changed anything.
+ */
+#include <linux/slab.h>
+
+#include "internal.h"
+
+/* Tell whoever watches that this namespace's tables are no longer what they were. */
+void ct_net_changed(struct ct_net *cn)
+{
+	atomic64_inc(&cn->generation);
+	wake_up_interruptible_poll(&cn->changed, EPOLLPRI);
+}
+
+/* New versions of the profiles that follow the plain congestion control; all are made before any is published. */
+static int ct_follow_plain(struct ct_net *cn, const struct ct_real *real)
+{
+	struct ct_version *now, *next;
+	struct ct_profile *profile;
+	unsigned long id;
+	int err = 0;
+
+	xa_for_each(&cn->profiles, id, profile) {
+		now = ct_now(cn, profile->now);
+		if (profile->own_cc || now->real == real)
+			continue;
+		err = ct_can_stay_fast(real, &now->set) ? 0 : -EOPNOTSUPP;
+		profile->next = err ? NULL : ct_version_new(profile, &now->set, real);
+		if (!profile->next) {
+			err = err ?: -ENOMEM;
+			break;
+		}
+	}
+	xa_for_each(&cn->profiles, id, profile) {
+		next = profile->next;
+		profile->next = NULL;
+		if (next && err)
+			ct_version_put(next);
+		else if (next)
+			ct_publish(cn, &profile->now, next);
+	}
+	return err;
+}
+
+static int ct_plain_set(struct ct_net *cn, const struct ct_real *real)
+{
+	static const struct ct_settings nothing;
+	struct ct_version *version;
+	int err;
+
+	if (ct_now(cn, cn->plain)->real == real)
+		return 0;
+	version = ct_version_new(NULL, &nothing, real);
+	if (!version)
+		return -ENOMEM;
+	err = ct_follow_plain(cn, real);
+	if (err)
+		ct_version_put(version);
+	else
+		ct_publish(cn, &cn->plain, version);
+	return err;
+}
+
+int ct_options_set(struct ct_net *cn, const struct configtron_options *options)
+{
+	struct ct_profile *unmatched = NULL;
+	const struct ct_real *real;
+	int err;
+
+	if (options->flags & ~(CONFIGTRON_ENABLED | CONFIGTRON_ACTIVE_OPENS))
+		return -EINVAL;
+	if (!options->plain[0] || strnlen(options->plain, CONFIGTRON_CC_BYTES) == CONFIGTRON_CC_BYTES)
+		return -EINVAL;
+	if (options->unmatched) {
+		unmatched = ct_profile_find(cn, options->unmatched);
+		if (!unmatched)
+			return -ENOENT;
+	}
+	real = ct_real_find(options->plain);
+	if (IS_ERR(real))
+		return PTR_ERR(real);
+	err = ct_plain_set(cn, real);
+	if (err)
+		return err;
+	rcu_assign_pointer(cn->unmatched, unmatched);
+	WRITE_ONCE(cn->flags, options->flags);
+	ct_net_changed(cn);
+	return 0;
+}
+
+int ct_net_init(struct ct_net *cn)
+{
+	static const struct ct_settings nothing;
+	struct ct_version *plain;
+	int err;
+
+	mutex_init(&cn->lock);
+	xa_init_flags(&cn->profiles, XA_FLAGS_ALLOC1);
+	init_waitqueue_head(&cn->changed);
+	spin_lock_init(&cn->readers_lock);
+	INIT_LIST_HEAD(&cn->readers);
+	cn->flags = CONFIGTRON_ENABLED;
+	cn->next_id = 1;
+	plain = ct_version_new(NULL, &nothing, ct_default_real);
+	if (!plain)
+		return -ENOMEM;
+	err = ct_store_init(&cn->store);
+	if (err) {
+		ct_version_put(plain);
+		return err;
+	}
+	RCU_INIT_POINTER(cn->plain, plain);
+	return 0;
+}
+
+/* No connection and no open file of this namespace is left. */
+void ct_net_exit(struct ct_net *cn)
+{
+	struct ct_profile *profile;
+	unsigned long id;
+
+	ct_store_destroy(&cn->store);
+	mutex_lock(&cn->lock);
+	xa_for_each(&cn->profiles, id, profile)
+		ct_profile_retire(cn, profile);
+	ct_publish(cn, &cn->plain, NULL);
+	mutex_unlock(&cn->lock);
+	xa_destroy(&cn->profiles);
+}

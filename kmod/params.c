@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Parameters: one table of what can be set, in which range, or why not.
+ *
+ * The table is the interface (CONFIGTRON_PARAM_INFO hands it out): names are those of
+ * configtron/knobs.py, times are in microseconds, and a parameter that no connection can have for
+ * itself is in it too, with the reason in words. apply.c sets them on a socket. KUnit tests this
+ * file by itself.
+ */
+#include <linux/string.h>
+
+#include "internal.h"
+
+/* RFC 6298 says 60 s at least for a maximum; Linux' own TCP_RTO_MAX is 120 s. */
+#define CT_RTO_MAX_US		(120 * USEC_PER_SEC)
+/* Below 1 ms a timer is an interrupt storm, and no jiffy is shorter. */
+#define CT_TIME_MIN_US		USEC_PER_MSEC
+/* A sysadmin's mistake in the unit (kbit/s for bytes/s) should not stop a connection for hours. */
+#define CT_RATE_MIN		1000
+/* Far above any path; a window in segments is multiplied by an MSS in 32 bits. */
+#define CT_WINDOW_MAX		1000
+#define CT_CLAMP_MAX		65535
+/* Longer than one timer tick of the slowest kernel a busy poll only burns the processor. */
+#define CT_BUSY_POLL_MAX_US	10000
+
+/* icsk_ack.dst_quick_ack (Kbuild looks for it); before, only a route's metric holds them. */
+#ifdef CT_HAS_QUICKACK
+#define CT_QUICKACK_FLAGS	CONFIGTRON_PARAM_SETTABLE
+#define CT_QUICKACK_WORDS	"ACKs are not delayed; until the connection's route changes"
+#else
+#define CT_QUICKACK_FLAGS	0
+#define CT_QUICKACK_WORDS	"before Linux 6.12 only a route's metric holds it beyond 16 segments; use driver route"
+#endif
+
+#ifdef CONFIG_NET_RX_BUSY_POLL
+#define CT_BUSY_POLL_FLAGS	CONFIGTRON_PARAM_SETTABLE
+#define CT_BUSY_POLL_WORDS	"microseconds to poll the device for data; only with NAPI devices"
+#else
+#define CT_BUSY_POLL_FLAGS	0
+#define CT_BUSY_POLL_WORDS	"this kernel is built without NET_RX_BUSY_POLL"
+#endif
+
+struct ct_row {
+	const char *name;
+	const char *unit;
+	const char *words;
+	u32 flags;
+	s64 min;
+	s64 max;
+};
+
+#define CT_SETTABLE	CONFIGTRON_PARAM_SETTABLE
+
+static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
+	[CONFIGTRON_CONGESTION_CONTROL] = { "tcp_congestion_control", "",
+		"any that the kernel has, but struct_ops", CT_SETTABLE | CONFIGTRON_PARAM_TEXT, 0, 0 },
+	[CONFIGTRON_INITCWND] = { "initcwnd", "segments",
+		"also the restart window after idle, not under bbr", CT_SETTABLE, 1, CT_WINDOW_MAX },
+	[CONFIGTRON_SLOW_START_AFTER_IDLE] = { "tcp_slow_start_after_idle", "",
+		"0 for reno, cubic, vegas; bbr never does it whatever is set", CT_SETTABLE, 0, 1 },
+	[CONFIGTRON_PACING] = { "pacing", "",
+		"1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
+		CT_SETTABLE, 0, 1 },
+	[CONFIGTRON_MAX_PACING_RATE] = { "max_pacing_rate", "bytes/s", "turns pacing on",
+		CT_SETTABLE, CT_RATE_MIN, LONG_MAX },
+	[CONFIGTRON_MIN_RTO] = { "min_rto", "us", "in the kernel's ticks; a route's locked rto_min wins",
+		CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US },
+	[CONFIGTRON_DATA_RTO] = { "data_rto", "us",
+		"until the first round trip of data; a TCP Fast Open child has it from its SYN-ACK on",
+		CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US },
+	[CONFIGTRON_DELACK_MAX] = { "delack_max", "us", "in the kernel's ticks",
+		CT_SETTABLE, CT_TIME_MIN_US, 200 * USEC_PER_MSEC },
+	[CONFIGTRON_NOTSENT_LOWAT] = { "notsent_lowat", "bytes", "", CT_SETTABLE, 1, U32_MAX },
+	[CONFIGTRON_WINDOW_CLAMP] = { "window_clamp", "bytes",
+		"as TCP_WINDOW_CLAMP: autotuning may raise it later; the SYN-ACK's window is out of reach",
+		CT_SETTABLE, SOCK_MIN_RCVBUF / 2, INT_MAX },
+	[CONFIGTRON_CWND_CLAMP] = { "cwnd_clamp", "segments", "", CT_SETTABLE, 1, CT_CLAMP_MAX },
+	[CONFIGTRON_PRIORITY] = { "priority", "", "as SO_PRIORITY; or a class of the device's qdisc, 0x10020 is 1:20",
+		CT_SETTABLE, 0, U32_MAX },
+	[CONFIGTRON_MARK] = { "mark", "", "as SO_MARK; the SYN-ACK has left without it", CT_SETTABLE, 0, U32_MAX },
+	[CONFIGTRON_BUSY_POLL] = { "busy_poll", "us", CT_BUSY_POLL_WORDS,
+		CT_BUSY_POLL_FLAGS, 0, CT_BUSY_POLL_MAX_US },
+	[CONFIGTRON_QUICKACK] = { "quickack", "", CT_QUICKACK_WORDS, CT_QUICKACK_FLAGS, 0, 1 },
+	[CONFIGTRON_LOW_LATENCY] = { "tcp_low_latency", "",
+		"no kernel since 4.14 reads it; busy_poll is what it became", 0, 0, 1 },
+	[CONFIGTRON_AUTOCORKING] = { "tcp_autocorking", "",
+		"read from the namespace's sysctl inside sendmsg(), where no hook is safe with kTLS; use driver sysctl", 0, 0, 1 },
+	[CONFIGTRON_SYNACK_RTO] = { "synack_rto", "us",
+		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf", 0, 0, CT_RTO_MAX_US },
+	[CONFIGTRON_INITRWND] = { "initrwnd", "segments",
+		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf or route", 0, 0, CT_WINDOW_MAX },
+};
+
+/* Fills in what is known of info->key; -EINVAL for a key that is none. */
+int ct_param_info(struct configtron_param_info *info)
+{
+	const struct ct_row *row;
+	u32 key = info->key;
+
+	if (key >= CONFIGTRON_KEYS)
+		return -EINVAL;
+	row = &ct_rows[key];
+	memset(info, 0, sizeof(*info));
+	info->key = key;
+	info->flags = row->flags;
+	info->min = row->min;
+	info->max = row->max;
+	strscpy(info->name, row->name, sizeof(info->name));
+	strscpy(info->unit, row->unit, sizeof(info->unit));
+	strscpy(info->words, row->words, sizeof(info->words));
+	return 0;
+}
+
+bool ct_param_is_text(u32 key)
+{
+	return ct_rows[key].flags & CONFIGTRON_PARAM_TEXT;
+}
+
+/* 0, or -EINVAL (malformed), -EOPNOTSUPP (cannot be set), -ERANGE. Whether a text is known is not asked here. */
+int ct_param_check(const struct configtron_param *param)
+{
+	const struct ct_row *row;
+
+	if (param->key >= CONFIGTRON_KEYS || param->flags & ~CONFIGTRON_PARAM_UNSET)
+		return -EINVAL;
+	row = &ct_rows[param->key];
+	if (!(row->flags & CONFIGTRON_PARAM_SETTABLE))
+		return -EOPNOTSUPP;
+	if (param->flags & CONFIGTRON_PARAM_UNSET)
+		return 0;
+	if (row->flags & CONFIGTRON_PARAM_TEXT)
+		return param->text[0] && strnlen(param->text, sizeof(param->text)) < sizeof(param->text) ? 0 : -EINVAL;
+	return param->value < row->min || param->value > row->max ? -ERANGE : 0;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records: what a connection came to, told once at its end to whoever reads /dev/configtron.
+ *
+ * Each reader has a ring of its own, so readers do not take records from one another, and one
+ * that sleeps does not hold the others up. The end of a connection never waits: a full ring loses
+ * the record, the reader's next record says how many were lost before it, and CONFIGTRON_STATUS
+ * counts them all. Without a reader there is no record and no cost.
+ *
+ * The lock of the list orders writers of all rings; one reader at a time empties its own (the
+ * file's mutex), so head and tail need only acquire and release.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+#include <net/ipv6.h>
+
+#include "internal.h"
+
+struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity)
+{
+	struct ct_reader *reader;
+
+	if (!capacity)
+		capacity = CT_RECORDS_DEFAULT;
+	if (capacity > CT_RECORDS_MAX || !is_power_of_2(capacity))
+		return ERR_PTR(-EINVAL);
+	reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
+	if (!reader)
+		return ERR_PTR(-ENOMEM);
+	reader->ring = kvcalloc(capacity, sizeof(*reader->ring), GFP_KERNEL_ACCOUNT);
+	if (!reader->ring) {
+		kfree(reader);
+		return ERR_PTR(-ENOMEM);
+	}
+	reader->mask = capacity - 1;
+	init_waitqueue_head(&reader->wait);
+	spin_lock_bh(&cn->readers_lock);
+	if (cn->reader_count < CT_READERS_MAX) {
+		WRITE_ONCE(cn->reader_count, cn->reader_count + 1);
+		list_add_tail(&reader->list, &cn->readers);
+		spin_unlock_bh(&cn->readers_lock);
+		return reader;
+	}
+	spin_unlock_bh(&cn->readers_lock);
+	kvfree(reader->ring);
+	kfree(reader);
+	return ERR_PTR(-ENOSPC);
+}
+
+/* The file is gone: nobody reads or polls any more. */
+void ct_reader_free(struct ct_net *cn, struct ct_reader *reader)
+{
+	spin_lock_bh(&cn->readers_lock);
+	list_del(&reader->list);
+	WRITE_ONCE(cn->reader_count, cn->reader_count - 1);
+	spin_unlock_bh(&cn->readers_lock);
+	kvfree(reader->ring);
+	kfree(reader);
+}
+
+bool ct_reader_ready(const struct ct_reader *reader)
+{
+	return smp_load_acquire(&reader->head) != READ_ONCE(reader->tail);
+}
+
+/* Whole records into `to`, as many as there are and fit; 0 when there is none. The caller holds the file's mutex. */
+ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size)
+{
+	const size_t each = sizeof(*reader->ring);
+	unsigned int tail = reader->tail;
+	unsigned int head = smp_load_acquire(&reader->head);
+	unsigned int room = min_t(size_t, size / each, head - tail);
+	unsigned int first = min(room, reader->mask + 1 - (tail & reader->mask));
+
+	if (copy_to_user(to, &reader->ring[tail & reader->mask], first * each) ||
+	    copy_to_user(to + first * each, reader->ring, (room - first) * each))
+		return -EFAULT;
+	smp_store_release(&reader->tail, tail + room);
+	return room * each;
+}
+
+/* One address of a connection in network order, and its family; v4-mapped addresses are IPv4. */
+u8 ct_address(const struct sock *sk, bool remote, const void **address)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		*address = remote ? &sk->sk_v6_daddr : &sk->sk_v6_rcv_saddr;
+		return AF_INET6;
+	}
+#endif
+	*address = remote ? &sk->sk_daddr : &sk->sk_rcv_saddr;
+	return AF_INET;
+}
+
+static void ct_fill_addresses(struct configtron_record *record, const struct sock *sk)
+{
+	const void *remote, *local;
+	size_t bytes;
+
+	record->family = ct_address(sk, true, &remote);
+	ct_address(sk, false, &local);
+	bytes = record->family == AF_INET6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
+	memcpy(record->remote, remote, bytes);
+	memcpy(record->local, local, bytes);
+	record->remote_port = ntohs(inet_sk(sk)->inet_dport);
+	record->local_port = ntohs(inet_sk(sk)->inet_sport);	/* inet_num is already 0 here */
+}
+
+static u64 ct_busy_us(const struct tcp_sock *tp)
+{
+	u64 ticks = 0;
+	int i;
+
+	for (i = TCP_CHRONO_BUSY; i < __TCP_CHRONO_MAX; i++) {
+		ticks += tp->chrono_stat[i - 1];
+		if (i == tp->chrono_type)
+			ticks += tcp_jiffies32 - tp->chrono_start;
+	}
+	return ticks * (USEC_PER_SEC / HZ);
+}
+
+static u64 ct_delivery_rate(const struct tcp_sock *tp)
+{
+	u64 bytes = (u64)tp->rate_delivered * tp->mss_cache * USEC_PER_SEC;
+
+	return tp->rate_interval_us ? div_u64(bytes, tp->rate_interval_us) : 0;
+}
+
+static void ct_fill(struct configtron_record *record, const struct sock *sk, const struct ct_version *version)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	record->time_ns = ktime_get_real_ns();
+	record->bytes_acked = tp->bytes_acked;
+	record->bytes_received = tp->bytes_received;
+	record->bytes_retrans = tp->bytes_retrans;
+	record->busy_us = ct_busy_us(tp);
+	record->delivery_rate = ct_delivery_rate(tp);
+	record->profile = version->profile->id;
+	record->segs_out = tp->data_segs_out;
+	record->retrans = tp->total_retrans;
+	record->srtt_us = tp->srtt_us >> 3;
+	record->min_rtt_us = tcp_min_rtt(tp) == ~0U ? 0 : tcp_min_rtt(tp);
+	record->cwnd = tcp_snd_cwnd(tp);
+	record->ssthresh = tp->snd_ssthresh;
+	record->mss = tp->mss_cache;
+	record->flags = sk->sk_state == TCP_CLOSE ? 0 : CONFIGTRON_RECORD_LEFT;
+	strscpy(record->cc, version->ops.name, sizeof(record->cc));
+	ct_fill_addresses(record, sk);
+}
+
+static bool ct_push(struct ct_reader *reader, const struct configtron_record *record)
+{
+	unsigned int head = reader->head;
+
+	if (head - smp_load_acquire(&reader->tail) > reader->mask) {
+		reader->lost++;
+		return false;
+	}
+	reader->ring[head & reader->mask] = *record;
+	reader->ring[head & reader->mask].lost = reader->lost;
+	reader->lost = 0;
+	smp_store_release(&reader->head, head + 1);
+	wake_up_interruptible_poll(&reader->wait, EPOLLIN | EPOLLRDNORM);
+	return true;
+}
+
+/* A connection leaves its profile. The caller owns the socket; any context but hard interrupts. */
+void ct_record(const struct sock *sk, const struct ct_version *version)
+{
+	struct ct_net *cn = ct_net_of(sock_net(sk));
+	struct configtron_record record = {};
+	struct ct_reader *reader;
+
+	if (!READ_ONCE(cn->reader_count))
+		return;
+	ct_fill(&record, sk, version);
+	spin_lock_bh(&cn->readers_lock);
+	list_for_each_entry(reader, &cn->readers, list)
+		atomic64_inc(ct_push(reader, &record) ? &cn->records : &cn->records_lost);
+	spin_unlock_bh(&cn->readers_lock);
+}

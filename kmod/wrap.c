@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where TCP calls us: once when a connection begins, once when it ends, and for some when they
+ * idle. Never per ACK.
+ *
+ *   SYN ... child made       -> icsk_ca_ops = dispatcher (namespace's default), one reference to this module
+ *   handshake done, cwnd set -> dispatcher.init(): look up, icsk_ca_ops = version->ops, real init(), settings
+ *   every ACK                -> the real functions, straight from the copy
+ *   CWND_RESTART, TX_START   -> ct_cwnd_event(), only in versions that care for idle connections
+ *   close, disconnect, other congestion control chosen
+ *                            -> version->ops.release(): real release(), count, icsk_ca_ops = dispatcher again
+ *
+ * The dispatcher and all copies have the same owner, so the reference that TCP took for the first
+ * covers the second, and TCP, which reads icsk_ca_ops anew after release() for its module_put(),
+ * drops what it took. A second release() (disconnect, then close) meets the dispatcher, which has
+ * none; a reconnect is dispatched anew.
+ *
+ * slow_start_after_idle is a sysctl of the namespace, read by the core where no hook is. But the
+ * core tells the congestion control before it cuts the window (CWND_RESTART) and when the first
+ * segment after idle leaves (TX_START): what was saved at the one is put back at the other. The
+ * first segments leave under the cut window, the rest at once.
+ */
+#include <linux/module.h>
+
+#include "internal.h"
+
+/* At the end of icsk_ca_priv, where the real congestion control leaves room (real.c). */
+struct ct_saved {
+	u32 cwnd;	/* 0: nothing saved */
+	u32 ssthresh;
+};
+
+static struct tcp_congestion_ops ct_dispatcher;
+
+static struct ct_saved *ct_saved(const struct sock *sk)
+{
+	return (void *)((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE - sizeof(struct ct_saved));
+}
+
+static struct ct_version *ct_version_of(const struct sock *sk)
+{
+	return container_of(inet_csk(sk)->icsk_ca_ops, struct ct_version, ops);
+}
+
+/* Whether this connection is one of those we were asked for; the rest are left as they are. */
+static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
+{
+	u32 flags = READ_ONCE(cn->flags);
+
+	if (!READ_ONCE(ct_enabled) || !(flags & CONFIGTRON_ENABLED))
+		return false;
+	if (!sk->sk_net_refcnt)		/* the kernel's own (NFS and the like): may outlive our tables */
+		return false;
+	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
+		return true;		/* we were called; or the application chose us by name */
+	return flags & CONFIGTRON_ACTIVE_OPENS;
+}
+
+static struct ct_version *ct_choose(const struct sock *sk)
+{
+	struct ct_net *cn = ct_net_of(sock_net(sk));
+	struct ct_version *version = NULL;
+	struct ct_profile *profile;
+	const void *address;
+	u8 family;
+
+	rcu_read_lock();
+	if (ct_concerns(sk, cn)) {
+		family = ct_address(sk, true, &address);
+		profile = ct_store_lookup(&cn->store, family, address) ?: rcu_dereference(cn->unmatched);
+		if (profile)
+			version = ct_version_get(&profile->now);
+	}
+	if (!version)
+		version = ct_version_get(&cn->plain);
+	rcu_read_unlock();
+	return version;
+}
+
+/* Passes the caller's reference to `version` to the socket, which the caller owns, with a reference to this module. */
+void ct_attach(struct sock *sk, struct ct_version *version)
+{
+	ct_params_before(sk, &version->set);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &version->ops);
+	if (version->real->ops->init)
+		version->real->ops->init(sk);
+	ct_params_after(sk, &version->set);
+	if (version->profile)
+		this_cpu_inc(version->profile->counts->opened);
+}
+
+static void ct_dispatch(struct sock *sk)
+{
+	struct ct_version *version = ct_choose(sk);
+
+	if (version)
+		ct_attach(sk, version);
+}
+
+static void ct_account(const struct sock *sk, const struct ct_version *version)
+{
+	struct ct_counts __percpu *counts = version->profile->counts;
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	this_cpu_inc(counts->closed);
+	this_cpu_add(counts->bytes_acked, tp->bytes_acked);
+	this_cpu_add(counts->segs_out, tp->data_segs_out);
+	this_cpu_add(counts->retrans, tp->total_retrans);
+	this_cpu_add(counts->srtt_us, tp->srtt_us >> 3);
+	if (tcp_min_rtt(tp) != ~0U)
+		this_cpu_add(counts->min_rtt_us, tcp_min_rtt(tp));
+	ct_record(sk, version);
+}
+
+static void ct_release(struct sock *sk)
+{
+	struct ct_version *version = ct_version_of(sk);
+
+	if (version->real->ops->release)
+		version->real->ops->release(sk);
+	if (version->profile)
+		ct_account(sk, version);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ct_dispatcher);
+	ct_version_put(version);
+}
+
+/* The window that a connection restarts with after idle: its profile's initial one, or all that it had. */
+static void ct_restart(struct sock *sk, const struct ct_settings *set, struct ct_saved *saved)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 window = saved->cwnd;
+
+	if (ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) && !set->value[CONFIGTRON_SLOW_START_AFTER_IDLE])
+		tp->snd_ssthresh = saved->ssthresh;
+	else
+		window = min_t(u32, window, set->value[CONFIGTRON_INITCWND]);
+	window = min(window, tp->snd_cwnd_clamp);
+	if (window > tcp_snd_cwnd(tp))
+		tcp_snd_cwnd_set(tp, window);
+	saved->cwnd = 0;
+}
+
+static void ct_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	const struct ct_version *version = ct_version_of(sk);
+	struct ct_saved *saved = ct_saved(sk);
+
+	if (version->real->ops->cwnd_event)
+		version->real->ops->cwnd_event(sk, event);
+	if (event == CA_EVENT_CWND_RESTART && !saved->cwnd) {
+		saved->cwnd = tcp_snd_cwnd(tcp_sk(sk));
+		saved->ssthresh = tcp_sk(sk)->snd_ssthresh;
+	} else if (event == CA_EVENT_TX_START && saved->cwnd) {
+		ct_restart(sk, &version->set, saved);
+	} else if (event == CA_EVENT_LOSS) {
+		saved->cwnd = 0;
+	}
+}
+
+static bool ct_minds_idle(const struct ct_real *real, const struct ct_settings *set)
+{
+	if (real->ops->cong_control || real->private_bytes + sizeof(struct ct_saved) > ICSK_CA_PRIV_SIZE)
+		return false;
+	return ct_given(set, CONFIGTRON_INITCWND) ||
+	       (ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) && !set->value[CONFIGTRON_SLOW_START_AFTER_IDLE]);
+}
+
+/* Makes a copy of a congestion control's operations ours. TCP calls init() of the dispatcher only. */
+void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real, const struct ct_settings *set)
+{
+	INIT_LIST_HEAD(&ops->list);
+	ops->owner = THIS_MODULE;
+	ops->init = NULL;
+	ops->release = ct_release;
+	if (ct_minds_idle(real, set))
+		ops->cwnd_event = ct_cwnd_event;
+}
+
+/* The version that a socket is held by, or NULL. The caller owns the socket. */
+const struct ct_version *ct_version_held(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_ops->release == ct_release ? ct_version_of(sk) : NULL;
+}
+
+int ct_wrap_register(void)
+{
+	return tcp_register_congestion_control(&ct_dispatcher);
+}
+
+void ct_wrap_unregister(void)
+{
+	tcp_unregister_congestion_control(&ct_dispatcher);
+}
+
+/* Between SYN and init() a connection has nothing to decide; reno fills the required places. */
+static struct tcp_congestion_ops ct_dispatcher __read_mostly = {
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.init = ct_dispatch,
+	.ssthresh = tcp_reno_ssthresh,
+	.cong_avoid = tcp_reno_cong_avoid,
+	.undo_cwnd = tcp_reno_undo_cwnd,
+	.owner = THIS_MODULE,
+	.name = "configtron",
+};
