@@ -1,0 +1,146 @@
+"""What befalls the driver's pins, told as JSON: a process that ends, one that is killed, hands of others.
+
+mishaps.py     run it in a network and mount namespace of its own (`unshare --net --mount`)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from configtron.errors import ConfigtronError
+from configtron.nouns import Profile
+from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.bpf.libbpf import Map, call
+from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.rules import after
+from configtron.tuning import Changes, Place, Rules
+
+PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
+FAST = Profile("fast", (("initcwnd", 40), ("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
+SLOW = Profile("slow", (("initcwnd", 4),))
+PREFIXES = {"0.0.0.0/0": "slow", "10.0.0.0/8": "fast", "10.1.2.3/32": "slow", "::/0": "fast", "2001:db8::/48": "slow"}
+CHANGES = Changes({"fast": FAST, "slow": SLOW}, PREFIXES, default="slow")
+
+
+@contextmanager
+def forked() -> Iterator[bool]:
+    """True in a child that ends with the block, False in the parent, which waits for it."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    yield not child
+    if not child:
+        os._exit(0)
+
+
+def killed_at_the_end(self: EbpfDriver, *_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def nothing_left() -> bool:
+    return not pins.ROOT.exists()
+
+
+def told(driver: EbpfDriver) -> dict[str, object]:
+    before, found = driver.before(), {}
+    with forked() as child:
+        if child:
+            driver.apply(CHANGES)
+    wanted = after(Rules(), CHANGES)
+    found["outlives its process"] = driver.read() == wanted
+    found["nothing changed, same mark"] = driver.mark() == driver.mark()
+    found |= foreign_hands(driver, wanted)
+    mark = driver.mark()
+    some = driver.apply(
+        Changes(prefixes={"10.0.0.0/8": "slow"}, dropped_prefixes=frozenset({"10.1.2.3/32", "9.9.9.9/32"}))
+    )
+    found["a change is read back"] = some.prefixes == {"10.0.0.0/8": "slow"}
+    found["dropped is gone"] = "10.1.2.3/32" not in driver.read().prefixes
+    found["our change, other mark"] = driver.mark() != mark
+    found["unknown profile"] = refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
+    found["profile in use"] = refused(driver, Changes(dropped_profiles=frozenset({"slow"})))
+    found["refused, unchanged"] = driver.read().prefixes.keys() == PREFIXES.keys() - {"10.1.2.3/32"}
+    driver.revert(before)
+    driver.revert(before)
+    found["reverted"] = nothing_left() and driver.read() == Rules() and driver.mark() == "nothing"
+    return found | killed(driver, before)
+
+
+def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
+    found: dict[str, object] = {}
+    folder, mark = pins.folder(PLACE), driver.mark()
+    prefix = ["key", *["0"] * 20, "value", *["0"] * 8]
+    tried = subprocess.run(
+        ["bpftool", "map", "update", "pinned", str(folder / "prefixes"), *prefix], capture_output=True
+    )
+    found["prefixes are closed to others"] = tried.returncode != 0 and driver.read() == wanted
+    current = Map.pinned(folder / "current")
+    held = current.get(struct.pack("=I", 1)) or b""
+    current.put(struct.pack("=I", 1), struct.pack("=I", 0))
+    found["a profile taken out of force"] = driver.mark() != mark
+    current.put(struct.pack("=I", 1), held)
+    current.close()
+    found["put back, same mark"] = driver.mark() == mark
+    with pins.opened(folder / pins.LINK) as link:
+        call("bpf_link_detach", link)
+    found["detached by others"] = driver.mark() != mark and driver.read() == Rules()
+    driver.apply(CHANGES)
+    found["healed by the next apply"] = driver.read() == wanted
+    mark = driver.mark()
+    pins.withdraw(pins.CONTROLS / "ct_cubic_keep")
+    found["congestion control withdrawn"] = driver.mark() != mark
+    driver.apply(Changes({"fast": FAST}))
+    found["and put in force again"] = driver.mark().split(":")[2] == mark.split(":")[2]
+    (folder / pins.LINK).unlink()
+    found["unpinned by others"] = driver.mark() == "nothing"
+    driver.apply(CHANGES)
+    return found
+
+
+def refused(driver: EbpfDriver, changes: Changes) -> str:
+    try:
+        driver.apply(changes)
+    except ConfigtronError as error:
+        return str(error)
+    return ""
+
+
+def killed(driver: EbpfDriver, before: str) -> dict[str, object]:
+    """SIGKILL when all is written and nothing is attached yet."""
+    found: dict[str, object] = {}
+    for mend in ("apply", "revert"):
+        with forked() as child:
+            if child:
+                EbpfDriver._attach = killed_at_the_end  # type: ignore[method-assign]
+                driver.apply(CHANGES)
+        found[f"killed before {mend}: pins left, nothing in force"] = not nothing_left() and driver.read() == Rules()
+        if mend == "apply":
+            driver.apply(CHANGES)
+            found["the next apply mends it"] = driver.read() == after(Rules(), CHANGES)
+        driver.revert(before)
+        found[f"revert after {mend} leaves nothing"] = nothing_left()
+    return found
+
+
+def main() -> None:
+    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
+    group.mkdir()
+    driver = EbpfDriver(PLACE)
+    before = driver.before()
+    try:
+        print(json.dumps(told(driver)))
+    finally:
+        driver.revert(before)
+        group.rmdir()
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""A server and its clients in a control group of their own; prints what the server's sockets say of themselves.
+
+    sockets.py JOB.json     run it in a network and mount namespace of its own (`unshare --net --mount`), or in a guest
+
+The job: profiles {name: {knob: value}}, prefixes {prefix: name}, default, clients [address, ...]; optional `after`, a
+second set of rules that is applied and moved to while the clients are connected; `idle_s`, a pause after the first
+data; `half_open`, addresses whose SYN is not followed by anything; `witness`, a compiled program that tells what no
+option does. The answer is JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from configtron.nouns import Profile
+from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.rules import difference
+from configtron.tuning import Place, Rules
+
+PORT = 8080
+SERVER4, SERVER6 = "127.0.0.1", "::1"
+# Offsets in struct tcp_info (linux/tcp.h).
+INFO = {"rto_us": 8, "snd_ssthresh": 76, "cwnd": 80, "max_pacing_rate": 112}
+OPTIONS = {
+    "notsent_lowat": (6, 25), "window_clamp": (6, 10), "nodelay": (6, 1), "priority": (1, 12), "mark": (1, 36),
+}  # fmt: skip
+FREEBIND, V6_FREEBIND, ETH_P_IP = 15, 78, 0x0800
+# A link on which half-open clients live: addresses in 10.9.0.0/16, the server at the first.
+HALF_OPEN_SERVER = "10.9.0.1"
+
+
+def rules(told: dict[str, Any]) -> Rules:
+    profiles = {name: Profile(name, tuple(settings.items())) for name, settings in told["profiles"].items()}
+    return Rules(profiles, told["prefixes"], told.get("default", ""))
+
+
+def connect(address: str) -> socket.socket:
+    """A client at any address of ours; IPv4 clients reach the IPv6 listener too."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    one = socket.socket(family, socket.SOCK_STREAM)
+    one.setsockopt(*((41, V6_FREEBIND) if family == socket.AF_INET6 else (0, FREEBIND)), 1)
+    one.bind((address, 0))
+    one.connect((SERVER6 if family == socket.AF_INET6 else SERVER4, PORT))
+    return one
+
+
+def said(one: socket.socket) -> dict[str, Any]:
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    found: dict[str, Any] = {name: struct.unpack_from("=I", info, at)[0] for name, at in INFO.items()}
+    found["max_pacing_rate"] = struct.unpack_from("=Q", info, INFO["max_pacing_rate"])[0]
+    found |= {name: one.getsockopt(*option) & 0xFFFFFFFF for name, option in OPTIONS.items()}
+    name = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return found | {"cc": name.partition(b"\0")[0].decode(), "remote": one.getpeername()[1]}
+
+
+def exchange(client: socket.socket, served: socket.socket, size: int) -> None:
+    served.sendall(bytes(size))
+    left = size
+    while left:
+        left -= len(client.recv(65536))
+
+
+def witnessed(built: str) -> dict[int, dict[str, int]]:
+    """Remote port -> what the witness says of the server's socket."""
+    pins.mount()
+    pinned = pins.BPFFS / "witness"
+    subprocess.run(["bpftool", "iter", "pin", built, str(pinned)], check=True, capture_output=True)
+    try:
+        lines = [json.loads(line) for line in pinned.read_text().splitlines()]
+    finally:
+        pinned.unlink()
+    return {line["remote"]: line for line in lines if line["local"] == PORT}
+
+
+def checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def syn(address: str) -> bytes:
+    source, target = socket.inet_aton(address), socket.inet_aton(HALF_OPEN_SERVER)
+    segment = struct.pack("!HHIIBBHHHBBH", 40000, PORT, 7, 0, 6 << 4, 2, 65535, 0, 0, 2, 4, 1000)
+    total = checksum(source + target + struct.pack("!HH", 6, len(segment)) + segment)
+    segment = segment[:16] + struct.pack("!H", total) + segment[18:]
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(segment), 1, 0, 64, 6, 0, source, target)
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + segment
+
+
+def half_open(addresses: list[str]) -> dict[str, dict[str, Any]]:
+    """What the server answers to a SYN that nothing follows: the window it offers, the timer that it starts."""
+    for command in (
+        "link add s0 type veth peer name c0",
+        "link set s0 up arp off",
+        "link set c0 up arp off",
+        f"addr add {HALF_OPEN_SERVER}/16 dev s0",
+    ):
+        subprocess.run(["ip", *command.split()], check=True)
+    found = {}
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)) as wire:
+        wire.bind(("c0", ETH_P_IP))
+        wire.settimeout(5)
+        shown = subprocess.run(["ip", "-json", "link", "show", "s0"], check=True, capture_output=True).stdout
+        to = json.loads(shown)[0]["address"].replace(":", "")
+        for address in addresses:
+            wire.sendto(syn(address), ("c0", ETH_P_IP, 0, 0, bytes.fromhex(to)))
+            packet = b""
+            while packet[16:20] != socket.inet_aton(address):
+                packet = wire.recv(2048)
+            found[address] = {"window": struct.unpack_from("!H", packet, 20 + 14)[0]}
+    lines = subprocess.run(["ss", "-Htno", "state", "syn-recv"], check=True, capture_output=True, text=True).stdout
+    for line in lines.splitlines():
+        peer = line.split()[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:")
+        found[peer]["timer"] = line.partition("timer:(on,")[2].partition(",")[0]
+    return found
+
+
+def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
+    first = rules(job)
+    wanted = difference(Rules(), first)
+    got = driver.apply(wanted)
+    answer: dict[str, Any] = {"as_asked": got == Rules(first.profiles, first.prefixes, first.default)}
+    answer["read"] = driver.read() == first
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "-6", "route", "add", "local", "fd00::/8", "dev", "lo"], check=True)
+    with socket.create_server(("::", PORT), family=socket.AF_INET6, dualstack_ipv6=True, backlog=64) as listener:
+        pairs = []
+        for address in job["clients"]:
+            client = connect(address)
+            pairs.append((address, client, listener.accept()[0]))
+        answer["begun"] = {address: said(served) for address, _, served in pairs}
+        if "witness" in job:
+            seen = witnessed(job["witness"])
+            answer["witnessed"] = {address: seen[served.getpeername()[1]] for address, _, served in pairs}
+        if "half_open" in job:
+            answer["half_open"] = half_open(job["half_open"])
+        if "idle_s" in job:
+            for _, client, served in pairs:
+                exchange(client, served, 20_000)
+            answer["busy"] = {address: said(served) for address, _, served in pairs}
+            time.sleep(job["idle_s"])
+            for _, client, served in pairs:
+                exchange(client, served, 20_000)
+            answer["idled"] = {address: said(served) for address, _, served in pairs}
+        if "after" in job:
+            driver.apply(difference(first, rules(job["after"])))
+            answer["unmoved"] = {address: said(served) for address, _, served in pairs}
+            answer["move"] = driver.move()
+            answer["moved"] = {address: said(served) for address, _, served in pairs}
+    answer["refusals"] = driver.refusals()
+    return answer
+
+
+def main() -> None:
+    job = json.loads(Path(sys.argv[1]).read_text())
+    name = f"configtron-test-{os.getpid()}"
+    place = Place(cgroup=name)
+    group = pins.mounts("cgroup2")[0] / name
+    group.mkdir()
+    home = [line.split(":")[2].strip() for line in Path("/proc/self/cgroup").open() if line.startswith("0:")][0]
+    driver = EbpfDriver(place)
+    before = driver.before()
+    try:
+        (group / "cgroup.procs").write_text("0")
+        answer = look(job, driver)
+        driver.revert(before)
+        answer["left"] = [str(path) for path in pins.ROOT.glob("*")] if pins.ROOT.exists() else []
+        print(json.dumps(answer))
+    finally:
+        driver.revert(before)
+        (pins.mounts("cgroup2")[0] / home.strip("/") / "cgroup.procs").write_text("0")
+        group.rmdir()
+
+
+if __name__ == "__main__":
+    main()

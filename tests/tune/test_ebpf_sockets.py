@@ -1,0 +1,230 @@
+"""The ebpf driver on this host's kernel and on the lab's: what real sockets say, and what is left afterwards.
+
+On the host all happens in a network namespace, a mount namespace with a BPF file system of its own, and a control group
+of its own: the first two end with their process, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.lab.uml import Job, UmlVirtual
+from configtron.nouns import Value
+from configtron.tune.drivers.bpf import objects
+from configtron.tune.drivers.bpf.reach import ticks_per_second
+from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tuning import Place
+from tests.test_layers import ROOT
+from tests.tune.test_ebpf import EVERYTHING
+
+HERE = Path(__file__).parent
+ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6 = (
+    "127.1.1.1", "127.1.2.9", "127.200.0.1", "fd00:1::7", "fd00:2::7", "127.3.0.1", "127.4.1.1", "127.5.0.1", "fd99::1",
+)  # fmt: skip
+WIDE_WINDOW = {"initcwnd": 60, "tcp_congestion_control": "cubic"}
+JOB: dict[str, Any] = {
+    "profiles": {
+        "all": {knob: value for knob, value in EVERYTHING.items() if knob != "max_pacing_rate"},
+        "slow": {"initcwnd": 4, "tcp_congestion_control": "cubic"},
+        "keep": {**WIDE_WINDOW, "tcp_slow_start_after_idle": 0},
+        "keep reno": {**WIDE_WINDOW, "tcp_congestion_control": "reno", "tcp_slow_start_after_idle": 0},
+        "cut": {**WIDE_WINDOW, "tcp_slow_start_after_idle": 1},
+        "unpaced": {"tcp_congestion_control": "bbr", "pacing": "pfifo_fast", "initcwnd": 33},
+        "rated": {"tcp_congestion_control": "cubic", "max_pacing_rate": 123_456},
+    },
+    "prefixes": {
+        "127.1.0.0/16": "all", "127.1.2.0/24": "slow", "fd00:1::/32": "keep", "fd00:2::/32": "keep reno",
+        "127.3.0.0/16": "cut", "127.4.0.0/16": "unpaced", "127.5.0.0/16": "rated", "::/0": "slow", "10.9.7.0/24": "all",
+    },
+    "clients": [ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6],
+    # longer than the time-out that falls idle
+    "idle_s": 1.0,
+    "half_open": ["10.9.7.1", "10.9.8.1"],
+    "after": {"profiles": {"all": {"tcp_congestion_control": "bbr", "notsent_lowat": 4096}},
+              "prefixes": {"127.1.0.0/16": "all"}},
+}  # fmt: skip
+
+
+# What the server announces on a link of 1500 bytes; initrwnd counts in it.
+MSS = 1460
+
+
+def usable() -> None:
+    if reason := EbpfDriver(Place()).missing():
+        pytest.skip(reason)
+
+
+def aside(script: str, *arguments: str) -> Any:
+    """A program of this folder in namespaces of its own; its JSON."""
+    usable()
+    command = ["unshare", "--net", "--mount", sys.executable, str(HERE / script), *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    usable()
+    folder = tmp_path_factory.mktemp("ebpf")
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    witness = folder / "witness.o"
+    clang = ["clang", "-O2", "-g", "-target", "bpf", include, "-c", str(HERE / "witness.bpf.c"), "-o", str(witness)]
+    subprocess.run(clang, check=True)
+    job = folder / "job.json"
+    job.write_text(json.dumps({**JOB, "witness": str(witness)}))
+    return aside("sockets.py", str(job))
+
+
+def ticks(knob: str) -> int:
+    return round(float(str(EVERYTHING[knob])) * ticks_per_second())
+
+
+@pytest.mark.root
+def test_what_was_asked_is_in_force(seen: Any) -> None:
+    assert seen["as_asked"] and seen["read"]
+    assert seen["refusals"] == {}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("reading", "value", "untouched"),
+    [
+        ("cwnd", EVERYTHING["initcwnd"], 10),
+        ("notsent_lowat", EVERYTHING["notsent_lowat"], 0),
+        ("window_clamp", EVERYTHING["window_clamp"], None),
+        ("priority", EVERYTHING["priority"], 0),
+        ("mark", EVERYTHING["mark"], 0),
+        ("nodelay", 1, 0),
+        ("cc", "ct_reno_keep", None),
+    ],
+)
+def test_each_option_is_on_the_socket(seen: Any, reading: str, value: Value, untouched: Value | None) -> None:
+    assert seen["begun"][ALL][reading] == value
+    assert seen["begun"][NOBODY][reading] != value
+    if untouched is not None:
+        assert seen["begun"][NOBODY][reading] == untouched
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("reading", "value"),
+    [
+        ("paced", 1),
+        ("rto_min", ticks("min_rto")),
+        ("delack_max", ticks("delack_max")),
+        ("cwnd_clamp", EVERYTHING["cwnd_clamp"]),
+    ],
+)
+def test_what_no_getsockopt_tells(seen: Any, reading: str, value: Value) -> None:
+    assert seen["witnessed"][ALL][reading] == value
+    assert seen["witnessed"][SLOW][reading] != value
+
+
+@pytest.mark.root
+def test_before_the_handshake(seen: Any) -> None:
+    """The SYN-ACK's window and its timer, where the client never answers."""
+    ours, other = seen["half_open"]["10.9.7.1"], seen["half_open"]["10.9.8.1"]
+    assert ours["window"] == EVERYTHING["initrwnd"] * MSS != other["window"]
+    # what is left of it when `ss` looks
+    assert 0 < milliseconds(ours["timer"]) <= 200 < milliseconds(other["timer"]) <= 1000
+
+
+def milliseconds(text: str) -> float:
+    """As `ss` prints timers: "184ms", "1sec", "1.2sec"."""
+    return float(text.removesuffix("ms")) if text.endswith("ms") else float(text.removesuffix("sec")) * 1000
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kept", [KEPT, KEPT_RENO])
+def test_a_window_is_kept_over_a_pause(seen: Any, kept: str) -> None:
+    for client in (kept, CUT):
+        assert seen["begun"][client]["cwnd"] == seen["busy"][client]["cwnd"] == WIDE_WINDOW["initcwnd"]
+    assert seen["idled"][kept]["cwnd"] == WIDE_WINDOW["initcwnd"]
+    assert seen["idled"][CUT]["cwnd"] < WIDE_WINDOW["initcwnd"]
+
+
+@pytest.mark.root
+def test_pacing_is_withdrawn_from_bbr_alone(seen: Any) -> None:
+    assert seen["witnessed"][UNPACED]["paced"] == 0
+    assert seen["begun"][UNPACED]["cc"] == "ct_bbr_unpaced" and seen["begun"][UNPACED]["cwnd"] == 33
+    # its own code runs: the window grows with the data that was delivered
+    assert seen["idled"][UNPACED]["cwnd"] > 33
+    assert seen["witnessed"][RATED]["paced"] == 1 and seen["begun"][RATED]["max_pacing_rate"] == 123_456
+
+
+@pytest.mark.root
+def test_the_longest_prefix_wins_and_families_stand_apart(seen: Any) -> None:
+    begun = seen["begun"]
+    assert begun[SLOW]["cwnd"] == begun[WIDE6]["cwnd"] == 4
+    # ::/0 is not for IPv4, though IPv4 stands inside IPv6 in the table
+    assert begun[NOBODY]["cwnd"] == 10
+
+
+@pytest.mark.root
+def test_live_connections_are_moved_when_told(seen: Any) -> None:
+    assert seen["unmoved"][ALL] == seen["idled"][ALL]
+    served, moved = seen["move"]
+    # ours are nine; of those the new rules hold two
+    assert (served, moved) == (len(JOB["clients"]), 2)
+    for client in (ALL, SLOW):
+        assert (seen["moved"][client]["cc"], seen["moved"][client]["notsent_lowat"]) == ("bbr", 4096)
+        assert seen["moved"][client]["cwnd"] == seen["unmoved"][client]["cwnd"]
+    assert seen["moved"][NOBODY] == seen["unmoved"][NOBODY]
+
+
+@pytest.mark.root
+def test_nothing_is_left(seen: Any) -> None:
+    assert seen["left"] == []
+
+
+@pytest.mark.root
+def test_mishaps() -> None:
+    told = aside("mishaps.py")
+    assert "no profile is called 'absent'" in told.pop("unknown profile")
+    assert "'slow' is dropped" in told.pop("profile in use")
+    assert {what for what, held in told.items() if not held} == set()
+    assert len(told) > 15
+
+
+@pytest.mark.lab
+def test_in_the_labs_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """User-Mode Linux 6.12: no compiler's output for it, no kernel types; the options, and vegas, are all there."""
+    guest = UmlVirtual()
+    if reason := guest.available() or objects.missing():
+        pytest.skip(reason)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for program in ("sockops", "write"):
+        objects.compiled(program)
+    monkeypatch.undo()
+    everything = JOB["profiles"]["all"] | {"tcp_congestion_control": "vegas", "tcp_slow_start_after_idle": 1}
+    job = {**JOB, "profiles": {"all": everything, "slow": JOB["profiles"]["slow"]}, "clients": [ALL, SLOW, NOBODY]}
+    job["prefixes"] = {prefix: name for prefix, name in JOB["prefixes"].items() if name in ("all", "slow")}
+    (tmp_path / "job.json").write_text(json.dumps({name: job[name] for name in job if name not in ("after", "idle_s")}))
+    running = guest.boot(
+        Job(
+            (sys.executable, str(HERE / "sockets.py"), str(tmp_path / "job.json")),
+            tmp_path / "output",
+            seed=1,
+            cpu=min(os.sched_getaffinity(0)),
+            environment=(("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(tmp_path / "cache"))),
+            limit_s=120,
+        )
+    )
+    assert running.wait(150) == 0, running.console.read_text()[-3000:]
+    seen = json.loads(running.console.read_text())
+    assert seen["as_asked"] and seen["read"] and seen["left"] == [] and seen["refusals"] == {}
+    begun = seen["begun"]
+    assert (begun[ALL]["cc"], begun[ALL]["cwnd"], begun[ALL]["notsent_lowat"]) == ("vegas", 40, 16384)
+    assert (begun[SLOW]["cc"], begun[SLOW]["cwnd"], begun[NOBODY]["cwnd"]) == ("cubic", 4, 10)
+    assert seen["half_open"]["10.9.7.1"]["window"] == EVERYTHING["initrwnd"] * MSS
+    assert milliseconds(seen["half_open"]["10.9.7.1"]["timer"]) <= 200

@@ -1,0 +1,1 @@
+"""BPF programs that set clients' profiles, their maps' layout, and libbpf."""

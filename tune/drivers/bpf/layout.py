@@ -1,0 +1,195 @@
+"""What stands in the maps of clients.h: knobs as options of the kernel, profiles and prefixes as bytes, and back.
+
+One table says it all: a row's place is the knob's number in the programs, so rows are only ever added at the end. A row
+with an option is a step that the program takes by `bpf_setsockopt`; the others are fields of the profile of their own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+
+from configtron.errors import BadInput
+from configtron.nouns import Profile, Value
+
+SOL_SOCKET, SOL_TCP = 1, 6
+US_PER_S = 1_000_000
+# The most that 32 bits hold, less the two that mean something else.
+PACED_UNBOUNDED = 0xFFFF_FFFE
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A knob of this driver: the option that sets it, its unit in the kernel as a multiple of ours."""
+
+    knob: str
+    level: int = 0
+    option: int = 0
+    scale: int = 1
+
+
+ROWS: tuple[Row, ...] = (
+    Row("tcp_congestion_control"),
+    Row("initcwnd", SOL_TCP, 1001),
+    Row("tcp_slow_start_after_idle"),
+    Row("pacing"),
+    Row("max_pacing_rate", SOL_SOCKET, 47),
+    Row("initrwnd"),
+    Row("synack_rto", scale=US_PER_S),
+    Row("min_rto", SOL_TCP, 1004, US_PER_S),
+    Row("delack_max", SOL_TCP, 1003, US_PER_S),
+    Row("notsent_lowat", SOL_TCP, 25),
+    Row("window_clamp", SOL_TCP, 10),
+    Row("cwnd_clamp", SOL_TCP, 1002),
+    Row("priority", SOL_SOCKET, 12),
+    Row("mark", SOL_SOCKET, 36),
+    Row("nagle", SOL_TCP, 1),
+)
+NUMBERS: Mapping[str, int] = {row.knob: number for number, row in enumerate(ROWS)}
+
+# Congestion controls of our own, by the kernel's and what of it is otherwise (keep.bpf.c, unpaced.bpf.c).
+KEEPING: Mapping[str, str] = {"cubic": "ct_cubic_keep", "reno": "ct_reno_keep"}
+UNPACED: Mapping[str, str] = {"bbr": "ct_bbr_unpaced"}
+WRAPPED: Mapping[str, str] = {ours: theirs for table in (KEEPING, UNPACED) for theirs, ours in table.items()}
+
+# The structures of clients.h and, the third line, of write.bpf.c.
+_HEAD, _STEP, MOST_STEPS = struct.Struct("=64s16s5I"), struct.Struct("=4I"), 12
+_CLIENT, MATCH = struct.Struct("=I16s"), struct.Struct("=2I")
+_CHANGE, _LENGTH, OUTCOME = struct.Struct("=I20s2I"), struct.Struct("=I"), struct.Struct("=Ii")
+PLACE, REFUSAL = struct.Struct("=Q2I"), struct.Struct("=Qi4x")
+PROFILE_BYTES = _HEAD.size + MOST_STEPS * _STEP.size
+NAME_BYTES = 63
+MOST_PROFILES = 1024
+# Bits of `written`: what was said and is no step.
+_KEEPS, _RESTARTS, _PACED, _UNPACED = 1, 2, 4, 8
+_SAYS: Mapping[tuple[str, Value], int] = {
+    ("tcp_slow_start_after_idle", 0): _KEEPS,
+    ("tcp_slow_start_after_idle", 1): _RESTARTS,
+    ("pacing", "fq"): _PACED,
+    ("pacing", "pfifo_fast"): _UNPACED,
+}
+ASKS_SYNACK_RTO, ASKS_RWND = 1, 2
+
+_MAPPED = bytes(10) + b"\xff\xff"
+_MAPPED_BITS = 96
+# clients.h says what it is for.
+BARRIER = _CLIENT.pack(_MAPPED_BITS, _MAPPED + bytes(4))
+EVERY_IPV4 = "0.0.0.0/0"
+
+
+def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
+    """A profile as the programs read it. Its values are within reach (`reach.py`)."""
+    settings = dict(profile.settings)
+    steps = _steps(settings)
+    synack_us = round(float(_number(settings.get("synack_rto", 0))) * US_PER_S)
+    head = _HEAD.pack(
+        profile.name.encode(),
+        kernel_name(settings).encode(),
+        synack_us,
+        # up, or a tick of nothing would mean "no opinion"
+        -(-synack_us * ticks_per_s // US_PER_S),
+        int(_number(settings.get("initrwnd", 0))),
+        sum(bit for said, bit in _SAYS.items() if settings.get(said[0]) == said[1]),
+        len(steps),
+    )
+    return head + b"".join(steps).ljust(MOST_STEPS * _STEP.size, b"\0")
+
+
+def kernel_name(settings: Mapping[str, Value]) -> str:
+    """The congestion control to ask the kernel for: one of ours where the profile wants what the kernel's cannot."""
+    name = str(settings.get("tcp_congestion_control", ""))
+    if settings.get("tcp_slow_start_after_idle") == 0:
+        name = KEEPING.get(name, name)
+    if settings.get("pacing") == "pfifo_fast":
+        name = UNPACED.get(name, name)
+    return name
+
+
+def profile_of(data: bytes) -> Profile:
+    """The profile that stands in the map."""
+    name, kernels, synack_us, _, rwnd, written, count = _HEAD.unpack_from(data)
+    settings: dict[str, Value] = {said[0]: said[1] for said, bit in _SAYS.items() if written & bit}
+    if asked := _text(kernels):
+        settings["tcp_congestion_control"] = WRAPPED.get(asked, asked)
+    if synack_us:
+        settings["synack_rto"] = synack_us / US_PER_S
+    if rwnd:
+        settings["initrwnd"] = rwnd
+    for position in range(count):
+        number, _, _, value = _STEP.unpack_from(data, _HEAD.size + position * _STEP.size)
+        row = ROWS[number]
+        if row.knob == "nagle":
+            value = 1 - value
+        if row.knob != "max_pacing_rate" or value != PACED_UNBOUNDED:
+            settings[row.knob] = value if row.scale == 1 else value / row.scale
+    return Profile(_text(name), tuple(settings.items()))
+
+
+def asks_of(data: bytes) -> int:
+    """Which of the early questions a profile answers."""
+    _, _, synack_us, _, rwnd, *_ = _HEAD.unpack_from(data)
+    return ASKS_SYNACK_RTO * bool(synack_us) | ASKS_RWND * bool(rwnd)
+
+
+def client(prefix: str) -> bytes:
+    """A prefix as the trie's key. Errors: `BadInput` for what is no prefix."""
+    address, _, length = prefix.partition("/")
+    try:
+        if ":" in address:
+            return _CLIENT.pack(_bits(length, 128), inet_pton(AF_INET6, address))
+        return _CLIENT.pack(_MAPPED_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
+    except (ValueError, OSError, struct.error) as error:
+        raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
+
+
+def prefix_of(length_bits: int, address: bytes) -> str:
+    """The prefix of a key, as `ipaddress` prints it."""
+    if length_bits >= _MAPPED_BITS and address.startswith(_MAPPED):
+        return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - _MAPPED_BITS}"
+    text = inet_ntop(AF_INET6, address)
+    # libc writes the last four bytes of some addresses as IPv4 does
+    return f"{IPv6Address(address) if '.' in text else text}/{length_bits}"
+
+
+def prefixes_of(keys: bytes, values: bytes, names: Mapping[int, str]) -> dict[str, str]:
+    """The whole trie, without the barrier."""
+    pairs = zip(_CLIENT.iter_unpack(keys), MATCH.iter_unpack(values), strict=True)
+    return {prefix_of(*key): names[number] for key, (number, _) in pairs if number in names}
+
+
+def change(key: bytes, number: int | None) -> bytes:
+    """A change of the trie as it is staged; None drops the prefix."""
+    length = _LENGTH.unpack_from(key)[0]
+    return _CHANGE.pack(number is None, key, number or 0, length)
+
+
+def _steps(settings: Mapping[str, Value]) -> list[bytes]:
+    wanted = dict(settings)
+    if wanted.get("pacing") == "fq":
+        wanted.setdefault("max_pacing_rate", PACED_UNBOUNDED)
+    if "nagle" in wanted:
+        wanted["nagle"] = 1 - int(_number(wanted["nagle"]))
+    return [
+        _STEP.pack(number, row.level, row.option, round(_number(wanted[row.knob]) * row.scale))
+        for number, row in enumerate(ROWS)
+        if row.option and row.knob in wanted
+    ]
+
+
+def _bits(length: str, most: int) -> int:
+    bits = int(length)
+    if not 0 <= bits <= most:
+        raise ValueError(f"{bits} bits")
+    return bits
+
+
+def _number(value: Value) -> float:
+    assert isinstance(value, int | float), value
+    return value
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode()

@@ -1,0 +1,57 @@
+"""The compiled programs: by clang when first needed, then kept in the user's cache by their source's checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from configtron.errors import Missing
+
+SOURCES = Path(__file__).parent
+PROGRAMS = ("sockops", "write", "move", "keep", "unpaced")
+_COMPILER = "clang"
+# What the programs are compiled against: linux/bpf.h comes with libc6-dev, the rest with libbpf-dev.
+_REMEDY = "run: apt-get install clang libbpf-dev"
+
+
+def cached(program: str) -> Path:
+    """Where the object file of that program lies, or will lie."""
+    texts = (source(program).read_bytes(), (SOURCES / "clients.h").read_bytes(), os.uname().machine.encode())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron"
+    return folder / f"{program}-{hashlib.sha256(b''.join(texts)).hexdigest()[:16]}.bpf.o"
+
+
+def source(program: str) -> Path:
+    return SOURCES / f"{program}.bpf.c"
+
+
+def missing() -> str:
+    """Why a program could not be had, one line; "" if all are compiled or can be."""
+    if shutil.which(_COMPILER) or all(cached(program).exists() for program in PROGRAMS):
+        return ""
+    return f"the BPF programs are not compiled yet, and {_COMPILER} is not installed; {_REMEDY}"
+
+
+def compiled(program: str) -> Path:
+    """The object file, compiled unless the cache has it. Errors: `Missing`."""
+    built = cached(program)
+    if built.exists():
+        return built
+    built.parent.mkdir(parents=True, exist_ok=True)
+    fresh = built.with_suffix(f".{os.getpid()}")
+    # Debian keeps <asm/types.h> in the multiarch folder, which clang's BPF target does not search.
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    options = ["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", include]
+    command = [_COMPILER, *options, "-c", str(source(program)), "-o", str(fresh)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise Missing(f"{_COMPILER} is not installed; {_REMEDY}") from error
+    except subprocess.CalledProcessError as error:
+        fresh.unlink(missing_ok=True)
+        raise Missing(f"{program}.bpf.c does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
+    fresh.rename(built)
+    return built

@@ -1,0 +1,141 @@
+"""Where what we leave in the kernel is kept: the BPF file system, and the control group that it acts on.
+
+Under /sys/fs/bpf/configtron, one folder for each place (network namespace and control group):
+
+    CHECKSUM-netnsN-cgroupN/   prefixes, current, profiles, place, refusals, writes: the maps (clients.h);
+                               link: the program at its control group, pinned last: a folder with a link is whole
+    controls/                  congestion controls of our own, one for the whole kernel, in force while pinned
+
+A map or link lives while it is pinned, whatever becomes of the process that made it. N are the namespace's cookie and
+the group's inode, CHECKSUM that of the programs: maps that another version of configtron made are never misread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from configtron.errors import BadInput, Missing
+from configtron.tune.drivers import netns
+from configtron.tune.drivers.bpf.libbpf import Map, call, info
+from configtron.tune.drivers.bpf.objects import SOURCES, source
+from configtron.tuning import Place
+
+BPFFS = Path("/sys/fs/bpf")
+ROOT = BPFFS / "configtron"
+CONTROLS = ROOT / "controls"
+LINK = "link"
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def mounts(kind: str) -> list[Path]:
+    """Where file systems of a kind are mounted, as this process sees them."""
+    found = []
+    for line in _MOUNTS.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split()[0] == kind:
+            found.append(Path(before.split()[4]))
+    return found
+
+
+def group(place: Place) -> Path:
+    """The place's control group. Errors: `Missing` without version 2 of them, `BadInput` for no such group."""
+    roots = mounts("cgroup2")
+    if not roots:
+        raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none /sys/fs/cgroup")
+    found = roots[0] / place.cgroup.strip("/")
+    if not found.is_dir():
+        raise BadInput(f"control group {place.cgroup!r}: there is no {found}; `systemd-cgls` lists those there are")
+    return found
+
+
+def group_id(place: Place) -> int:
+    return group(place).stat().st_ino
+
+
+def folder(place: Place) -> Path:
+    """The place's folder, whether it is there or not."""
+    programs = (SOURCES / "clients.h").read_bytes() + source("sockops").read_bytes()
+    return ROOT / f"{hashlib.sha256(programs).hexdigest()[:8]}{_suffix(place)}"
+
+
+def folders(place: Place) -> list[Path]:
+    """All that stand there for that place, those of other versions too."""
+    return sorted(ROOT.glob(f"*{_suffix(place)}"))
+
+
+def _suffix(place: Place) -> str:
+    return f"-netns{netns.cookie(place.netns)}-cgroup{group_id(place)}"
+
+
+def mount() -> None:
+    """The BPF file system at its usual place. Errors: `Missing`."""
+    if BPFFS in mounts("bpf"):
+        return
+    if ctypes.CDLL(None, use_errno=True).mount(b"bpf", str(BPFFS).encode(), b"bpf", 0, b"mode=700"):
+        raise Missing(f"mounting the BPF file system at {BPFFS}: {os.strerror(ctypes.get_errno())}; run as root")
+
+
+def unmount() -> None:
+    """Unless it is in use, or holds anything but what the kernel itself puts there."""
+    if BPFFS in mounts("bpf") and not [entry for entry in BPFFS.iterdir() if entry.suffix != ".debug"]:
+        ctypes.CDLL(None).umount(str(BPFFS).encode())
+
+
+def link_state(pinned: Path) -> tuple[int, int]:
+    """(number of the program, inode of the control group) of a link; group 0 is a link that was detached."""
+    with opened(pinned) as descriptor:
+        told = info(descriptor)
+    word = ctypes.sizeof(ctypes.c_uint32)
+    numbers = [int.from_bytes(told[at : at + 2 * word], "little") for at in (2 * word, 4 * word)]
+    return numbers[0] & 0xFFFF_FFFF, numbers[1]
+
+
+def remove(place_folder: Path) -> None:
+    """Detach and forget. A link that another process still holds is detached all the same."""
+    link = place_folder / LINK
+    if link.exists():
+        with opened(link) as descriptor, suppress(OSError):
+            call("bpf_link_detach", descriptor)
+        link.unlink()
+    for pinned in place_folder.iterdir():
+        pinned.unlink()
+    place_folder.rmdir()
+
+
+def remove_controls() -> None:
+    """Our congestion controls, once no place is left. Connections that use one keep it until they close."""
+    if not ROOT.exists() or any(entry != CONTROLS for entry in ROOT.iterdir()):
+        return
+    if CONTROLS.exists():
+        for pinned in CONTROLS.iterdir():
+            withdraw(pinned)
+        CONTROLS.rmdir()
+    ROOT.rmdir()
+
+
+def withdraw(pinned: Path) -> None:
+    """A congestion control is withdrawn by deleting its map's only element."""
+    operations = Map.pinned(pinned)
+    try:
+        with suppress(OSError):  # never put in force, or withdrawn already
+            operations.drop(bytes(operations.key_bytes))
+    finally:
+        operations.close()
+    pinned.unlink()
+
+
+class opened:
+    """The descriptor of something pinned, for the length of a block."""
+
+    def __init__(self, pinned: Path) -> None:
+        self._descriptor = call("bpf_obj_get", str(pinned).encode())
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)

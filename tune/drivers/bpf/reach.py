@@ -1,0 +1,234 @@
+"""How far BPF reaches with each knob: what this kernel lets it set, in which range, and in words what it cannot.
+
+The ranges are the kernel's own (`bpf_sol_tcp_setsockopt` of net/core/filter.c); a value outside them would be refused
+at every connection, so it is refused here, once. What depends on the running kernel is asked of it without loading
+anything: its type information, its congestion controls, the length of its tick.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from configtron.errors import BadInput
+from configtron.knobs import KNOBS
+from configtron.nouns import Profile, Value
+from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED, WRAPPED
+from configtron.tune.drivers.bpf.libbpf import library, point
+from configtron.tuning import Reach
+
+KERNEL_TYPES = Path("/sys/kernel/btf")
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+JIT = Path("/proc/sys/net/core/bpf_jit_enable")
+# Its resolution is one tick of the kernel's timers (linux/include/uapi/linux/time.h).
+_CLOCK_MONOTONIC_COARSE = 6
+# linux/btf.h.
+_STRUCT, _FUNC = 4, 12
+# Since when cong_control has the four arguments of unpaced.bpf.c.
+_FOUR_ARGUMENTS = (6, 10)
+# TCP_RTO_MIN and TCP_DELACK_MAX, the most that bpf_setsockopt takes for either; TCP_TIMEOUT_MIN is the least.
+_MOST_TIMEOUT_S, _LEAST_TIMEOUT_TICKS = 0.2, 2
+# TCP_RTO_MAX: a longer answer is cut to it.
+_RTO_MAX_S = 120.0
+_INT = 0x7FFF_FFFF
+
+_BBR_KEEPS = "bbr never restarts after idle: with it 0 and 1 are the same"
+REACHES: Mapping[str, Reach] = {
+    reach.knob: reach
+    for reach in (
+        Reach("tcp_congestion_control", note="its module is loaded before a profile asks for it"),
+        Reach("initcwnd", least=1, most=1000, note="in segments; a client's first window bounds what shows of it"),
+        Reach("tcp_slow_start_after_idle", values=(0, 1), note=f"0 needs cubic, reno or bbr; {_BBR_KEEPS}"),
+        Reach("pacing", values=("pfifo_fast", "fq"), note="by the socket's own timer; a qdisc fq paces regardless"),
+        Reach("max_pacing_rate", least=1, most=PACED_UNBOUNDED - 1, note="turns pacing on"),
+        Reach("initrwnd", least=1, most=65535, note="can only lower what the buffer allows; 65535 bytes at most"),
+        Reach("synack_rto", most=_RTO_MAX_S, note="rounded up to the kernel's tick"),
+        Reach("min_rto", most=_MOST_TIMEOUT_S, note="the handshake was timed with the old one: it sinks in slowly"),
+        Reach("delack_max", most=_MOST_TIMEOUT_S),
+        Reach("notsent_lowat", least=1, most=_INT),
+        Reach("window_clamp", least=1, most=_INT, note="the kernel raises it to half of its smallest receive buffer"),
+        Reach("cwnd_clamp", least=1, most=_INT, note="slow start ends there too"),
+        Reach("priority", least=0, most=_INT),
+        Reach("mark", least=0, most=0xFFFF_FFFF),
+        Reach("nagle", values=(0, 1), note="a server that sets TCP_NODELAY itself has the last word"),
+    )
+}
+
+REFUSED: Mapping[str, str] = {
+    "tcp_low_latency": "no kernel since Linux 4.14 reads it",
+    "tcp_autocorking": "decided from the namespace's sysctl, no hook for one connection; use the driver sysctl",
+    "http_version": "no matter of TCP: a router in front chooses the server (tune router)",
+    "init_rto": "one name for two timers: set synack_rto; the first time-out of data is data_rto",
+    "data_rto": "BPF may not write the time-out of a connection; the driver kmod can",
+    "quickack": "bpf_setsockopt refuses TCP_QUICKACK; the drivers kmod and route can",
+    "busy_poll": "bpf_setsockopt refuses SO_BUSY_POLL; the driver kmod can",
+    "tcp_rmem": "three numbers of a namespace, read before the handshake; use the driver sysctl",
+    "tcp_wmem": "three numbers of a namespace; use the driver sysctl",
+    "tcp_window_scaling": "agreed in the handshake, from the namespace's sysctl; use the driver sysctl",
+    "ip_version": "the client has chosen it before its SYN arrives",
+    "peering_link": "a route, not a property of one host",
+    "tls_version": "the server's own configuration",
+    "ocsp_stapling": "the server's own configuration",
+    "tls_false_start": "the client's side",
+    "dynamic_record_sizing": "the server's own configuration",
+    "h2_push": "the server's own configuration",
+    "http11_pipelining": "the server's own configuration",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What the running kernel can do for us.
+
+    wrapped   our congestion controls that it can carry
+    iterates  whether move.bpf.c can run
+    """
+
+    ticks_per_s: int
+    controls: tuple[str, ...]
+    wrapped: frozenset[str]
+    iterates: bool
+
+
+def kernel() -> Kernel:
+    """Asked anew for the congestion controls, once in a process for what cannot change."""
+    wrapped, iterates = _programs()
+    return Kernel(ticks_per_second(), _controls(), wrapped, iterates)
+
+
+def ticks_per_second() -> int:
+    """HZ: 100 in User-Mode Linux, often 250 or 1000 elsewhere."""
+    return round(1 / time.clock_getres(_CLOCK_MONOTONIC_COARSE))
+
+
+def reaches(able: Kernel) -> dict[str, Reach]:
+    """The table, narrowed to this kernel."""
+    found = dict(REACHES)
+    tick_s = 1 / able.ticks_per_s
+    found["tcp_congestion_control"] = replace(found["tcp_congestion_control"], values=able.controls)
+    found["synack_rto"] = replace(found["synack_rto"], least=tick_s)
+    for knob in ("min_rto", "delack_max"):
+        found[knob] = replace(found[knob], least=_LEAST_TIMEOUT_TICKS * tick_s)
+    if not able.wrapped & set(KEEPING.values()):
+        note = f"{_no_struct_ops()}, so 0 is reached for bbr alone; {_BBR_KEEPS}"
+        found["tcp_slow_start_after_idle"] = replace(found["tcp_slow_start_after_idle"], note=note)
+    if not able.wrapped & set(UNPACED.values()):
+        found["pacing"] = replace(found["pacing"], note=f"{_no_struct_ops()}, so bbr stays paced")
+    return found
+
+
+def check(profile: Profile, able: Kernel) -> None:
+    """Errors: `BadInput` for a profile that would not come into force as it says."""
+    if len(profile.name.encode()) > NAME_BYTES or not profile.name or "\0" in profile.name:
+        raise BadInput(f"profile {profile.name!r}: a name has 1 to {NAME_BYTES} bytes")
+    within, settings = reaches(able), dict(profile.settings)
+    for knob, value in settings.items():
+        if knob not in KNOBS:
+            raise _out_of_reach(profile, knob, value, "no knob is called so; see: configtron tune doctor")
+        if knob in REFUSED:
+            raise _out_of_reach(profile, knob, value, REFUSED[knob])
+        reach = within.get(knob)
+        if reach is None or not reach.takes(value) or (_counted(knob) and value != int(float(str(value)))):
+            raise _out_of_reach(profile, knob, value, _range(reach))
+    _check_wrap(profile, settings, able)
+
+
+def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -> None:
+    name = str(settings.get("tcp_congestion_control", ""))
+    for knob, value, ours, natural in (
+        # bbr's window is never cut; only bbr asks for pacing by itself
+        ("tcp_slow_start_after_idle", 0, KEEPING, ("bbr",)),
+        ("pacing", "pfifo_fast", UNPACED, tuple(set(able.controls) - {"bbr"})),
+    ):
+        if settings.get(knob) != value or name in natural:
+            continue
+        if not name:
+            raise _out_of_reach(profile, knob, value, "say in the profile of which tcp_congestion_control")
+        if name not in ours:
+            raise _out_of_reach(profile, knob, value, f"{name} cannot be wrapped, only {', '.join(ours)}")
+        if ours[name] not in able.wrapped:
+            raise _out_of_reach(profile, knob, value, f"{_no_struct_ops()} for {name}")
+    if settings.get("pacing") == "pfifo_fast" and "max_pacing_rate" in settings:
+        raise _out_of_reach(profile, "max_pacing_rate", settings["max_pacing_rate"], "a rate is kept by pacing=fq")
+
+
+def _out_of_reach(profile: Profile, knob: str, value: Value, why: str) -> BadInput:
+    return BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver ebpf: {why}")
+
+
+def _counted(knob: str) -> bool:
+    """Whether the knob takes whole numbers only."""
+    return KNOBS[knob].unit != "s" and knob not in ("tcp_congestion_control", "pacing")
+
+
+def _range(reach: Reach | None) -> str:
+    if reach is None:
+        return "the driver does not know it"
+    if reach.values:
+        return f"it takes {', '.join(map(str, reach.values))}"
+    unit = KNOBS[reach.knob].unit
+    return f"it takes {reach.least:g} to {reach.most:.12g} {unit}".rstrip()
+
+
+def _no_struct_ops() -> str:
+    if not (KERNEL_TYPES / "vmlinux").exists():
+        return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
+    return "this kernel lends no congestion control to BPF (it needs the JIT, and Linux 6.10 for bbr)"
+
+
+def _controls() -> tuple[str, ...]:
+    """What can be asked for: what is registered, and what the paper names that a module would bring."""
+    registered = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
+    listing = Path("/lib/modules") / platform.release() / "modules.dep"
+    modules = set(re.findall(r"/tcp_(\w+)\.ko", listing.read_text())) if listing.exists() else set()
+    known = [str(name) for name in KNOBS["tcp_congestion_control"].values]
+    return tuple(sorted({*registered, *(modules & set(known))} - set(WRAPPED)))
+
+
+@cache
+def _programs() -> tuple[frozenset[str], bool]:
+    """Which of our programs the kernel's types would let in."""
+    if not (KERNEL_TYPES / "vmlinux").exists():
+        return frozenset(), False
+    types = point("btf__load_vmlinux_btf")
+    try:
+        iterates = _has(types, "bpf_iter__tcp", _STRUCT)
+        carries = _has(types, "bpf_struct_ops_tcp_congestion_ops", _STRUCT) and _jit()
+        found = set()
+        if carries and _has(types, "cubictcp_cwnd_event", _FUNC) and _has(types, "tcp_reno_undo_cwnd", _FUNC):
+            found |= set(KEEPING.values())
+        if carries and _release() >= _FOUR_ARGUMENTS and _has_bbr(types):
+            found |= set(UNPACED.values())
+        return frozenset(found), iterates
+    finally:
+        library().btf__free(types)
+
+
+def _has(types: int, name: str, kind: int) -> bool:
+    return int(library().btf__find_by_name_kind(types, name.encode(), kind)) > 0
+
+
+def _has_bbr(types: int) -> bool:
+    if not (KERNEL_TYPES / "tcp_bbr").exists():
+        return _has(types, "bbr_main", _FUNC)
+    module = point("btf__load_module_btf", b"tcp_bbr", types)
+    try:
+        return _has(module, "bbr_main", _FUNC)
+    finally:
+        library().btf__free(module)
+
+
+def _jit() -> bool:
+    """On, unless the file says otherwise; it exists in the first network namespace only."""
+    return not JIT.exists() or JIT.read_text().strip() != "0"
+
+
+def _release() -> tuple[int, int]:
+    major, minor = re.findall(r"\d+", os.uname().release)[:2]
+    return int(major), int(minor)

@@ -1,0 +1,179 @@
+"""The maps of one place, read and written as rules.
+
+Profiles have numbers (1 to 1023) that prefixes point to, and each number has two versions of its profile, of which one
+is in force (clients.h says why). Everything here is read from the maps; nothing is remembered between two calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from errno import EINTR
+from pathlib import Path
+
+from configtron.errors import BadInput, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers.bpf import layout, objects
+from configtron.tune.drivers.bpf.libbpf import Map, Object
+from configtron.tuning import Changes
+
+# From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
+MANY = 4096
+_NUMBER = struct.Struct("=I")
+_MAPS = ("prefixes", "current", "profiles", "place", "refusals", "writes")
+_ZERO = _NUMBER.pack(0)
+
+
+class Tables:
+    """Open for the length of a block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._maps: dict[str, Map] = {}
+        for name in _MAPS:
+            self._maps[name] = Map.pinned(folder / name)
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for opened in self._maps.values():
+            opened.close()
+
+    def freeze(self) -> None:
+        """The prefixes and the count of their writes: from now on only write.bpf.c writes them."""
+        for name in ("prefixes", "writes"):
+            self._maps[name].freeze()
+
+    # what is there
+
+    def names(self) -> dict[int, str]:
+        """Number -> name of each profile in force."""
+        return {number: layout.profile_of(data).name for number, data in self._versions().items()}
+
+    def profiles(self) -> dict[str, Profile]:
+        found = map(layout.profile_of, self._versions().values())
+        return {profile.name: profile for profile in found}
+
+    def prefixes(self) -> dict[str, str]:
+        keys, values = self._maps["prefixes"].all()
+        return layout.prefixes_of(keys, values, self.names())
+
+    def some_prefixes(self, wanted: Iterable[str]) -> dict[str, str]:
+        """Those of the wanted that are there, exactly: a trie answers with the longest match, maybe a shorter one."""
+        names, found = self.names(), {}
+        for prefix in wanted:
+            key = layout.client(prefix)
+            value = self._maps["prefixes"].get(key)
+            if value is None:
+                continue
+            number, length = layout.MATCH.unpack(value)
+            if length == _NUMBER.unpack_from(key)[0] and number in names:
+                found[prefix] = names[number]
+        return found
+
+    def default(self) -> str:
+        return self.names().get(self._place()[1], "")
+
+    def refusals(self) -> dict[str, tuple[int, int]]:
+        """Knob -> (how often the kernel refused it, the last errno)."""
+        _, values = self._maps["refusals"].all()
+        told = zip(layout.ROWS, layout.REFUSAL.iter_unpack(values), strict=False)
+        return {row.knob: (count, -error) for row, (count, error) in told if count}
+
+    def mark(self) -> str:
+        """Differs once anything here was changed: the prefixes by their count of writes, the rest by what it is."""
+        state = hashlib.blake2b(self._maps["writes"].get(_ZERO) or b"", digest_size=8)
+        for number, data in self._versions().items():
+            state.update(_NUMBER.pack(number) + data)
+        state.update(layout.PLACE.pack(*self._place()))
+        return state.hexdigest()
+
+    # changes
+
+    def set_profiles(self, wanted: Mapping[str, Profile], ticks_per_s: int) -> None:
+        numbers = {name: number for number, name in self.names().items()}
+        free = (number for number in range(1, layout.MOST_PROFILES) if number not in numbers.values())
+        for name, profile in wanted.items():
+            if name not in numbers:
+                numbers[name] = next(free, 0)
+            if not numbers[name]:
+                raise Refused(f"no room for profile {name}: the driver ebpf holds {layout.MOST_PROFILES - 1}")
+            self._write(numbers[name], layout.profile_bytes(profile, ticks_per_s))
+
+    def set_prefixes(self, wanted: Mapping[str, str], unwanted: Iterable[str]) -> None:
+        """Add or change the one, drop the other, and see that the barrier stands."""
+        numbers = {name: number for number, name in self.names().items()}
+        staged = [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
+        staged += [layout.change(layout.client(prefix), None) for prefix in unwanted]
+        self._carry(staged)
+        if not self.some_prefixes([layout.EVERY_IPV4]):
+            self._carry([layout.change(layout.BARRIER, 0)])
+
+    def drop_profiles(self, unwanted: Iterable[str]) -> None:
+        numbers = {name: number for number, name in self.names().items()}
+        for name in unwanted:
+            if name in numbers:
+                self._maps["current"].put(_NUMBER.pack(numbers[name]), _ZERO)
+
+    def settle(self, netns_cookie: int, default: str | None) -> None:
+        """The place's own word: whose connections, which default, which early questions have an answer."""
+        versions = self._versions()
+        number = self._place()[1]
+        if default is not None:
+            number = {layout.profile_of(data).name: number for number, data in versions.items()}.get(default, 0)
+        asks = 0
+        for data in versions.values():
+            asks |= layout.asks_of(data)
+        self._maps["place"].put(_ZERO, layout.PLACE.pack(netns_cookie, number, asks))
+
+    def check(self, changes: Changes) -> None:
+        """Errors: `BadInput` for the name of no profile, and for a profile that is dropped but in use."""
+        there = set(self.names().values())
+        after = (there | changes.profiles.keys()) - changes.dropped_profiles
+        default = self.default() if changes.default is None else changes.default
+        used = {*changes.prefixes.values(), default} - {""}
+        if absent := sorted(used - after - changes.dropped_profiles):
+            raise BadInput(f"no profile is called {absent[0]!r} (there is: {', '.join(sorted(after)) or 'none'})")
+        if there & changes.dropped_profiles:
+            prefixes = {**self.prefixes(), **changes.prefixes}
+            used |= {prefixes[prefix] for prefix in prefixes.keys() - changes.dropped_prefixes}
+        if kept := used & changes.dropped_profiles:
+            raise BadInput(
+                f"profile {min(kept)!r} is dropped, but it is some clients'; change their prefix or default first"
+            )
+
+    def _carry(self, staged: list[bytes]) -> None:
+        """By the program that alone may write the prefixes."""
+        if not staged:
+            return
+        with Object(objects.compiled("write"), self._folder) as program:
+            program.resize("staged", len(staged))
+            program.load()
+            with closing(program.map("staged")) as stage:
+                stage.fill(b"".join(staged))
+            program.run("configtron_write", len(staged))
+            with closing(program.map(".bss")) as outcome:
+                tried, error = layout.OUTCOME.unpack_from(outcome.get(_ZERO) or b"")
+        if error or tried != len(staged):
+            raise OSError(-error or EINTR, f"prefix {tried} of {len(staged)}: {os.strerror(-error or EINTR)}")
+
+    def _write(self, number: int, data: bytes) -> None:
+        key = _NUMBER.pack(number)
+        now = _NUMBER.unpack(self._maps["current"].get(key) or _ZERO)[0]
+        version = 2 * number + (now == 2 * number)
+        self._maps["profiles"].put(_NUMBER.pack(version), data)
+        self._maps["current"].put(key, _NUMBER.pack(version))
+
+    def _versions(self) -> dict[int, bytes]:
+        """Number -> bytes of its profile in force."""
+        _, current = self._maps["current"].all()
+        used = {number: version for number, (version,) in enumerate(_NUMBER.iter_unpack(current)) if version}
+        return {number: self._maps["profiles"].get(_NUMBER.pack(version)) or b"" for number, version in used.items()}
+
+    def _place(self) -> tuple[int, int, int]:
+        cookie, default, asks = layout.PLACE.unpack(self._maps["place"].get(_ZERO) or bytes(layout.PLACE.size))
+        return cookie, default, asks

@@ -1,0 +1,257 @@
+"""Profiles by a BPF program on a control group: no module, no route, nothing of the application changed.
+
+Question   How does a server on a stock kernel give each client's connections the profile of the client's prefix?
+Method     A sock_ops program is called at each handshake. It looks the client up in a trie and sets the profile's
+           options before the first byte is sent (bpf/sockops.bpf.c). Where no option reaches, a congestion control of
+           our own wraps the kernel's (bpf/keep.bpf.c, bpf/unpaced.bpf.c). Connections that live already keep what they
+           have until `move` puts them right (bpf/move.bpf.c).
+Lasts      Maps and link are pinned (bpf/pins.py): in force after this process has gone, and gone after `revert` or the
+           next boot. A run that was killed leaves a folder without a link, or rules half written; both are mended by
+           the next `apply` and ended by `revert`.
+Reads as   `read` dumps the maps; a program that somebody has detached has nothing in force, so it reads as nothing.
+Watched    The prefixes are frozen and written by a program only, which counts (bpf/write.bpf.c): `mark` takes a few
+           system calls, however many prefixes there are.
+Fails as   Missing (no root, no libbpf, no clang and nothing compiled, no control groups version 2); BadInput (a value
+           out of reach, a name of nothing); Refused (another program holds the group for itself, the kernel says no).
+           An option that the kernel refuses at a connection is counted by knob: `refusals`.
+Differs    from the module: nothing for vegas after idle, no first time-out of data, time-outs at most 0.2 s; but the
+           SYN-ACK's timer and the first window offered, which no congestion control sees.
+Source     tools/lib/bpf, net/core/filter.c; kernel's Documentation/bpf
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from configtron.errors import Missing, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers import netns
+from configtron.tune.drivers.bpf import layout, objects, pins, reach
+from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, call, library
+from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
+from configtron.tune.drivers.bpf.tables import MANY, Tables
+from configtron.tuning import Changes, Place, Reach, Rules
+
+__all__ = ["REACHES", "REFUSED", "EbpfDriver"]
+
+# CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF (linux/capability.h), all three.
+_CAPABILITIES = 1 << 21 | 1 << 12 | 1 << 39
+_IDLE_SWITCH = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
+
+
+class EbpfDriver:
+    """Everything it knows is pinned in the kernel; two of them for one place are one."""
+
+    name = "ebpf"
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def missing(self) -> str:
+        if not _privileged():
+            return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
+        try:
+            library()
+        except OSError:
+            return f"{LIBRARY} is not installed; run: apt-get install libbpf1"
+        if not pins.BPFFS.is_dir():
+            return "this kernel has no BPF (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF); use the driver route or sysctl"
+        try:
+            pins.group(self.place)
+        except Missing as absent:
+            return str(absent)
+        return objects.missing()
+
+    def settable(self) -> Mapping[str, Reach]:
+        return {} if self.missing() else reach.reaches(reach.kernel())
+
+    def before(self) -> str:
+        """Of the host's own there is only whether the BPF file system was mounted."""
+        return json.dumps({"bpffs": pins.BPFFS in pins.mounts("bpf")})
+
+    def apply(self, changes: Changes) -> Rules:
+        self._require()
+        able = reach.kernel()
+        for profile in changes.profiles.values():
+            reach.check(profile, able)
+            self._check_idle(profile)
+        try:
+            return self._apply(changes, able)
+        except OSError as error:
+            why = f"the kernel refused a change half-way ({error.strerror}); run: configtron tune rollback"
+            raise Refused(why) from error
+
+    def read(self) -> Rules:
+        here = self._in_force()
+        if here is None:
+            return Rules()
+        with Tables(here) as tables:
+            return Rules(tables.profiles(), tables.prefixes(), tables.default())
+
+    def mark(self) -> str:
+        here = self._in_force()
+        if here is None:
+            return "nothing"
+        program, group = pins.link_state(here / pins.LINK)
+        controls = ",".join(sorted(layout.WRAPPED.keys() & _registered()))
+        with Tables(here) as tables:
+            return f"{program}:{group}:{controls}:{tables.mark()}"
+
+    def revert(self, before: str) -> None:
+        mounted = json.loads(before).get("bpffs", True)
+        if self.missing() or pins.BPFFS not in pins.mounts("bpf"):
+            return
+        for folder in pins.folders(self.place):
+            pins.remove(folder)
+        pins.remove_controls()
+        if not mounted:
+            pins.unmount()
+
+    def move(self) -> tuple[int, int]:
+        """Put what is in force on connections that live already, but for their initial window.
+
+        Returns (connections that clients hold to us here, those of them that have a profile). Errors: `Missing`.
+        """
+        self._require()
+        here = self._in_force()
+        if here is None:
+            return 0, 0
+        if not reach.kernel().iterates:
+            raise Missing(
+                "live connections stay as they are: this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
+            )
+        with Object(objects.compiled("move"), here) as program, netns.inside(self.place.netns):
+            program.constants(struct.pack("=Q", pins.group_id(self.place)))
+            program.load()
+            link = program.attach("configtron_move", "bpf_program__attach_iter", None)
+            link.run()
+            link.close()
+            tally = program.map(".bss")
+            seen, moved = struct.unpack_from("=2I", tally.get(bytes(4)) or bytes(8))
+            tally.close()
+        return seen, moved
+
+    def refusals(self) -> Mapping[str, tuple[int, str]]:
+        """Knob -> (how often the kernel refused it at a connection, its last reason). Empty when all is well."""
+        here = self._in_force()
+        if here is None:
+            return {}
+        with Tables(here) as tables:
+            return {knob: (count, os.strerror(error)) for knob, (count, error) in tables.refusals().items()}
+
+    def _apply(self, changes: Changes, able: reach.Kernel) -> Rules:
+        pins.mount()
+        here = self._folder()
+        with Tables(here) as tables:
+            tables.check(changes)
+            for profile in changes.profiles.values():
+                self._ready(layout.kernel_name(dict(profile.settings)))
+            tables.set_profiles(changes.profiles, able.ticks_per_s)
+            tables.set_prefixes(changes.prefixes, changes.dropped_prefixes)
+            tables.settle(netns.cookie(self.place.netns), changes.default)
+            tables.drop_profiles(changes.dropped_profiles)
+        if self._in_force() is None:
+            self._attach(here)
+        with Tables(here) as tables:
+            profiles = tables.profiles()
+            found = tables.prefixes() if len(changes.prefixes) > MANY else tables.some_prefixes(changes.prefixes)
+            return Rules(
+                {name: profiles[name] for name in changes.profiles if name in profiles},
+                {prefix: found[prefix] for prefix in changes.prefixes if prefix in found},
+                tables.default(),
+            )
+
+    def _require(self) -> None:
+        if why := self.missing():
+            raise Missing(why)
+
+    def _in_force(self) -> Path | None:
+        """The place's folder while its program is attached."""
+        if self.missing() or pins.BPFFS not in pins.mounts("bpf"):
+            return None
+        here = pins.folder(self.place)
+        link = here / pins.LINK
+        return here if link.exists() and pins.link_state(link)[1] else None
+
+    def _folder(self) -> Path:
+        """The place's maps, made unless they are there; what a killed run or another version left is removed."""
+        here = pins.folder(self.place)
+        for other in pins.folders(self.place):
+            if other != here or self._in_force() is None:
+                pins.remove(other)
+        here.mkdir(parents=True, exist_ok=True)
+        if not (here / pins.LINK).exists():
+            self._load(here)
+        return here
+
+    def _load(self, here: Path) -> None:
+        """The maps, empty. The program is attached once they are filled."""
+        with Object(objects.compiled("write"), here) as program:
+            program.load()
+        with Tables(here) as tables:
+            tables.freeze()
+
+    def _attach(self, here: Path) -> None:
+        group = os.open(pins.group(self.place), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with Object(objects.compiled("sockops"), here) as program:
+                program.load()
+                program.attach("configtron", "bpf_program__attach_cgroup", group).pin(here / pins.LINK)
+        except PermissionError as error:
+            raise Refused("another program holds the control group for itself; see: bpftool cgroup tree") from error
+        finally:
+            os.close(group)
+
+    def _ready(self, control: str) -> None:
+        """A congestion control that BPF can ask for: it loads no module by itself."""
+        if control in layout.WRAPPED and control not in _registered():
+            self._register(control)
+        if control and control not in layout.WRAPPED:
+            with netns.inside(self.place.netns), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+                try:
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+                except PermissionError:
+                    pass  # registered, but not for everybody in this namespace; BPF may
+                except OSError as error:
+                    why = f"congestion control {control}: {error.strerror}; run: modprobe tcp_{control}"
+                    raise Missing(why) from error
+
+    def _register(self, control: str) -> None:
+        pinned = pins.CONTROLS / control
+        pins.CONTROLS.mkdir(parents=True, exist_ok=True)
+        if pinned.exists():
+            pins.withdraw(pinned)
+        with Object(objects.compiled("keep" if control in layout.KEEPING.values() else "unpaced")) as program:
+            program.load()
+            operations = program.map(control)
+            call("bpf_obj_pin", operations.descriptor, str(pinned).encode())
+            operations.close()
+            program.register(control)
+
+    def _check_idle(self, profile: Profile) -> None:
+        if dict(profile.settings).get("tcp_slow_start_after_idle") != 1:
+            return
+        with netns.inside(self.place.netns):
+            switched_off = _IDLE_SWITCH.read_text().strip() == "0"
+        if switched_off:
+            raise Refused(
+                f"profile {profile.name}: tcp_slow_start_after_idle=1, but the sysctl of that name is 0 here, "
+                "which holds for every connection; run: sysctl -w net.ipv4.tcp_slow_start_after_idle=1"
+            )
+
+
+def _privileged() -> bool:
+    """Whether this process may load the programs; a namespace's own root may not."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
+    return False
+
+
+def _registered() -> set[str]:
+    return set(reach.AVAILABLE.read_text().split()) if reach.AVAILABLE.exists() else set()

@@ -1,0 +1,56 @@
+"""Standing in a network namespace for the length of a block, and its number that is never given twice."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from configtron.errors import BadInput, Missing
+
+# Where `ip netns` keeps its names.
+NAMED = Path("/run/netns")
+# linux/sched.h; asm-generic/socket.h: absent from Python's modules.
+_CLONE_NEWNET, _SO_NETNS_COOKIE = 0x40000000, 71
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """This thread in a named network namespace; "" stays where it is. Sockets made inside stay there.
+
+    Errors: `BadInput` where no namespace has that name, `Missing` without the right to enter it.
+    """
+    if not name:
+        yield
+        return
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        try:
+            there = os.open(NAMED / name, os.O_RDONLY)
+        except OSError as error:
+            raise BadInput(f"network namespace {name!r}: {error.strerror}; `ip netns` lists those there are") from error
+        try:
+            _enter(there)
+        finally:
+            os.close(there)
+        try:
+            yield
+        finally:
+            _enter(home)
+    finally:
+        os.close(home)
+
+
+def cookie(name: str) -> int:
+    """The namespace's number, as BPF programs see it: unique until the next boot, unlike its inode."""
+    with inside(name), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+        return int.from_bytes(one.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
+
+
+def _enter(descriptor: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
+        raise Missing(f"entering a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
