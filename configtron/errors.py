@@ -37,3 +37,7 @@ class Diverged(ConfigtronError):
     """A recording that the script does not reproduce: carries what was recorded and what the script did."""
 
     code = CONDITION
+
+
+class Mismatch(ConfigtronError):
+    """What was written to the host does not read back."""

@@ -14,10 +14,10 @@ from configtron.errors import BadInput
 
 HERE = Path(__file__).resolve().parent
 # What schema.sql makes. A database with a higher number was written by a newer configtron.
-VERSION = 2
+VERSION = 3
 
 
-def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
+def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool, traceless: bool = False) -> None:
     """Make or migrate the schema; refuse what a newer configtron wrote."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
@@ -29,6 +29,11 @@ def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
     if read_only:
         if version == 0:
             raise BadInput(f"{path}: an empty file; `configtron probe` fills it, `--db FILE` names another")
+        if version < VERSION and traceless:
+            raise BadInput(
+                f"{path}: an older schema ({version}), and this command writes nothing;"
+                " any command that may write brings it up to date: `configtron probe show`"
+            )
         if version < VERSION:
             _bring_up_first(path, version)
         return

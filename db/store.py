@@ -1,4 +1,4 @@
-"""The only module that speaks SQL, but for `schema.py`, which makes the tables.
+"""Runs and watches as SQL: with `tuning.py` all that speak it, but for `schema.py`, which makes the tables.
 
 One `record()` is one transaction: after `kill -9` at any moment the database holds every batch whose `record()`
 returned, and none by half. Write-ahead log with synchronous=NORMAL: readers never wait; a power cut (not a kill) may
@@ -7,16 +7,14 @@ lose the last transactions, never the file.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple, cast
 
 from configtron import __version__
+from configtron.db.connection import Database
 from configtron.db.rows import (
     CONTEXT_COLUMNS,
     OBSERVATION_COLUMNS,
@@ -27,14 +25,10 @@ from configtron.db.rows import (
     sighting_of,
     trace_row,
 )
-from configtron.db.schema import bring_up
 from configtron.errors import BadInput
 from configtron.fingerprint.features import Sighting
 from configtron.nouns import Observation
 from configtron.records import Result
-
-# Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
-LOCK_PATIENCE_S = 30.0
 
 INSERT_TRACE = (
     f"INSERT INTO trace (run, {', '.join(TRACE_COLUMNS)}) VALUES (?{', ?' * len(TRACE_COLUMNS)})"
@@ -83,28 +77,8 @@ class Watch(NamedTuple):
     contexts: int
 
 
-class Store:
-    """An open database. Made if absent, unless `read_only`."""
-
-    def __init__(
-        self, path: Path, *, read_only: bool = False, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
-        self.path = path
-        self._clock = clock
-        if read_only and not path.is_file():
-            raise BadInput(f"{path}: no database here; `configtron probe` makes it, `--db FILE` names another")
-        with self._clear():
-            self._connection = self._connect(read_only)
-        with self._clear():
-            bring_up(self._connection, path, read_only=read_only)
-
-    def _connect(self, read_only: bool) -> sqlite3.Connection:
-        if not read_only:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        uri = f"{self.path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE_S, isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
+class Store(Database):
+    """The database as runs and watches see it."""
 
     def begin_run(self, config: str) -> int:
         """Keep a run with its whole configuration (JSON). Returns its number."""
@@ -207,38 +181,11 @@ class Store:
             for row in self._connection.execute(SELECT_CONTEXTS, (watch.id,)):
                 yield sighting_of(watch.source, row)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _now(self) -> str:
-        return self._clock().isoformat(timespec="seconds")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _clear(self) -> Iterator[None]:
-        """SQLite's and the file system's complaints, in one line that says what to do."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise BadInput(f"{self.path}: {_advice(str(error))}") from error
-        except OSError as error:
-            raise BadInput(f"{self.path}: {error.strerror or error}; choose another place by `--db FILE`") from error
 
 
 SELECT_RUNS = """
@@ -252,19 +199,3 @@ SELECT_WATCHES = """
            (SELECT count(*) FROM context WHERE context.watch = watch.id)
     FROM watch ORDER BY id
 """
-
-# What SQLite says -> what to do about it.
-ADVICE = (
-    ("not a database", "this is not a database; name another file by `--db FILE`"),
-    ("malformed", "the database is damaged; restore a copy, or name another file by `--db FILE`"),
-    ("readonly", "the database cannot be written; mend its permissions, or name another file by `--db FILE`"),
-    ("unable to open", "cannot be opened; mend the folder's permissions, or name another file by `--db FILE`"),
-    ("locked", "another program keeps the database locked; wait for it, or name another file by `--db FILE`"),
-    ("full", "no space left on the device"),
-    ("disk I/O error", "the disk cannot be written or read, maybe for want of space; make room, or name another file by"
-     " `--db FILE`"),
-)  # fmt: skip
-
-
-def _advice(complaint: str) -> str:
-    return next((advice for sign, advice in ADVICE if sign in complaint), f"database error: {complaint}")

@@ -42,15 +42,22 @@ def check(rules: Rules) -> Rules:
     return rules
 
 
-def lookup(rules: Rules, address: str) -> Profile | None:
-    """The profile of a client: by its longest prefix, else the default; None is the untouched stack."""
+def longest(rules: Rules, address: str) -> str:
+    """The longest prefix that holds a client; "" if none does."""
     parsed = ip_address(address)
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     for length in range(parsed.max_prefixlen, -1, -1):
-        name = rules.prefixes.get(str(ip_network((parsed, length), strict=False)))
-        if name is not None:
-            return rules.profiles[name]
-    return rules.profiles[rules.default] if rules.default else None
+        prefix = str(ip_network((parsed, length), strict=False))
+        if prefix in rules.prefixes:
+            return prefix
+    return ""
+
+
+def lookup(rules: Rules, address: str) -> Profile | None:
+    """The profile of a client: by its longest prefix, else the default; None is the untouched stack."""
+    prefix = longest(rules, address)
+    name = rules.prefixes[prefix] if prefix else rules.default
+    return rules.profiles[name] if name else None
 
 
 def difference(have: Rules, want: Rules) -> Changes:

@@ -16,6 +16,7 @@ ROWS = {
     "fingerprint": Row(
         "configtron.cli.fingerprint", "fingerprint", "Tell how servers are configured, from recordings."
     ),
+    "tune": Row("configtron.cli.tune", "tune", "Set this host's stack, by client prefix, and take it back."),
     "replay": Row("configtron.cli.replay", "replay", "Run production code on recorded worlds."),
 }
 

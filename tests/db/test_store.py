@@ -227,14 +227,14 @@ def test_contexts_are_kept_whole_or_not_at_all(store: Store) -> None:
 
 def first_version(path: Path) -> sqlite3.Connection:
     """A database of version 1 with a run: schema.sql without what the migrations add."""
-    added = (module.HERE / "migrations" / "0002_contexts.sql").read_text()
+    added = "".join(path.read_text() for path in sorted((module.HERE / "migrations").glob("*.sql")))
     old = (module.HERE / "schema.sql").read_text()
     for statement in module.statements(added):
         text = statement[statement.index("CREATE") :]
         assert text in old
         old = old.replace(text, "")
     database = sqlite3.connect(path)
-    database.executescript(old.replace("user_version = 2", "user_version = 1"))
+    database.executescript(old.replace(f"user_version = {module.VERSION}", "user_version = 1"))
     database.execute("INSERT INTO run (begun_at, version, config) VALUES ('', '', '{}')").connection.commit()
     return database
 

@@ -1,0 +1,169 @@
+"""Acting on the host as the journal demands (`tune/journal.py`): each step is committed before it is taken.
+
+Every function here is called by whoever holds `desk.sole`: one at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from configtron.cli.tune import keeping
+from configtron.cli.tune.desk import Desk, gone
+from configtron.errors import ConfigtronError, Mismatch
+from configtron.ports import Driver
+from configtron.tune.journal import (
+    BEGUN,
+    FORGET,
+    GUARD,
+    KEPT,
+    LEASED,
+    OPEN,
+    REPLACED,
+    UNDO,
+    UNDOING,
+    UNDONE,
+    WRITING,
+    Act,
+    due,
+)
+from configtron.tune.plan import advise, changes, recognised
+from configtron.tuning import Place, Rules
+
+# Between why an act is to be undone and why it could not be.
+NOT_YET = "; not undone yet: "
+log = logging.getLogger("configtron.tune")
+# An apply that is to be kept has no lease; one that has not ended after so long hangs.
+HANG_S = 600.0
+# Who changes a knob while we read it back twice is there to stay: the watch will see it.
+READINGS = 3
+
+
+def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
+    """What is in force by our hand, under the names that we know it by."""
+    return recognised(driver.read(), known)
+
+
+def enforce(desk: Desk, driver: Driver, place: Place, have: Rules, target: Rules, lease_s: float, held: int) -> Act:
+    """Bring what is in force to the target, for so long; 0 keeps it. All of it, or what stood before is put back.
+
+    Errors: the driver's; `Mismatch` where what was written does not read back.
+    """
+    space = desk.space_of(place)
+    standing = desk.book.standing(driver.name, place, space)
+    before = standing.before if standing else driver.before()
+    over = 0 if standing is None else standing.id if standing.status == KEPT else standing.over
+    act = desk.book.begin(
+        Act(driver.name, place, space, desk.boot, BEGUN, before, target, lease_s=lease_s, over=over, held=held,
+            expires_s=desk.now_s() + (lease_s or HANG_S))
+    )  # fmt: skip
+    # A kept act has no end, but until it is wholly in force somebody must be there to undo it.
+    act = replace(act, keeper=keeping.start(desk, act.id), status=WRITING)
+    desk.book.put(act, *_replaced(standing, act))
+    try:
+        driver.apply(changes(have, target))
+        mark = confirm(driver, target)
+    except BaseException as error:
+        _take_back(desk, act, error)
+        raise
+    act = replace(act, status=LEASED, mark=mark, expires_s=desk.now_s() + lease_s)
+    if not lease_s:
+        return keep(desk, act)
+    desk.book.put(act)
+    return act
+
+
+def _take_back(desk: Desk, act: Act, error: BaseException) -> None:
+    """Undo an act that failed. Errors: `Mismatch` with both reasons if that fails as well; then it is tried again."""
+    why = str(error) or type(error).__name__
+    try:
+        undo(desk, act, why)
+    except (ConfigtronError, OSError) as second:
+        desk.book.note(act.id, f"{why}{NOT_YET}{second}")
+        again = "it is tried again: configtron tune status"
+        raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
+
+
+def _replaced(standing: Act | None, by: Act) -> list[Act]:
+    """What an act replaces. What was kept stays in the journal with its rules: they come back if this act is undone."""
+    if standing is None:
+        return []
+    if standing.id == by.over:
+        return [replace(standing, status=REPLACED)]
+    return [standing.closed(REPLACED, f"act {by.id}")]
+
+
+def confirm(driver: Driver, target: Rules) -> str:
+    """Read everything back; the mark from before that reading. Errors: `Mismatch`."""
+    mark = driver.mark()
+    for _ in range(READINGS):
+        found = in_force(driver, [target])
+        if (again := driver.mark()) == mark:
+            break
+        mark = again
+    if wrong := advise(driver.name, target, found):
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise Mismatch(f"driver {driver.name}: does not read back as written: {wrong[0].text}{more}")
+    return mark
+
+
+def keep(desk: Desk, act: Act) -> Act:
+    """Accept an act: it stands until somebody says otherwise, and there is nothing to go back to but the untouched."""
+    kept = replace(act, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, keeper="")
+    before = desk.book.act(act.over) if act.over else None
+    desk.book.put(kept, *([before.closed(REPLACED, f"act {act.id}")] if before else []))
+    return kept
+
+
+def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
+    """Put back what stood before an act: what had been kept, or (`wholly`, or if there is none) the untouched stack."""
+    base = desk.book.act(act.over) if act.over and not wholly else None
+    dropped = desk.book.act(act.over) if act.over and wholly else None
+    act = replace(act, status=UNDOING, over=base.id if base else 0, why=why)
+    desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
+    if not gone(act.place):
+        driver = desk.load(act.driver, act.place)
+        driver.revert(act.before)
+        if base is not None:
+            driver.apply(changes(Rules(), base.rules))
+            base = replace(base, status=KEPT, mark=confirm(driver, base.rules))
+    done = act.closed(UNDONE, why)
+    desk.book.put(done, *([base] if base else []))
+    log.warning("act %d (%s) undone: %s", act.id, act.driver, why)
+    return done
+
+
+def recover(desk: Desk) -> list[Act]:
+    """Do what is due to acts that nobody is working on; those that were ended by it.
+
+    An act made in another network namespace is that namespace's business; one whose driver fails is told in the
+    log and in the journal, and does not keep others from being mended.
+    """
+    ended = []
+    for act in desk.book.acts(*OPEN):
+        rebooted = act.boot != desk.boot
+        step = due(act.status, rebooted=rebooted, expired=bool(act.lease_s) and desk.now_s() >= act.expires_s)
+        if gone(act.place) and not rebooted:
+            ended.append(forget(desk, act, "its network namespace is gone"))
+        elif step == FORGET:
+            ended.append(forget(desk, act, "reboot" if rebooted else "killed before it wrote"))
+        elif act.space not in ("", desk.space):
+            continue
+        elif step == UNDO:
+            why = act.why.partition(NOT_YET)[0] or ("killed while it wrote" if act.status == WRITING else "lease ended")
+            try:
+                ended.append(undo(desk, act, why))
+            except (ConfigtronError, OSError) as error:
+                log.error("act %d (%s) is not undone: %s", act.id, act.driver, error)
+                desk.book.note(act.id, f"{why}{NOT_YET}{error}")
+        elif step == GUARD and not keeping.guarded(act):
+            keeping.start(desk, act.id)
+    return ended
+
+
+def forget(desk: Desk, act: Act, why: str) -> Act:
+    """Close an act of which nothing is on the host."""
+    done = act.closed(UNDONE, why)
+    desk.book.put(done)
+    return done

@@ -1,0 +1,96 @@
+"""What acting on the host needs of the world: the database, drivers, a clock, one actor at a time, keepers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from configtron.cli.tune.processes import myself
+from configtron.errors import Refused
+from configtron.tune.drivers import load
+from configtron.tuning import Place
+
+if TYPE_CHECKING:
+    from configtron.db.tuning import Tuning
+    from configtron.ports import Driver
+
+# An apply of a hundred thousand prefixes takes seconds; who waits longer waits for somebody who hangs.
+LOCK_PATIENCE_S = 30.0
+LOCK_LOOK_S = 0.02
+NAMESPACES = Path("/run/netns")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An open database and the host around it.
+
+    boot   of this kernel: after a reboot it is another one
+    space  the network namespace we are in
+    """
+
+    book: Tuning
+    boot: str
+    space: str
+    load: Callable[[str, Place], Driver] = load
+
+    def now_s(self) -> float:
+        """Seconds since boot, suspension included: no clock that somebody sets."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def space_of(self, place: Place) -> str:
+        """What the journal keeps beside a place that names no namespace: which one that was."""
+        return "" if place.netns else self.space
+
+
+def desk(book: Tuning) -> Desk:
+    """The desk on this host."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Desk(book, boot, os.readlink("/proc/self/ns/net"))
+
+
+def gone(place: Place) -> bool:
+    """Whether the namespace that a place names is no more: with it went all that was set there."""
+    return bool(place.netns) and "/" not in place.netns and not (NAMESPACES / place.netns).exists()
+
+
+def lock_path(database: Path) -> Path:
+    """The file whose lock the one who acts holds; in it who that is."""
+    return database.with_name(database.name + ".tune")
+
+
+@contextmanager
+def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
+    """Be the only one who acts for this database. The kernel ends it with the process. Errors: `Refused`."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with lock_path(database).open("a+") as file:
+        until = time.monotonic() + patience_s
+        while not _locked(file.fileno()):
+            if time.monotonic() >= until:
+                who = worker(database).partition(" ")[0]
+                raise Refused(f"process {who} is acting on the stack; wait until it is done")
+            time.sleep(LOCK_LOOK_S)
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), myself().encode())
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def worker(database: Path) -> str:
+    """Who acts now, or did last: "PID START"."""
+    try:
+        return lock_path(database).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,124 @@
+"""Keepers: one small process an act, which undoes it when its lease ends or when whoever works on it is gone.
+
+    python -m configtron.cli.tune.keeping DATABASE ACT
+
+It looks at the journal four times a second: a look is two reads of memory that SQLite shares. It ends when the act is
+over, kept, or replaced, so none is left after a rollback. It works in the network namespace that it was started in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import configtron
+from configtron.cli.tune.processes import alive, end, ended, named
+from configtron.errors import DONE, ConfigtronError, Missing, Refused
+from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, UNDOING, WRITING, Act
+
+if TYPE_CHECKING:
+    from configtron.cli.tune.desk import Desk
+
+# A quarter of the second within which others are to see what became of an act.
+LOOK_S = 0.25
+# After this long past the end of the lease, whoever still holds the lock is not working but hanging.
+OVERRUN_S = 2.0
+# How long to wait before trying again what failed.
+AGAIN_S = 1.0
+READY = b"."
+
+
+def start(desk: Desk, act: int) -> str:
+    """Start an act's keeper and wait until it watches; which process it is. Errors: `Missing`."""
+    command = [sys.executable, "-m", "configtron.cli.tune.keeping", str(desk.book.path.resolve()), str(act)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": _importable()},
+    )  # fmt: skip
+    assert process.stdout is not None
+    keeper = named(process.pid)
+    desk.book.guarded(act, keeper)
+    with process.stdout as out:
+        if out.read(1) != READY:
+            raise Missing(f"act {act}: its keeper did not start; nothing was written. Try by hand: {' '.join(command)}")
+    # Whoever started it does not wait for its end: that is what it is for.
+    process.returncode = 0
+    return keeper
+
+
+def _importable() -> str:
+    """Where this configtron lies, for a process that must find the same one."""
+    here = str(Path(configtron.__file__).parent.parent)
+    return os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+
+
+def guarded(act: Act) -> bool:
+    """Whether an act's keeper is there."""
+    return alive(act.keeper)
+
+
+def dismissed(act: Act) -> None:
+    """Wait for the end of a keeper whose act is over; one that does not notice is told."""
+    if act.keeper and act.keeper.split()[0] != str(os.getpid()) and not ended(act.keeper, 4 * LOOK_S):
+        end(act.keeper, signal.SIGTERM)
+        ended(act.keeper, 4 * LOOK_S)
+
+
+def main(arguments: list[str]) -> int:
+    """Watch over one act until it is over."""
+    from configtron.cli.tune.desk import desk
+    from configtron.db.tuning import Tuning
+
+    path, number = Path(arguments[0]), int(arguments[1])
+    logging.getLogger("configtron").addHandler(logging.NullHandler())
+    with Tuning(path) as book:
+        os.write(1, READY)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)
+        os.close(devnull)
+        here = desk(book)
+        while True:
+            with suppress(ConfigtronError, OSError):
+                if _over(here, number):
+                    return DONE
+            time.sleep(LOOK_S)
+
+
+def _over(here: Desk, number: int) -> bool:
+    """One look: do what is due; whether there is nothing left to guard."""
+    status, expires_s = here.book.state(number)
+    if status not in OPEN or status == KEPT:
+        return True
+    late_s = here.now_s() - expires_s
+    if status in (BEGUN, WRITING, UNDOING) or late_s >= 0:
+        if not _intervened(here, late_s if status in (WRITING, LEASED) else 0.0):
+            time.sleep(AGAIN_S)
+    return False
+
+
+def _intervened(here: Desk, late_s: float) -> bool:
+    """If nobody is acting, an act that is half done was left so by somebody who died: mend it. Who hangs is ended.
+
+    False if it could not be mended.
+    """
+    from configtron.cli.tune.acting import recover
+    from configtron.cli.tune.desk import sole, worker
+
+    try:
+        with sole(here.book.path, 0):
+            return bool(recover(here))
+    except Refused:
+        if late_s > OVERRUN_S:
+            end(worker(here.book.path), signal.SIGKILL)
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Options that several commands of `tune` share. Given to `tune` itself, or under [tune], they hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configtron.errors import BadInput
+from configtron.tuning import Place
+
+if TYPE_CHECKING:
+    from configtron.tune.guard import Bound, Limits
+
+FORMATS = ("table", "jsonl", "csv")
+AUTO = "auto"
+MAX_PREFIXES = 1_000_000
+SHARE = click.FloatRange(0, 1)
+
+Command = Callable[..., Any]
+
+
+def where_options(command: Command) -> Command:
+    """By which driver, and where."""
+    return _added(
+        command,
+        click.option("--driver", metavar="NAME", help="Who sets it: auto (the default), or one that doctor lists."),
+        click.option("--netns", metavar="NAME", help="In this network namespace; else in the one we are in."),
+        click.option("--interface", metavar="NAME", help="Whose routes; else the default route's."),
+        click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
+    )
+
+
+def policy_options(command: Command) -> Command:
+    """What the operator allows."""
+    return _added(
+        command,
+        click.option("--bound", multiple=True, metavar="KNOB=RANGE",
+                     help="Never beyond it: initcwnd=1..30, tcp_congestion_control=cubic|reno; several times."),
+        click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
+                     help=f"No more than so many.  [default: {MAX_PREFIXES}]"),
+        click.option("--holdback", type=SHARE, metavar="SHARE",
+                     help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
+        click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
+        click.option("--allow-unfair", is_flag=True, default=None,
+                     help="Let profiles pass that take more than their share from cubic."),
+    )  # fmt: skip
+
+
+def form_options(command: Command) -> Command:
+    """In which form, and where to."""
+    return _added(
+        command,
+        click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+                     help="Form of the answer."),
+        click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
+                     help="Write here; - is stdout."),
+    )  # fmt: skip
+
+
+def _added(command: Command, *options: Callable[[Command], Command]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def given(name: str, otherwise: Any = None) -> Any:
+    """An option's value: the command's own, else what `tune` was given, else `otherwise`."""
+    ctx: click.Context | None = click.get_current_context()
+    while ctx is not None:
+        value = ctx.params.get(name)
+        if value not in (None, ()):
+            return value
+        ctx = ctx.parent
+    return otherwise
+
+
+def place() -> Place:
+    """Where to act."""
+    return Place(given("netns", ""), given("interface", ""), given("cgroup", ""))
+
+
+def limits() -> Limits:
+    """What the operator allows. Errors: `BadInput`."""
+    from configtron.tune.guard import Limits
+
+    bounds = dict(_bound(text) for text in given("bound", ()))
+    return Limits(bounds, given("max_prefixes", MAX_PREFIXES), bool(given("allow_unfair", False)))
+
+
+def _bound(text: str) -> tuple[str, Bound]:
+    from configtron.knobs import KNOBS
+    from configtron.tune.guard import Bound
+
+    knob, equals, span = text.partition("=")
+    if not equals or not span:
+        raise BadInput(f"--bound {text!r}: write KNOB=LEAST..MOST or KNOB=VALUE|VALUE")
+    if knob not in KNOBS:
+        raise BadInput(f"--bound {text!r}: no knob is called {knob!r}; `configtron tune doctor` lists them")
+    if ".." not in span:
+        return knob, Bound(values=tuple(span.split("|")))
+    try:
+        least, most = (float(end) if end else None for end in span.split(".."))
+    except ValueError as error:
+        raise BadInput(f"--bound {text!r}: the ends of a range are numbers") from error
+    return knob, Bound(least, most)

@@ -1,0 +1,109 @@
+"""`configtron tune profile`: set, show, list, drop."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE, NOTHING, BadInput
+
+if TYPE_CHECKING:
+    from configtron.tuning import Rules
+
+# Names go into kernel tables, file names and command lines.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
+COLUMNS = ("profile", "settings", "prefixes", "default")
+
+
+@click.group(short_help="Profiles: named settings of knobs.")
+def profile() -> None:
+    """Profiles: named settings of knobs, kept in the database until they are dropped. `plan` and `apply` use them."""
+
+
+@profile.command(name="set", short_help="Make a profile, or set knobs of one.")
+@click.argument("name")
+@click.argument("settings_", nargs=-1, metavar="[KNOB=VALUE]...")
+@click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="This knob is no longer set; several times.")
+def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int:
+    """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack."""
+    from configtron.db.tuning import Tuning
+    from configtron.nouns import Profile
+    from configtron.tune.plan import DEFAULT, UNTOUCHED
+    from configtron.tune.text import setting_of
+
+    if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
+        raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
+    new = dict(setting_of(word) for word in settings_)
+    with Tuning(settings().db) as book:
+        found = book.wanted().profiles.get(name)
+        if unset := sorted(set(dropped) - {knob for knob, _ in (found.settings if found else ())}):
+            raise BadInput(f"profile {name}: {unset[0]} is not set")
+        kept = {knob: value for knob, value in (found.settings if found else ()) if knob not in dropped}
+        book.set_profiles([Profile(name, tuple({**kept, **new}.items()))])
+    return DONE
+
+
+@profile.command(short_help="Show one profile.")
+@click.argument("name")
+@form_options
+def show(name: str, form: str, output_file: str) -> int:
+    """Show one profile, a row a knob. Exit code 4: there is none of that name."""
+    from configtron.db.tuning import Tuning, glance
+    from configtron.knobs import KNOBS
+    from configtron.records import value_form
+    from configtron.report.lines import opened
+    from configtron.report.tuning import write_rows
+
+    found = glance(settings().db, Tuning.wanted).profiles.get(name)
+    if found is None:
+        click.echo(f"no profile is called {name!r}; `configtron tune profile list` shows them", err=True)
+        return NOTHING
+    rows = [
+        {"profile": name, "knob": knob, "value": value_form(value), "unit": KNOBS[knob].unit, "note": KNOBS[knob].note}
+        for knob, value in found.settings
+    ]
+    with opened(output_file) as out:
+        write_rows(form, ("profile", "knob", "value", "unit", "note"), rows, out)
+    return DONE
+
+
+@profile.command(name="list", short_help="List profiles, and how many prefixes have each.")
+@form_options
+def list_(form: str, output_file: str) -> int:
+    """List profiles, and how many prefixes have each."""
+    from collections import Counter
+
+    from configtron.db.tuning import Tuning, glance
+    from configtron.records import pairs_form
+    from configtron.report.lines import opened
+    from configtron.report.tuning import write_rows
+    from configtron.tune.text import settings_text
+
+    rules: Rules = glance(settings().db, Tuning.wanted)
+    having = Counter(rules.prefixes.values())
+    rows = [
+        {
+            "profile": name,
+            "settings": pairs_form(one.settings) if form == "jsonl" else settings_text(one.settings),
+            "prefixes": having[name],
+            "default": name == rules.default,
+        }
+        for name, one in sorted(rules.profiles.items())
+    ]
+    with opened(output_file) as out:
+        write_rows(form, COLUMNS, rows, out)
+    return DONE
+
+
+@profile.command(short_help="Forget a profile.")
+@click.argument("name")
+def drop(name: str) -> int:
+    """Forget a profile that nobody has; what is in force stays until the next apply. Exit code 4: there was none."""
+    from configtron.db.tuning import Tuning
+
+    with Tuning(settings().db) as book:
+        return DONE if book.drop_profile(name) else NOTHING

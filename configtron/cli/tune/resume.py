@@ -1,0 +1,27 @@
+"""`configtron tune resume`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.errors import DONE, NOTHING, BadInput
+
+
+@click.command(short_help="Touch a frozen scope again.")
+@click.argument("scopes", nargs=-1, metavar="[SCOPE]...")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+def resume(scopes: tuple[str, ...], everything: bool) -> int:
+    """Touch scopes again that were frozen because somebody else changed them; `status` lists them.
+
+    Nothing is written to the stack: the next plan says what would change there. Exit code 4: none of them was frozen.
+    """
+    from configtron.db.tuning import Tuning
+
+    if bool(scopes) == everything:
+        raise BadInput("name scopes as `configtron tune status` does, or --all")
+    with Tuning(settings().db) as book:
+        count = book.resume(None if everything else scopes)
+    if settings().loudness >= 0:
+        click.echo(f"{count} scopes resumed", err=True)
+    return DONE if count else NOTHING

@@ -1,0 +1,85 @@
+"""`configtron tune rollback`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import AUTO, form_options, given, place, where_options
+from configtron.errors import DONE, BadInput
+
+if TYPE_CHECKING:
+    from configtron.cli.tune.desk import Desk
+    from configtron.tune.journal import Act
+
+COLUMNS = ("act", "driver", "was", "status", "why")
+
+
+@click.command(short_help="Put back what stood before; or --keep what stands.")
+@where_options
+@form_options
+@click.option("--last", is_flag=True, help="Only what is not kept, as the end of a lease does: what was kept stays.")
+@click.option("--keep", is_flag=True, help="The other way: keep what is in force, without a lease.")
+def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
+    """Put the stack back as it was before the first apply, by every driver here; any number of times.
+
+    With --driver only that one's, and also what it finds of ours that no journal knows. Exit code 4: a driver could not
+    put back all; the reason is told, and it is tried again by the keeper and by every later command.
+    """
+    from configtron.cli.tune.desk import desk, sole
+    from configtron.cli.tune.keeping import dismissed
+    from configtron.db.tuning import Tuning
+    from configtron.report.lines import opened
+    from configtron.report.tuning import write_rows
+
+    if last and keep:
+        raise BadInput("--last and --keep: one or the other")
+    with opened(output_file) as out, Tuning(settings().db) as book:
+        here = desk(book)
+        with sole(book.path):
+            done = list(_each(here, last, keep))
+        for was, _now in done:
+            dismissed(was)
+        rows = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
+        write_rows(form, COLUMNS, (dict(zip(COLUMNS, row, strict=True)) for row in rows), out)
+    if not done and settings().loudness >= 0:
+        click.echo("nothing of ours is in force here", err=True)
+    return DONE
+
+
+def _each(here: Desk, last: bool, keep: bool) -> list[tuple[Act, Act]]:
+    """Every open act here, before and after."""
+    from configtron.cli.tune import acting, keeping
+    from configtron.tune.journal import KEPT, LEASED, OPEN
+
+    acting.recover(here)
+    named, done = given("driver", AUTO), []
+    for act in here.book.acts(*OPEN):
+        if act.space not in ("", here.space) or not _meant(act, named):
+            continue
+        if keep:
+            if act.status == LEASED:
+                done.append((act, acting.keep(here, act)))
+            continue
+        if last and act.status == KEPT:
+            continue
+        if not keeping.guarded(act):
+            keeping.start(here, act.id)
+        done.append((act, acting.undo(here, act, "rollback", wholly=not last)))
+    if not done and named != AUTO and not keep:
+        _unknown(here, named)
+    return done
+
+
+def _meant(act: Act, driver: str) -> bool:
+    """Whether an act is the named driver's, at the place named; without a name, every one here is meant."""
+    return driver == AUTO or (act.driver, act.place) == (driver, place())
+
+
+def _unknown(here: Desk, driver: str) -> None:
+    """What is in force by our hand though no journal knows it: a database that was lost."""
+    found = here.load(driver, place())
+    if not found.missing():
+        found.revert(found.before())

@@ -1,0 +1,101 @@
+"""A database file opened: by its owner, by a reader, or by somebody who must leave no trace of having looked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from configtron.db.schema import bring_up
+from configtron.errors import BadInput
+
+# Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
+LOCK_PATIENCE_S = 30.0
+
+# SQLite's words for how to open a file. A reader of a write-ahead log makes or mends files beside it; `TRACELESS`
+# does not: with a log, its index is read as it stands; without one, the file itself is all there is to read.
+WRITING, READING, TRACELESS, TRACELESS_SETTLED = (
+    "mode=rwc", "mode=ro", "mode=ro&readonly_shm=1", "mode=ro&immutable=1",
+)  # fmt: skip
+
+# What SQLite says -> what to do about it.
+ADVICE = (
+    ("not a database", "this is not a database; name another file by `--db FILE`"),
+    ("malformed", "the database is damaged; restore a copy, or name another file by `--db FILE`"),
+    ("readonly", "the database cannot be written; mend its permissions, or name another file by `--db FILE`"),
+    ("unable to open", "cannot be opened; mend the folder's permissions, or name another file by `--db FILE`"),
+    ("locked", "another program keeps the database locked; wait for it, or name another file by `--db FILE`"),
+    ("full", "no space left on the device"),
+    ("disk I/O error", "the disk cannot be written or read, maybe for want of space; make room, or name another file by"
+     " `--db FILE`"),
+)  # fmt: skip
+
+
+class Database:
+    """An open database. Made if absent, unless `read_only`; `traceless` is read-only and writes not even a log."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        traceless: bool = False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.path = path
+        self._clock = clock
+        read_only = read_only or traceless
+        if read_only and not path.is_file():
+            raise BadInput(f"{path}: no database here; `configtron probe` makes it, `--db FILE` names another")
+        with self._clear():
+            self._connection = self._connect(_manner(path, traceless) if read_only else WRITING)
+        with self._clear():
+            bring_up(self._connection, path, read_only=read_only, traceless=traceless)
+
+    def _connect(self, manner: str) -> sqlite3.Connection:
+        if manner == WRITING:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        uri = f"{self.path.resolve().as_uri()}?{manner}"
+        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE_S, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="seconds")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _clear(self) -> Iterator[None]:
+        """SQLite's and the file system's complaints, in one line that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BadInput(f"{self.path}: {_advice(str(error))}") from error
+        except OSError as error:
+            raise BadInput(f"{self.path}: {error.strerror or error}; choose another place by `--db FILE`") from error
+
+
+def _manner(path: Path, traceless: bool) -> str:
+    if not traceless:
+        return READING
+    log = path.with_name(path.name + "-wal")
+    return TRACELESS if log.exists() and log.stat().st_size else TRACELESS_SETTLED
+
+
+def _advice(complaint: str) -> str:
+    return next((advice for sign, advice in ADVICE if sign in complaint), f"database error: {complaint}")

@@ -1,0 +1,300 @@
+"""What tuning keeps, as SQL: wanted rules, muted advice, the journal of acts, frozen scopes.
+
+One call is one transaction. The journal's promise is that an act's row is on the way to the disk before its first write
+to the host: after `kill -9` at any moment the database says at least as much as was done. A power cut may lose the last
+rows, and with them all that they describe: nothing that a driver sets outlives the kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple, TypeVar
+
+from configtron.db.connection import Database
+from configtron.db.schema import VERSION
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.records import canonical, pairs_form, pairs_of
+from configtron.tune.journal import IN_FORCE, OPEN, Act
+from configtron.tune.text import place_of, place_text, rules_of, rules_text
+from configtron.tuning import Place, Rules
+
+T = TypeVar("T")
+# Enough that nobody who sees which prefixes are held back can tell which others would be.
+SALT_BYTES = 8
+
+ACT_COLUMNS = (
+    "id", "driver", "place", "space", "boot", "begun_at", "status", "before", "rules", "mark", "lease_s", "expires_s",
+    "over", "held", "keeper", "why",
+)  # fmt: skip
+SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
+PUT_ACT = f"INSERT OR REPLACE INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
+SELECT_STANDING = (
+    f"{SELECT_ACT} WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
+)
+
+
+class Frozen(NamedTuple):
+    """A scope that somebody else changed."""
+
+    driver: str
+    place: str
+    space: str
+    scope: str
+    was: str
+    found: str
+    frozen_at: str
+
+
+class Tuning(Database):
+    """The database as tuning sees it."""
+
+    def __enter__(self) -> Tuning:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What is wanted.
+
+    def wanted(self) -> Rules:
+        """Profiles, prefixes and default as they were asked for."""
+        with self._clear():
+            rows = self._connection.execute("SELECT name, settings FROM profile ORDER BY name").fetchall()
+            prefixes = dict(self._connection.execute("SELECT prefix, profile FROM prefix"))
+        profiles = {name: Profile(name, pairs_of(json.loads(settings))) for name, settings in rows}
+        return Rules(profiles, prefixes, self._fact("default"))
+
+    def set_profiles(self, profiles: Iterable[Profile]) -> None:
+        """Keep profiles; one of the same name is replaced."""
+        rows = [(profile.name, canonical(pairs_form(profile.settings))) for profile in profiles]
+        with self._clear(), self._transaction():
+            self._connection.executemany(
+                "INSERT INTO profile VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings", rows
+            )
+            self._connection.execute("INSERT OR IGNORE INTO tuning VALUES ('salt', ?)", (token_hex(SALT_BYTES),))
+
+    def drop_profile(self, name: str) -> bool:
+        """Forget a profile; whether there was one. Errors: `BadInput` while prefixes or the default have it."""
+        with self._clear(), self._transaction():
+            (used,) = self._connection.execute("SELECT count(*) FROM prefix WHERE profile = ?", (name,)).fetchone()
+            if used or self._fact("default") == name:
+                whose = f"{used} prefixes have" if used else "the default is"
+                raise BadInput(f"profile {name}: {whose} it; give them another first (configtron tune prefix set)")
+            return self._connection.execute("DELETE FROM profile WHERE name = ?", (name,)).rowcount > 0
+
+    def set_prefixes(self, prefixes: Mapping[str, str], *, whole: bool = False) -> int:
+        """Give prefixes their profiles, which must be there. `whole`: all others go. Returns how many are new."""
+        with self._clear(), self._transaction():
+            known = {name for (name,) in self._connection.execute("SELECT name FROM profile")}
+            if absent := sorted(set(prefixes.values()) - known):
+                there = ", ".join(sorted(known)) or "none"
+                make = f"make it: configtron tune profile set {absent[0]} KNOB=VALUE"
+                raise BadInput(f"no profile is called {absent[0]!r} (there is: {there}); {make}")
+            (before,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
+            if whole:
+                self._connection.execute("DELETE FROM prefix")
+            self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", prefixes.items())
+            (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
+            return int(now - before)
+
+    def drop_prefixes(self, prefixes: Iterable[str]) -> int:
+        """Forget prefixes; how many there were."""
+        with self._clear(), self._transaction():
+            cursor = self._connection.executemany("DELETE FROM prefix WHERE prefix = ?", ((p,) for p in prefixes))
+            return cursor.rowcount
+
+    def set_default(self, name: str) -> None:
+        """The profile of clients that no prefix holds; "" is the untouched stack. Errors: `BadInput`."""
+        with self._clear(), self._transaction():
+            if name and not self._connection.execute("SELECT 1 FROM profile WHERE name = ?", (name,)).fetchone():
+                raise BadInput(f"no profile is called {name!r}; make it: configtron tune profile set {name} KNOB=VALUE")
+            self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('default', ?)", (name,))
+
+    def salt(self) -> str:
+        """What decides which prefixes a share holds; drawn once, with the first profile."""
+        return self._fact("salt")
+
+    def _fact(self, name: str) -> str:
+        with self._clear():
+            row = self._connection.execute("SELECT value FROM tuning WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else ""
+
+    # Muted advice.
+
+    def mute(self, advices: Mapping[str, str]) -> None:
+        """Keep ids that nobody wants to hear of, each with what it is about."""
+        rows = [(advice, about, self._now()) for advice, about in advices.items()]
+        with self._clear(), self._transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO muted VALUES (?, ?, ?)", rows)
+
+    def unmute(self, advices: Iterable[str]) -> int:
+        """Hear of them again; how many were muted."""
+        with self._clear(), self._transaction():
+            return self._connection.executemany("DELETE FROM muted WHERE advice = ?", ((a,) for a in advices)).rowcount
+
+    def muted(self) -> dict[str, str]:
+        """Ids that are muted, and what each is about."""
+        with self._clear():
+            return dict(self._connection.execute("SELECT advice, about FROM muted ORDER BY muted_at, advice"))
+
+    # The journal.
+
+    def begin(self, act: Act) -> Act:
+        """Write a new act; it as kept, with its number and date."""
+        act = replace(act, id=self._next_act(), begun_at=self._now())
+        self.put(act)
+        return act
+
+    def put(self, *acts: Act) -> None:
+        """Write acts as they are now, all or none."""
+        with self._clear(), self._transaction():
+            self._connection.executemany(PUT_ACT, map(_act_row, acts))
+
+    def _next_act(self) -> int:
+        with self._clear():
+            (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM act").fetchone()
+        return int(last) + 1
+
+    def acts(self, *statuses: str) -> list[Act]:
+        """Acts, oldest first; only those of these statuses, if any is named."""
+        where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
+        with self._clear(), closing(self._connection.execute(f"{SELECT_ACT}{where} ORDER BY id", statuses)) as rows:
+            return [_act_of(row) for row in rows]
+
+    def act(self, number: int) -> Act | None:
+        """The act of that number."""
+        with self._clear():
+            row = self._connection.execute(f"{SELECT_ACT} WHERE id = ?", (number,)).fetchone()
+        return _act_of(row) if row else None
+
+    def standing(self, driver: str, place: Place, space: str) -> Act | None:
+        """The open act of a driver at a place."""
+        with self._clear():
+            row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
+        return _act_of(row) if row else None
+
+    def in_force(self) -> dict[int, tuple[str, str]]:
+        """Status and mark of every act whose rules are in force, by number; cheap enough for 2 Hz."""
+        query = f"SELECT id, status, mark FROM act WHERE status IN {IN_FORCE} ORDER BY id"
+        with self._clear():
+            return {number: (status, mark) for number, status, mark in self._connection.execute(query)}
+
+    def state(self, number: int) -> tuple[str, float]:
+        """Status and end of the lease of an act (seconds since boot); cheap enough for 4 Hz."""
+        with self._clear():
+            row = self._connection.execute("SELECT status, expires_s FROM act WHERE id = ?", (number,)).fetchone()
+        return row if row else ("undone", 0.0)
+
+    def guarded(self, number: int, keeper: str) -> None:
+        """Keep which process undoes that act when its lease ends."""
+        with self._clear():
+            self._connection.execute("UPDATE act SET keeper = ? WHERE id = ?", (keeper, number))
+
+    def note(self, number: int, why: str) -> None:
+        """Keep what is in the way of an act's end."""
+        with self._clear():
+            self._connection.execute("UPDATE act SET why = ? WHERE id = ?", (why, number))
+
+    def marked(self, number: int, mark: str) -> None:
+        """Keep the driver's mark of an act that somebody else has touched, so that it is told once."""
+        with self._clear():
+            self._connection.execute("UPDATE act SET mark = ? WHERE id = ?", (mark, number))
+
+    def renew(self, number: int, expires_s: float) -> bool:
+        """Put off the end of a lease; False if the act is no longer leased."""
+        query = "UPDATE act SET expires_s = ? WHERE id = ? AND status = 'leased'"
+        with self._clear():
+            return self._connection.execute(query, (expires_s, number)).rowcount == 1
+
+    # Frozen scopes.
+
+    def freeze(self, act: Act, scopes: Mapping[str, tuple[str, str]]) -> None:
+        """Hands off these scopes of an act: each with what we had set and what was found."""
+        whose = (act.driver, place_text(act.place), act.space)
+        rows = [(*whose, scope, *pair, self._now()) for scope, pair in scopes.items()]
+        query = "INSERT INTO frozen (driver, place, space, scope, was, found, frozen_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        with self._clear(), self._transaction():
+            self._connection.executemany(query, rows)
+
+    def frozen(self) -> list[Frozen]:
+        """What is frozen now, oldest first."""
+        query = f"SELECT {', '.join(Frozen._fields)} FROM frozen WHERE resumed_at IS NULL ORDER BY id"
+        with self._clear():
+            return [Frozen(*row) for row in self._connection.execute(query)]
+
+    def resume(self, scopes: Collection[str] | None) -> int:
+        """Touch these scopes again (None: all); how many were frozen."""
+        query = "UPDATE frozen SET resumed_at = ? WHERE resumed_at IS NULL"
+        with self._clear(), self._transaction():
+            if scopes is None:
+                return self._connection.execute(query, (self._now(),)).rowcount
+            rows = [(self._now(), scope) for scope in scopes]
+            return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
+
+
+def glance(path: Path, look: Callable[[Tuning], T]) -> T:
+    """Look at a database without leaving a trace in the file system; one that is not there, or never tuned, is empty.
+
+    A file without a log is read as it stands, so it is read again if somebody wrote meanwhile.
+    """
+    while True:
+        before = _stamp(path)
+        with _opened(path) as tuning:
+            seen = look(tuning)
+        if _stamp(path) == before:
+            return seen
+
+
+def _opened(path: Path) -> Tuning:
+    if not path.is_file():
+        return Nothing(path)
+    try:
+        return Tuning(path, traceless=True)
+    except BadInput:
+        # Of an older schema there is nothing to see: whoever tunes brings it up to date.
+        if 0 < _version(path) < VERSION:
+            return Nothing(path)
+        raise
+
+
+def _version(path: Path) -> int:
+    # In the file's header (sqlite.org/fileformat.html section 1.3): big-endian, at byte 60.
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(64)[60:], "big")
+
+
+class Nothing(Tuning):
+    """The database of somebody who has never tuned: empty, and in memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+
+    def _connect(self, manner: str) -> sqlite3.Connection:
+        return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What differs once a file without a log was written to; with a log, readers see one state of it."""
+    log = path.with_name(path.name + "-wal")
+    if not path.exists() or (log.exists() and log.stat().st_size):
+        return ()
+    return (path.stat().st_size, path.stat().st_mtime_ns)
+
+
+def _act_row(act: Act) -> tuple[str | int | float, ...]:
+    return (
+        act.id, act.driver, place_text(act.place), act.space, act.boot, act.begun_at, act.status, act.before,
+        rules_text(act.rules), act.mark, act.lease_s, act.expires_s, act.over, act.held, act.keeper, act.why,
+    )  # fmt: skip
+
+
+def _act_of(row: Sequence[Any]) -> Act:
+    found = dict(zip(ACT_COLUMNS, row, strict=True))
+    return Act(**{**found, "place": place_of(found["place"]), "rules": rules_of(found["rules"])})

@@ -1,0 +1,50 @@
+"""Rows of `configtron tune`: a table for people, JSON Lines or CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TextIO
+
+from configtron.records import Json, canonical
+from configtron.report.lines import visible
+
+# What a row calls itself is in its field "schema"; raised when a field changes its meaning.
+SCHEMA = "configtron.tuning/1"
+# Cells of a table are cut there, so that a line stays one.
+WIDEST = 60
+
+Row = Mapping[str, Json]
+
+
+def write_rows(form: str, columns: Sequence[str], rows: Iterable[Row], out: TextIO, *, header: bool = True) -> None:
+    """Rows in the form asked for; `columns` are those of the table and the CSV, a JSON line has every field."""
+    if form == "jsonl":
+        out.writelines(canonical({"schema": SCHEMA, **row}) + "\n" for row in rows)
+    elif form == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        if header:
+            writer.writerow(columns)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    else:
+        out.writelines(f"{line}\n" for line in aligned(columns, rows))
+
+
+def aligned(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    """A table's lines; none if there are no rows."""
+    cells = [[_short(visible(_cell(row.get(column)))) for column in columns] for row in rows]
+    if not cells:
+        return []
+    table = [list(columns), *cells]
+    widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def _cell(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."

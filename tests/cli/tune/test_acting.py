@@ -1,0 +1,192 @@
+"""An act is all in force or all undone, whatever fails, and whoever finds it later knows what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.tune import acting, keeping
+from configtron.cli.tune.desk import Desk
+from configtron.db.tuning import Tuning
+from configtron.errors import BadInput, Mismatch, Missing
+from configtron.nouns import Profile
+from configtron.tune.drivers.memory import MemoryDriver
+from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, UNDOING, UNDONE, WRITING, Act
+from configtron.tuning import Place, Rules
+from tests.cli.tune.memory import Stack, stack
+
+__all__ = ["stack"]
+
+ONE = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web", "10.2.0.0/16": "web"}, "")
+TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.1.0.0/16": "web"}, "web")
+
+
+@dataclass(frozen=True)
+class Later(Desk):
+    """A desk whose clock is ahead."""
+
+    ahead_s: float = 0.0
+
+    def now_s(self) -> float:
+        return 1000.0 + self.ahead_s
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Later]:
+    """A desk without keepers: time passes when the test says so."""
+    monkeypatch.setattr(keeping, "start", lambda desk, act: "")
+    with Tuning(tmp_path / "t.db") as book:
+        yield Later(book, "boot-1", "net:[1]")
+
+
+def enforce(desk: Desk, target: Rules, lease_s: float = 60.0) -> Act:
+    driver = MemoryDriver(Place())
+    return acting.enforce(desk, driver, Place(), driver.read(), target, lease_s, 0)
+
+
+def statuses(desk: Desk) -> list[str]:
+    return [act.status for act in desk.book.acts()]
+
+
+def test_apply_then_undo(desk: Later, stack: Stack) -> None:
+    act = enforce(desk, ONE)
+    assert (act.status, act.expires_s, act.space, act.boot) == (LEASED, 1060.0, "net:[1]", "boot-1")
+    assert stack.rules == ONE and desk.book.act(1) == act
+    acting.undo(desk, act, "rollback")
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE]
+    acting.undo(desk, act, "rollback")
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE]
+
+
+def test_a_lease_that_ends_is_undone_and_one_that_lasts_is_not(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE)
+    assert acting.recover(replace(desk, ahead_s=59.9)) == [] and stack.rules == ONE
+    (ended,) = acting.recover(replace(desk, ahead_s=60.0))
+    assert (ended.status, ended.why) == (UNDONE, "lease ended") and stack.rules == Rules()
+    assert acting.recover(replace(desk, ahead_s=60.0)) == []
+
+
+def test_what_was_kept_comes_back_when_a_later_lease_ends(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    assert statuses(desk) == [KEPT]
+    enforce(desk, TWO)
+    assert statuses(desk) == [REPLACED, LEASED] and stack.rules == TWO
+    # A third over the second, which nobody kept: there is still only the first to go back to.
+    enforce(desk, ONE)
+    assert statuses(desk) == [REPLACED, REPLACED, LEASED]
+    acting.recover(replace(desk, ahead_s=61.0))
+    assert stack.rules == ONE and statuses(desk) == [KEPT, REPLACED, UNDONE]
+    # And rollback leaves nothing at all.
+    (kept,) = desk.book.acts(KEPT)
+    acting.undo(desk, kept, "rollback", wholly=True)
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE, REPLACED, UNDONE]
+
+
+def test_rollback_wholly_forgets_what_was_kept_before(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    act = enforce(desk, TWO)
+    acting.undo(desk, act, "rollback", wholly=True)
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE, UNDONE]
+
+
+def test_keeping_a_later_act_lets_go_of_the_earlier(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    acting.keep(desk, enforce(desk, TWO))
+    assert statuses(desk) == [REPLACED, KEPT]
+    first, second = desk.book.acts()
+    assert first.rules == Rules() and second.over == 0
+    acting.recover(replace(desk, ahead_s=1e6))
+    assert stack.rules == TWO
+
+
+@pytest.mark.parametrize(
+    "error", [BadInput("no such"), Missing("gone"), KeyboardInterrupt(), RuntimeError("a mistake")]
+)
+def test_an_apply_that_fails_leaves_nothing(desk: Later, stack: Stack, error: Exception) -> None:
+    stack.fail_apply = error
+    with pytest.raises(type(error)):
+        enforce(desk, ONE)
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE]
+
+
+def test_a_failed_apply_over_a_kept_one_goes_back_to_it(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    stack.lose = True
+    more = Rules(ONE.profiles, {**ONE.prefixes, "10.3.0.0/16": "web", "10.4.0.0/16": "web"}, "")
+    with pytest.raises(
+        Mismatch, match=r"does not read back as written: 10\.3\.0\.0/16 profile: web -> none; and.*not put back yet"
+    ):
+        enforce(desk, more)
+    # What comes back is read back too: while the stack loses rules, the act stays open, with the reason.
+    assert statuses(desk)[-1] == UNDOING
+    stack.lose = False
+    acting.recover(desk)
+    assert stack.rules == ONE and statuses(desk) == [KEPT, UNDONE]
+
+
+def test_what_does_not_read_back_is_undone_and_named(desk: Later, stack: Stack) -> None:
+    stack.lose = True
+    with pytest.raises(Mismatch, match=r"driver memory.*10\.1\.0\.0/16 profile: web -> none$"):
+        enforce(desk, ONE)
+    assert stack.rules == Rules() and statuses(desk) == [UNDONE]
+
+
+@pytest.mark.parametrize("status", [WRITING, UNDOING])
+def test_what_was_left_half_done_is_undone(desk: Later, stack: Stack, status: str) -> None:
+    act = enforce(desk, ONE)
+    desk.book.put(replace(act, status=status))
+    assert [one.status for one in acting.recover(desk)] == [UNDONE]
+    assert stack.rules == Rules()
+
+
+def test_what_was_never_written_is_forgotten(desk: Later, stack: Stack) -> None:
+    """A leased act stands, and the one after it died before it wrote: the first goes on."""
+    first = enforce(desk, ONE)
+    desk.book.begin(replace(first, status=BEGUN, rules=TWO))
+    assert [one.why for one in acting.recover(desk)] == ["killed before it wrote"]
+    assert stack.rules == ONE and statuses(desk) == [LEASED, UNDONE]
+
+
+def test_after_a_reboot_nothing_is_written(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    enforce(desk, TWO)
+    other = replace(desk, boot="boot-2", ahead_s=1e6)
+    stack.fail_revert = AssertionError("reverted")
+    assert {one.why for one in acting.recover(other)} == {"reboot"}
+    assert not desk.book.acts(*acting.OPEN)
+
+
+def test_acts_of_another_namespace_are_left_alone(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE)
+    assert acting.recover(replace(desk, space="net:[2]", ahead_s=1e6)) == []
+    assert stack.rules == ONE and statuses(desk) == [LEASED]
+
+
+def test_acts_of_a_namespace_that_is_gone_are_forgotten(desk: Later, stack: Stack) -> None:
+    act = enforce(desk, ONE)
+    desk.book.put(replace(act, place=Place(netns="there-is-none"), space=""))
+    stack.fail_revert = AssertionError("reverted")
+    assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
+
+
+def test_a_revert_that_fails_is_told_and_tried_again(desk: Later, stack: Stack) -> None:
+    act = enforce(desk, ONE)
+    stack.fail_revert = Missing("no device")
+    late = replace(desk, ahead_s=61.0)
+    assert acting.recover(late) == [] == acting.recover(late)
+    (left,) = desk.book.acts(UNDOING)
+    assert left.why == "lease ended; not undone yet: no device" and left.id == act.id
+    stack.fail_revert = None
+    assert [one.why for one in acting.recover(late)] == ["lease ended"]
+    assert stack.rules == Rules()
+
+
+def test_one_driver_that_fails_does_not_keep_another_from_being_mended(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE)
+    act = desk.book.begin(replace(desk.book.acts()[0], driver="absent"))
+    assert [one.driver for one in acting.recover(replace(desk, ahead_s=61.0))] == ["memory"]
+    (left,) = desk.book.acts(UNDOING)
+    assert left.id == act.id and "no driver is called" in left.why

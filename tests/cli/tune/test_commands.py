@@ -1,0 +1,267 @@
+"""The commands as people type them, in this process, on a stack that is memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.tune import keeping
+from configtron.errors import CONDITION, DONE, NOTHING, PRIVILEGE, REFUSED, USAGE
+from configtron.nouns import Profile
+from configtron.tune.rules import lookup
+from configtron.tuning import Changes, Rules
+from tests.cli.tune.memory import Stack, stack
+
+__all__ = ["stack"]
+
+Spoken = pytest.CaptureFixture[str]
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> Said:
+    """Run a command of `tune`: its exit code, what it printed, what it told. No keepers: time does not pass here."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr(keeping, "start", lambda desk, act: "")
+
+    def said(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["tune", *words])
+        found = capsys.readouterr()
+        assert "Traceback" not in found.err
+        return code, found.out, found.err
+
+    return said
+
+
+@pytest.fixture
+def wanted(tune: Said) -> Said:
+    """Two profiles, two prefixes, a default."""
+    assert tune("profile", "set", "web", "initcwnd=20", "tcp_congestion_control=reno") == (DONE, "", "")
+    assert tune("profile", "set", "small", "initcwnd=4")[0] == DONE
+    assert tune("prefix", "set", "10.1.0.0/16", "2001:db8::/32", "web")[0] == DONE
+    assert tune("prefix", "set", "default", "small")[0] == DONE
+    return tune
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_profiles(wanted: Said) -> None:
+    assert wanted("profile", "set", "web", "initcwnd=30", "--drop", "tcp_congestion_control")[0] == DONE
+    listed = rows(wanted("profile", "list", "-f", "jsonl")[1])
+    assert [(row["profile"], row["settings"], row["prefixes"], row["default"]) for row in listed] == [
+        ("small", {"initcwnd": 4}, 0, True),
+        ("web", {"initcwnd": 30}, 2, False),
+    ]
+    assert {row["schema"] for row in listed} == {"configtron.tuning/1"}
+    (row,) = rows(wanted("profile", "show", "web", "-f", "jsonl")[1])
+    assert (row["knob"], row["value"], row["unit"]) == ("initcwnd", 30, "segments")
+    assert wanted("profile", "show", "none")[0] == NOTHING
+    assert wanted("profile", "drop", "web")[0] == USAGE
+    assert wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")[0] == DONE
+    assert wanted("profile", "drop", "web")[0] == DONE
+    assert wanted("profile", "drop", "web")[0] == NOTHING
+    for wrong in (
+        ("a b", "initcwnd=1"),
+        ("default", "initcwnd=1"),
+        ("untouched",),
+        ("x", "icwnd=1"),
+        ("x", "--drop", "y"),
+    ):
+        assert wanted("profile", "set", *wrong)[0] == USAGE
+
+
+def test_prefixes(wanted: Said, tmp_path: Path) -> None:
+    code, listed, _ = wanted("prefix", "list", "-f", "csv")
+    assert listed == "prefix,profile\n10.1.0.0/16,web\n2001:db8::/32,web\ndefault,small\n"
+    (tmp_path / "p.csv").write_text(listed.replace("10.1.0.0/16", "10.9.0.0/16") + "\n# none\n192.0.2.1 small\n")
+    code, _, told = wanted("prefix", "import", "--whole", str(tmp_path / "p.csv"))
+    assert (code, told) == (DONE, "3 prefixes read, +1 in all\n")
+    assert wanted("prefix", "list", "-f", "csv")[1].splitlines()[1:] == [
+        "10.9.0.0/16,web", "192.0.2.1/32,small", "2001:db8::/32,web", "default,small",
+    ]  # fmt: skip
+    shown = rows(wanted("prefix", "show", "10.9.3.4", "::ffff:192.0.2.1", "8.8.8.8", "-f", "jsonl")[1])
+    assert [(row["prefix"], row["profile"]) for row in shown] == [
+        ("10.9.0.0/16", "web"), ("192.0.2.1/32", "small"), ("default", "small"),
+    ]  # fmt: skip
+    for wrong, line in (("10.1.2.3/16 web", 1), ("# x\n10.0.0.0/8", 2), ("10.0.0.0/8 none", 0)):
+        (tmp_path / "bad").write_text(wrong + "\n")
+        code, _, told = wanted("prefix", "import", str(tmp_path / "bad"))
+        assert code == USAGE and (f"line {line}" in told or not line)
+    assert wanted("prefix", "set", "10.0.0.0/8", "none")[0] == USAGE
+    assert wanted("prefix", "show", "x")[0] == USAGE
+    assert wanted("prefix", "drop")[0] == USAGE
+    assert wanted("prefix", "drop", "--all")[0] == DONE
+    assert wanted("prefix", "drop", "--all")[0] == NOTHING
+
+
+def test_plan_apply_status_verify_rollback(wanted: Said, stack: Stack) -> None:
+    code, out, told = wanted("plan", "--driver", "memory", "-f", "jsonl")
+    head, *advices = rows(out)
+    assert code == DONE and head["advices"] == {"due": 6} and len(advices) == 6 and "nothing was written" in told
+    assert stack.rules == Rules()
+    assert wanted("status") == (DONE, "", "nothing of ours is in force\n")
+    assert wanted("verify")[0] == NOTHING
+
+    code, out, told = wanted("apply", "--driver", "memory", "-f", "jsonl")
+    (row,) = rows(out)
+    assert (code, row["act"], row["changes"], row["prefixes"], row["lease_s"]) == (DONE, 1, 6, 2, 60.0)
+    assert "rollback --keep" in told
+    found = lookup(stack.rules, "10.1.2.3")
+    assert found is not None and dict(found.settings) == {"initcwnd": 20, "tcp_congestion_control": "reno"}
+    assert wanted("verify") == (DONE, "", "1 acts, 2 prefixes read back: 0 differences\n")
+    (row,) = rows(wanted("status", "-f", "jsonl")[1])
+    assert (row["status"], row["driver"], row["default"]) == ("leased", "memory", "small")
+    assert 50 < float(str(row["lease_left_s"])) <= 60
+
+    assert rows(wanted("plan", "--driver", "memory", "-f", "jsonl")[1])[1:] == []
+    code, out, told = wanted("apply", "--driver", "memory", "--lease", "100", "-f", "jsonl")
+    assert rows(out)[0]["act"] == 1 and "nothing to change" in told
+    assert float(str(rows(wanted("status", "-f", "jsonl")[1])[0]["lease_left_s"])) > 90
+
+    code, out, _ = wanted("rollback", "-f", "jsonl")
+    assert code == DONE and [(row["act"], row["status"]) for row in rows(out)] == [(1, "undone")]
+    assert stack.rules == Rules()
+    assert wanted("rollback") == (DONE, "", "nothing of ours is in force here\n")
+
+
+def test_keep(wanted: Said, stack: Stack) -> None:
+    wanted("apply", "--driver", "memory")
+    code, out, _ = wanted("rollback", "--keep", "-f", "jsonl")
+    assert [(row["was"], row["status"]) for row in rows(out)] == [("leased", "kept")]
+    wanted("profile", "set", "web", "initcwnd=10")
+    wanted("apply", "--driver", "memory")
+    wanted("rollback", "--last")
+    assert dict(stack.rules.profiles["web"].settings)["initcwnd"] == 20
+    assert rows(wanted("status", "-f", "jsonl")[1])[0]["status"] == "kept"
+    assert wanted("rollback", "--last", "--keep")[0] == USAGE
+    wanted("rollback")
+    assert stack.rules == Rules()
+    code, out, _ = wanted("apply", "--driver", "memory", "--keep", "-f", "jsonl")
+    assert rows(out)[0]["status"] == "kept"
+
+
+def test_a_saved_plan(wanted: Said, stack: Stack, tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    wanted("plan", "--driver", "memory", "-f", "jsonl", "-o", str(path))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "2001:db8" not in line))
+    code, out, _ = wanted("apply", str(path), "-f", "jsonl")
+    assert code == DONE and list(stack.rules.prefixes) == ["10.1.0.0/16"]
+    code, _, told = wanted("apply", str(path))
+    assert code == REFUSED and "out of date" in told
+    path.write_text("\n".join(lines).replace('"to":20', '"to":25'))
+    code, _, told = wanted("apply", str(path))
+    assert code == USAGE and "was edited" in told
+    for wrong in ("", "x", "[]", '{"kind":"advice"}', lines[0] + "\n{}", lines[1]):
+        path.write_text(wrong)
+        assert wanted("apply", str(path))[0] == USAGE
+
+
+def test_muted_advice_is_not_followed(wanted: Said, stack: Stack) -> None:
+    advices = {
+        str(row["scope"]): str(row["id"]) for row in rows(wanted("plan", "--driver", "memory", "-f", "jsonl")[1])[1:]
+    }
+    assert wanted("mute", advices["10.1.0.0/16"], advices["profile:small"], "--about", "known")[0] == DONE
+    code, out, told = wanted("plan", "--driver", "memory")
+    assert "10.1.0.0/16" not in out and "4 due, 2 muted" in told
+    assert "10.1.0.0/16" in wanted("plan", "--driver", "memory", "--all")[1]
+    wanted("apply", "--driver", "memory")
+    assert list(stack.rules.prefixes) == ["2001:db8::/32"] and stack.rules.profiles["small"] == Profile("small")
+    assert sorted(str(row["id"]) for row in rows(wanted("mute", "-f", "jsonl")[1])) == sorted(
+        [advices["10.1.0.0/16"], advices["profile:small"]]
+    )
+    assert wanted("unmute", *advices.values())[0] == DONE
+    assert wanted("unmute", *advices.values())[0] == NOTHING
+    assert "2 due" in wanted("plan", "--driver", "memory")[2]
+
+
+def test_the_guard(wanted: Said, stack: Stack) -> None:
+    wanted("profile", "set", "web", "tcp_congestion_control=bbr")
+    for command in ("plan", "apply"):
+        code, _, told = wanted(command, "--driver", "memory")
+        assert code == REFUSED and "unfair to cubic" in told
+        code, _, told = wanted(command, "--driver", "memory", "--allow-unfair", "--bound", "initcwnd=1..10")
+        assert code == REFUSED and "beyond your bound" in told
+        code, _, told = wanted(command, "--driver", "memory", "--allow-unfair", "--max-prefixes", "1")
+        assert code == REFUSED and "--max-prefixes" in told
+        for wrong in ("initcwnd", "icwnd=1..2", "initcwnd=a..b"):
+            assert wanted(command, "--driver", "memory", "--bound", wrong)[0] == USAGE
+    assert stack.rules == Rules() and wanted("status")[1] == ""
+    assert wanted("apply", "--driver", "memory", "--allow-unfair")[0] == DONE
+
+
+def test_options_of_the_verb_and_of_its_file_hold_for_all(wanted: Said, stack: Stack, tmp_path: Path) -> None:
+    assert wanted("--driver", "memory", "--max-prefixes", "1", "plan")[0] == REFUSED
+    assert wanted("--driver", "memory", "--max-prefixes", "1", "plan", "--max-prefixes", "2")[0] == DONE
+    config = tmp_path / "XDG_CONFIG_HOME" / "configtron"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text('[tune]\ndriver = "memory"\nbound = ["initcwnd=1..10"]\n')
+    code, _, told = wanted("plan")
+    assert code == REFUSED and "beyond your bound" in told
+    (config / "config.toml").write_text('[tune]\ndriver = "memory"\nholdback = 1.0\n')
+    assert "2 prefixes held back" in wanted("plan")[2]
+
+
+def test_no_driver(wanted: Said) -> None:
+    assert wanted("plan", "--driver", "none")[0] == USAGE
+    assert wanted("plan", "--netns", "there-is-none")[0] in (PRIVILEGE, USAGE)
+
+
+def test_other_hands_freeze_a_scope(wanted: Said, stack: Stack) -> None:
+    wanted("apply", "--driver", "memory")
+    assert wanted("watch", "--for", "0.1") == (DONE, "", "")
+    stack.driver.apply(Changes(dropped_prefixes=frozenset({"10.1.0.0/16"})))
+    (event,) = rows(wanted("watch", "--for", "0.1", "-f", "jsonl")[1])
+    assert (event["event"], event["scope"], event["was"], event["found"]) == (
+        "foreign",
+        "10.1.0.0/16",
+        "profile=web",
+        "",
+    )
+    assert wanted("watch", "--for", "0.1")[1] == "", "told once"
+    code, out, _ = wanted("verify", "-f", "jsonl")
+    assert code == CONDITION and [row["scope"] for row in rows(out)] == ["10.1.0.0/16"]
+    assert "frozen" in wanted("status")[1]
+    assert "1 frozen" in wanted("plan", "--driver", "memory")[2]
+    wanted("profile", "set", "small", "initcwnd=1")
+    assert wanted("apply", "--driver", "memory")[0] == DONE
+    assert "10.1.0.0/16" not in stack.rules.prefixes and wanted("verify")[0] == DONE
+    assert wanted("resume")[0] == USAGE
+    assert wanted("resume", "10.1.0.0/16")[0] == DONE
+    assert wanted("resume", "10.1.0.0/16")[0] == NOTHING
+    wanted("apply", "--driver", "memory")
+    assert stack.rules.prefixes["10.1.0.0/16"] == "web"
+
+
+def test_rollback_of_what_no_journal_knows(wanted: Said, stack: Stack, tmp_path: Path) -> None:
+    wanted("apply", "--driver", "memory", "--keep")
+    (tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db").unlink()
+    assert wanted("rollback")[0] == DONE and stack.rules != Rules()
+    assert wanted("rollback", "--driver", "memory")[0] == DONE and stack.rules == Rules()
+
+
+def test_recover(wanted: Said, stack: Stack) -> None:
+    assert wanted("recover")[0] == DONE
+    wanted("apply", "--driver", "memory", "--lease", "0.5")
+    import time
+
+    time.sleep(0.6)
+    stack.fail_revert = OSError("no device")
+    code, _, told = wanted("recover")
+    assert code == NOTHING and "no device" in told
+    stack.fail_revert = None
+    code, out, _ = wanted("recover")
+    assert code == DONE and "lease ended" in out and stack.rules == Rules()
+
+
+def test_doctor(wanted: Said) -> None:
+    code, out, _ = wanted("doctor", "-f", "jsonl")
+    assert code in (DONE, NOTHING) and "memory" not in out

@@ -1,0 +1,195 @@
+"""What tuning keeps comes back; a glance leaves no trace; a hundred thousand prefixes are no trouble."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configtron.db.store import Store
+from configtron.db.tuning import Tuning, glance
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Act
+from configtron.tuning import Place, Rules
+from tests.test_layers import ROOT
+
+WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
+RULES = Rules({"web": WEB}, {"10.1.0.0/16": "web", "2001:db8::/32": "web"}, "web")
+ACT = Act("route", Place(netns="x"), "", "boot", WRITING, '{"a":1}', RULES, "", lease_s=5, expires_s=7.5)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Tuning:
+    return Tuning(tmp_path / "t.db")
+
+
+def test_wanted_rules_come_back(book: Tuning) -> None:
+    assert book.wanted() == Rules()
+    book.set_profiles([WEB, Profile("small")])
+    assert book.set_prefixes(RULES.prefixes) == 2
+    assert book.set_prefixes({"10.1.0.0/16": "small"}) == 0
+    book.set_default("web")
+    assert book.wanted() == Rules(
+        {"web": WEB, "small": Profile("small")}, {**RULES.prefixes, "10.1.0.0/16": "small"}, "web"
+    )
+    assert book.set_prefixes({"10.3.0.0/16": "web"}, whole=True) == -1
+    assert book.drop_prefixes(["10.3.0.0/16", "10.4.0.0/16"]) == 1
+    book.set_default("")
+    assert book.drop_profile("web") and not book.drop_profile("web")
+    assert book.wanted() == Rules({"small": Profile("small")})
+
+
+def test_names_that_are_no_profile_are_refused_and_nothing_is_kept(book: Tuning) -> None:
+    book.set_profiles([WEB])
+    with pytest.raises(BadInput, match="no profile is called 'wbe'.*there is: web.*profile set wbe"):
+        book.set_prefixes({"10.1.0.0/16": "web", "10.2.0.0/16": "wbe"})
+    with pytest.raises(BadInput, match="no profile"):
+        book.set_default("wbe")
+    assert book.wanted() == Rules({"web": WEB})
+    book.set_prefixes({"10.1.0.0/16": "web"})
+    with pytest.raises(BadInput, match="1 prefixes have it"):
+        book.drop_profile("web")
+    book.drop_prefixes(["10.1.0.0/16"])
+    book.set_default("web")
+    with pytest.raises(BadInput, match="the default is it"):
+        book.drop_profile("web")
+
+
+def test_the_salt_is_drawn_once(book: Tuning, tmp_path: Path) -> None:
+    assert book.salt() == ""
+    book.set_profiles([WEB])
+    drawn = book.salt()
+    book.set_profiles([WEB])
+    assert drawn and book.salt() == drawn
+    with Tuning(tmp_path / "other.db") as other:
+        other.set_profiles([WEB])
+        assert other.salt() != drawn
+
+
+def test_mute_and_unmute(book: Tuning) -> None:
+    book.mute({"a": "known", "b": ""})
+    assert book.muted() == {"a": "known", "b": ""}
+    assert book.unmute(["a", "c"]) == 1
+    assert book.muted() == {"b": ""}
+
+
+def test_acts_come_back(book: Tuning) -> None:
+    act = book.begin(ACT)
+    assert (act.id, act.rules) == (1, RULES) and act.begun_at
+    assert book.act(1) == act == book.standing("route", Place(netns="x"), "")
+    assert book.standing("route", Place(), "") is None and book.standing("kmod", Place(netns="x"), "") is None
+    assert book.standing("route", Place(netns="x"), "net:[1]") is None
+    leased = replace(act, status=LEASED, mark="m", keeper="1 2")
+    second = book.begin(replace(ACT, driver="kmod"))
+    book.put(leased, second.closed(UNDONE, "lease ended"))
+    assert book.acts() == [leased, second.closed(UNDONE, "lease ended")]
+    assert book.acts(LEASED, KEPT) == [leased]
+    assert book.in_force() == {1: (LEASED, "m")}
+    assert book.state(1) == (LEASED, 7.5) and book.state(99)[0] == UNDONE
+    assert book.renew(1, 9.5) and not book.renew(2, 9.5)
+    book.note(1, "trouble")
+    book.marked(1, "n")
+    book.guarded(1, "3 4")
+    assert book.act(1) == replace(leased, expires_s=9.5, why="trouble", mark="n", keeper="3 4")
+
+
+def test_frozen_scopes(book: Tuning) -> None:
+    act = book.begin(ACT)
+    book.freeze(act, {"10.1.0.0/16": ("profile=web", ""), "default": ("", "profile=x")})
+    assert [(frozen.scope, frozen.was, frozen.found) for frozen in book.frozen()] == [
+        ("10.1.0.0/16", "profile=web", ""), ("default", "", "profile=x"),
+    ]  # fmt: skip
+    assert book.resume(["10.1.0.0/16", "10.9.0.0/16"]) == 1
+    assert [frozen.scope for frozen in book.frozen()] == ["default"]
+    assert book.resume(None) == 1 and book.resume(None) == 0
+
+
+def files(folder: Path) -> dict[str, tuple[int, int]]:
+    return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+WRITER = """
+import os, signal, sys
+from pathlib import Path
+from configtron.db.tuning import Tuning
+book = Tuning(Path(sys.argv[1]))
+from configtron.nouns import Profile
+book.set_profiles([Profile("late", (("initcwnd", 7),))])
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["settled", "open", "killed"])
+def test_a_glance_leaves_no_trace(tmp_path: Path, how: str) -> None:
+    """Whether nobody has the database open, somebody has, or somebody was killed and left a log."""
+    path = tmp_path / "t.db"
+    with Tuning(path) as book:
+        book.set_profiles([WEB])
+    writer = None
+    if how != "settled":
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+        )
+        assert writer.stdout is not None and writer.stdout.readline()
+        if how == "killed":
+            os.kill(writer.pid, signal.SIGKILL)
+            writer.wait()
+    before = files(tmp_path)
+    found = glance(path, Tuning.wanted)
+    assert files(tmp_path) == before
+    assert sorted(found.profiles) == (["web"] if how == "settled" else ["late", "web"])
+    if writer is not None:
+        writer.kill()
+        writer.communicate()
+
+
+def test_a_glance_at_nothing_makes_nothing(tmp_path: Path) -> None:
+    assert glance(tmp_path / "sub" / "t.db", Tuning.wanted) == Rules()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_glance_at_a_database_that_never_tuned_is_empty(tmp_path: Path) -> None:
+    with Store(tmp_path / "t.db") as store:
+        store.begin_run("{}")
+    database = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
+    for table in ("profile", "prefix", "tuning", "muted", "act", "frozen"):
+        database.execute(f"DROP TABLE {table}")
+    database.execute("PRAGMA user_version = 2")
+    database.close()
+    assert glance(tmp_path / "t.db", Tuning.wanted) == Rules()
+    (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
+    with pytest.raises(BadInput, match="not a database"):
+        glance(tmp_path / "text", Tuning.wanted)
+
+
+def test_a_glance_is_taken_again_if_somebody_wrote_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with Tuning(path) as book:
+        book.set_profiles([WEB])
+    looks = []
+
+    def look(book: Tuning) -> Rules:
+        looks.append(1)
+        if len(looks) == 1:
+            with Tuning(path) as other:
+                other.set_profiles([Profile("late")])
+        return book.wanted()
+
+    assert sorted(glance(path, look).profiles) == ["late", "web"] and len(looks) == 2
+
+
+def test_many_prefixes(book: Tuning) -> None:
+    book.set_profiles([WEB])
+    many = {f"{a}.{b}.{c}.0/24": "web" for a in (10, 11) for b in range(250) for c in range(200)}
+    assert book.set_prefixes(many) == 100_000
+    assert book.wanted().prefixes == many
+    act = book.begin(replace(ACT, rules=Rules({"web": WEB}, many)))
+    assert book.act(act.id) == act

@@ -1,0 +1,90 @@
+"""The guard refuses what it should, says why, and lets the rest pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.nouns import Profile, Value
+from configtron.tune.guard import UNFAIR, Bound, Limits, refusals
+from configtron.tuning import Reach, Rules
+
+REACH = {
+    "initcwnd": Reach("initcwnd", least=1, most=1000),
+    "tcp_congestion_control": Reach(
+        "tcp_congestion_control", values=("cubic", "reno", "vegas", "bbr", "htcp", "dctcp")
+    ),
+    "min_rto": Reach("min_rto", least=0.001, most=120),
+    "pacing": Reach("pacing", values=("pfifo_fast", "fq")),
+    "max_pacing_rate": Reach("max_pacing_rate", least=1),
+}
+
+
+NO_LIMITS = Limits()
+
+
+def said(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **settings: Value) -> list[str]:
+    rules = Rules({"p": Profile("p", tuple(settings.items()))}, {"10.0.0.0/8": "p"})
+    return list(refusals(rules, REACH, limits, refused or {}, "route"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"initcwnd": 30},
+        {"initcwnd": 60, "pacing": "fq"},
+        {"initcwnd": 60, "max_pacing_rate": 10**6},
+        {"min_rto": 0.2},
+        {"tcp_congestion_control": "vegas"},
+        {"tcp_congestion_control": "reno", "initcwnd": 1},
+        {},
+    ],
+)
+def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
+    assert said(**settings) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "source"),
+    [
+        ({"tcp_congestion_control": "bbr"}, "Ware"),
+        ({"tcp_congestion_control": "dctcp"}, "RFC 8257"),
+        ({"tcp_congestion_control": "htcp"}, "RFC 5033"),
+        ({"initcwnd": 31}, "RFC 6928"),
+        ({"initcwnd": 31, "pacing": "pfifo_fast"}, "RFC 6928"),
+        ({"initcwnd": 101, "pacing": "fq"}, "1902.08937"),
+        ({"min_rto": 0.02}, "RFC 6298"),
+    ],
+)
+def test_what_is_unfair_is_refused_with_its_source_unless_allowed(settings: dict[str, Value], source: str) -> None:
+    (line,) = said(**settings)
+    assert "unfair to cubic" in line and source in line and "--allow-unfair" in line and "profile p" in line
+    assert said(Limits(allow_unfair=True), **settings) == []
+
+
+def test_every_rule_of_fairness_has_a_source_and_is_broken_by_something() -> None:
+    tried: list[dict[str, Value]] = [
+        {"tcp_congestion_control": "bbr"},
+        {"tcp_congestion_control": "dctcp"},
+        {"initcwnd": 31},
+        {"initcwnd": 101, "pacing": "fq"},
+        {"data_rto": 0.01},
+    ]
+    for rule in UNFAIR:
+        assert rule.source and [settings for settings in tried if rule.broken(settings)], rule.name
+        assert not rule.broken({}), rule.name
+
+
+def test_reach_and_bounds() -> None:
+    assert "out of reach of the driver route, which takes 1..1000" in said(initcwnd=1001)[0]
+    assert "out of reach of the driver route: global" in said(refused={"priority": "global"}, priority=1)[0]
+    tight = Limits({"initcwnd": Bound(4, 20), "tcp_congestion_control": Bound(values=("cubic",))})
+    assert said(tight, initcwnd=20, tcp_congestion_control="cubic") == []
+    assert "beyond your bound, 4..20" in said(tight, initcwnd=21)[0]
+    assert "beyond your bound, 4..20" in said(tight, initcwnd=3)[0]
+    assert "beyond your bound, cubic" in said(tight, tcp_congestion_control="reno")[0]
+    assert said(Limits({"initcwnd": Bound(None, 20)}), initcwnd=1) == []
+
+
+def test_size() -> None:
+    assert said(Limits(max_prefixes=1)) == []
+    assert "1 prefixes are more than --max-prefixes 0" in said(Limits(max_prefixes=0))[0]

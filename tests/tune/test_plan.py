@@ -1,0 +1,122 @@
+"""A plan says all that changes and nothing else, the same for the same; following it leads there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.errors import Refused
+from configtron.nouns import Profile
+from configtron.tune.plan import CANARY, UNTOUCHED, Advice, Share, advise, aim, changes, follow, recognised
+from configtron.tune.rules import after, lookup
+from configtron.tuning import Rules
+
+WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
+SMALL = Profile("small", (("initcwnd", 4),))
+HAVE = Rules({"web": WEB}, {"10.1.0.0/16": "web", "10.2.0.0/16": "web"}, "")
+NONE, ALL = Share("holdback", "s", 0.0), Share("canary", "s", 1.0)
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+KNOB_VALUES = st.dictionaries(st.sampled_from(["initcwnd", "priority", "mark"]), st.integers(0, 3))
+PREFIXES = st.sampled_from([f"10.{n}.0.0/16" for n in range(5)] + ["10.0.0.0/8", "2001:db8::/32"])
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rules:
+    """Rules as drivers have them: no profile that nobody has."""
+    prefixes = draw(st.dictionaries(PREFIXES, NAMES))
+    default = draw(st.one_of(st.just(""), NAMES))
+    used = sorted({*prefixes.values(), default} - {""})
+    return Rules({name: Profile(name, tuple(draw(KNOB_VALUES).items())) for name in used}, prefixes, default)
+
+
+@given(rules(), rules())
+def test_following_the_advice_leads_to_the_target(have: Rules, target: Rules) -> None:
+    advices = advise("memory", have, target)
+    assert follow(have, advices) == target
+    assert after(have, changes(have, target)) == target
+    assert all(advice.was != advice.to for advice in advices), "an action of the form X -> X"
+    assert len({advice.id for advice in advices}) == len(advices)
+    assert bool(advices) == (have != target)
+
+
+@given(rules(), rules(), st.sets(st.integers(0, 30)))
+def test_any_part_of_the_advice_can_be_followed(have: Rules, target: Rules, muted: set[int]) -> None:
+    """What is muted stays as it was, and nobody is left with a profile that is not there."""
+    advices = [advice for n, advice in enumerate(advise("memory", have, target)) if n not in muted]
+    led = follow(have, advices)
+    assert {*led.prefixes.values(), led.default} - {""} <= led.profiles.keys()
+    left_out = {advice.scope for n, advice in enumerate(advise("memory", have, target)) if n in muted}
+    for prefix in left_out & have.prefixes.keys():
+        assert led.prefixes[prefix] == have.prefixes[prefix]
+
+
+def test_ids_are_those_of_yesterday() -> None:
+    advice = Advice("route", "10.1.0.0/16", "profile", None, "web")
+    assert advice.id == "5df7ee249af84dfd"
+    differing = [advice._replace(driver="kmod"), advice._replace(scope="10.2.0.0/16"), advice._replace(knob="x"),
+                 advice._replace(was="web"), advice._replace(to="small"), advice._replace(to=None)]  # fmt: skip
+    assert len({one.id for one in (advice, *differing)}) == 7
+
+
+def test_a_plan_that_is_out_of_date_is_refused() -> None:
+    (advice,) = advise("memory", HAVE, replace(HAVE, prefixes={"10.1.0.0/16": "web"}))
+    with pytest.raises(Refused, match="out of date.*is none now"):
+        follow(replace(HAVE, prefixes={}), [advice])
+
+
+def test_profiles_that_nobody_has_are_not_applied() -> None:
+    assert aim(Rules(), replace(HAVE, profiles={"web": WEB, "small": SMALL}), NONE, ALL) == HAVE
+
+
+MANY = Rules({"web": WEB}, {f"10.{n >> 8}.{n & 255}.0/24": "web" for n in range(4000)}, "")
+
+
+def test_a_share_is_always_the_same_and_as_large_as_it_says() -> None:
+    share = Share("holdback", "salt", 0.05)
+    held = {prefix for prefix in MANY.prefixes if share.holds(prefix)}
+    # Binomial: 200 expected, standard deviation 14.
+    assert 140 < len(held) < 260
+    assert held == {prefix for prefix in MANY.prefixes if Share("holdback", "salt", 0.05).holds(prefix)}
+    assert held < {prefix for prefix in MANY.prefixes if Share("holdback", "salt", 0.1).holds(prefix)}
+    assert held != {prefix for prefix in MANY.prefixes if Share("canary", "salt", 0.05).holds(prefix)}
+    assert held != {prefix for prefix in MANY.prefixes if Share("holdback", "pepper", 0.05).holds(prefix)}
+
+
+def test_who_is_held_back_gets_the_untouched_stack() -> None:
+    share = Share("holdback", "pepper", 0.5)
+    alone = aim(Rules(), MANY, share, ALL)
+    assert alone.prefixes.keys() == {prefix for prefix in MANY.prefixes if not share.holds(prefix)}
+    for wider in (replace(MANY, default="web"), replace(MANY, prefixes={**MANY.prefixes, "10.0.0.0/8": "web"})):
+        assert not share.holds("10.0.0.0/8"), "choose another salt"
+        covered = aim(Rules(), wider, share, ALL)
+        for prefix in list(MANY.prefixes)[:200]:
+            found = lookup(covered, prefix.partition("/")[0])
+            assert found == (Profile(UNTOUCHED) if share.holds(prefix) else WEB), prefix
+
+
+def test_only_the_canary_moves() -> None:
+    share = Share("canary", "salt", 0.1)
+    newer = replace(WEB, settings=(("initcwnd", 30),))
+    want = replace(MANY, profiles={"web": newer})
+    target = aim(MANY, want, NONE, share)
+    moved = {prefix for prefix in MANY.prefixes if share.holds(prefix)}
+    for prefix in MANY.prefixes:
+        assert lookup(target, prefix.partition("/")[0]) == (
+            replace(newer, name="web" + CANARY) if prefix in moved else WEB
+        )
+    assert {advice.scope for advice in advise("m", MANY, target)} == moved | {"profile:web" + CANARY}
+    # Then everybody: the canary's own profile goes.
+    assert aim(target, want, NONE, ALL) == want
+    assert aim(Rules(), want, NONE, share).prefixes.keys() == moved
+
+
+def test_a_driver_that_forgets_names_is_understood() -> None:
+    found = Rules({"p1": replace(WEB, name="p1")}, dict.fromkeys(HAVE.prefixes, "p1"), "")
+    assert recognised(found, [HAVE]) == HAVE
+    assert recognised(HAVE, [HAVE]) == HAVE
+    foreign = Rules({"p1": Profile("p1", (("initcwnd", 99),))}, {"10.1.0.0/16": "p1"}, "")
+    assert recognised(foreign, [HAVE]) == foreign

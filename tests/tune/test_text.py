@@ -1,0 +1,62 @@
+"""Rules and settings as text, there and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.tune.text import place_of, place_text, rules_of, rules_text, setting_of, settings_text, value_text
+from configtron.tuning import Place, Rules
+
+
+def test_rules_come_back() -> None:
+    rules = Rules({"w": Profile("w", (("min_rto", 0.02), ("tcp_rmem", (1, 2, 3))))}, {"10.0.0.0/8": "w"}, "w")
+    assert rules_of(rules_text(rules)) == rules
+    assert rules_of(rules_text(Rules())) == Rules()
+
+
+def test_places_come_back() -> None:
+    for place in (Place(), Place(netns="x"), Place("a", "b", "/c")):
+        assert place_of(place_text(place)) == place
+    assert place_text(Place()) == "{}"
+    with pytest.raises(BadInput):
+        place_of('{"nowhere": 1}')
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("initcwnd=20", 20),
+        ("min_rto=0.02", 0.02),
+        ("tcp_congestion_control=bbr", "bbr"),
+        ("pacing=fq", "fq"),
+        ("tcp_autocorking=0", 0),
+        ("max_pacing_rate=1e6", 1e6),
+    ],
+)
+def test_settings_as_typed(word: str, value: object) -> None:
+    name, found = setting_of(word)
+    assert (name, found) == (word.partition("=")[0], value) and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("initcwnd", "KNOB=VALUE"),
+        ("initcwnd=", "KNOB=VALUE"),
+        ("icwnd=1", "no knob"),
+        ("initcwnd=ten", "a number of segments"),
+        ("initcwnd=nan", "a number"),
+        ("initcwnd=inf", "a number"),
+        ("congestion_control=bbr", "did you mean tcp_congestion_control"),
+    ],
+)
+def test_settings_that_are_none(word: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        setting_of(word)
+
+
+def test_values_as_people_write_them() -> None:
+    assert [value_text(value) for value in (None, "fq", 3, 0.5, (1, 2))] == ["", "fq", "3", "0.5", "[1,2]"]
+    assert settings_text((("a", 1), ("b", "c"))) == "a=1 b=c"

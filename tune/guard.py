@@ -1,0 +1,164 @@
+"""The guard: what is refused though somebody wants it.
+
+Question   Which rules harm this host, its operator's plans, or other people's traffic?
+Method     Four checks of what is to be in force, all of them before anything is written; every refusal is told at once.
+
+           reach     the driver reaches the knob, and the value lies in the driver's range
+           bounds    the operator's own range per knob (`--bound initcwnd=1..30`)
+           size      at most so many prefixes
+           fairness  the table below: profiles that take from other people's cubic flows what would be theirs
+
+Stop when  All refusals are known.
+Reads as   One line a refusal; none: the guard lets it pass.
+Fails as   A knob without a row below is held to be fair.
+Differs    from a check of single values: a profile is judged whole (a large window that is paced is not the burst that
+           the same window is without).
+Source     named in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from configtron.nouns import Profile, Value
+from configtron.tune.text import value_text
+from configtron.tuning import Reach, Rules
+
+# Congestion controls that share a queue with cubic as cubic does with itself, or yield to it.
+# reno: RFC 9438 section 5.1; vegas yields to it: Mo et al., INFOCOM 1999.
+FAIR_CONTROLS = frozenset({"cubic", "reno", "vegas"})
+# Segments in one burst, without an ACK: RFC 6928 tried 10; Table 1 of the paper ends at 30.
+MOST_WINDOW = 30
+# The same, spread over a round trip: Rüth and Hohlfeld (arXiv 1902.08937) found CDNs that send up to 100.
+MOST_PACED_WINDOW = 100
+# s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. Sooner than any delayed ACK of 40 ms, a sender repeats what was
+# not lost, into the queue that others wait in.
+LEAST_RTO_S = 0.04
+
+
+class Unfair(NamedTuple):
+    """A rule of fairness: its name, whether it is broken by settings, what is wrong and who says so."""
+
+    name: str
+    broken: Callable[[Mapping[str, Value]], bool]
+    wrong: str
+    source: str
+
+
+def _number(settings: Mapping[str, Value], knob: str, otherwise: float) -> float:
+    value = settings.get(knob, otherwise)
+    return value if isinstance(value, int | float) else otherwise
+
+
+def _paced(settings: Mapping[str, Value]) -> bool:
+    return settings.get("pacing") == "fq" or "max_pacing_rate" in settings
+
+
+UNFAIR: tuple[Unfair, ...] = (
+    Unfair(
+        "bbr",
+        lambda settings: settings.get("tcp_congestion_control") in ("bbr", "bbr1"),
+        "bbr (version 1) takes a fixed share from any number of cubic flows where the buffer is shallow",
+        "Hock et al., ICNP 2017; Ware et al., IMC 2019",
+    ),
+    Unfair(
+        "control",
+        lambda settings: settings.get("tcp_congestion_control", "cubic") not in (*FAIR_CONTROLS, "bbr", "bbr1"),
+        "not known to share a queue with cubic (dctcp: not outside a data centre)",
+        "RFC 5033; RFC 8257 section 5",
+    ),
+    Unfair(
+        "window",
+        lambda settings: not _paced(settings) and _number(settings, "initcwnd", 0) > MOST_WINDOW,
+        f"more than {MOST_WINDOW} segments in one burst overflow other people's queues; pace it (pacing=fq)",
+        "RFC 6928 section 5; Table 1",
+    ),
+    Unfair(
+        "paced-window",
+        lambda settings: _paced(settings) and _number(settings, "initcwnd", 0) > MOST_PACED_WINDOW,
+        f"more than {MOST_PACED_WINDOW} segments in the first round trip, more than anybody was seen to send",
+        "Rüth and Hohlfeld, arXiv 1902.08937",
+    ),
+    Unfair(
+        "rto",
+        lambda settings: any(
+            _number(settings, knob, 1.0) < LEAST_RTO_S for knob in ("min_rto", "data_rto", "synack_rto")
+        ),
+        f"a timeout under {LEAST_RTO_S} s repeats what only a delayed ACK kept",
+        "RFC 6298 section 2; RFC 8961",
+    ),
+)
+
+
+class Bound(NamedTuple):
+    """The operator's own range of a knob: least and most, or the values that may be."""
+
+    least: float | None = None
+    most: float | None = None
+    values: tuple[str, ...] = ()
+
+    def holds(self, value: Value) -> bool:
+        """Whether a value lies within."""
+        if self.values:
+            return value_text(value) in self.values
+        if isinstance(value, str | bool | tuple):
+            return False
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    @property
+    def text(self) -> str:
+        """As it is typed."""
+        ends = ("" if end is None else f"{end:g}" for end in (self.least, self.most))
+        return "|".join(self.values) if self.values else "..".join(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the operator allows. `allow_unfair`: he answers for fairness himself."""
+
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    max_prefixes: int = 1_000_000
+    allow_unfair: bool = False
+
+
+def refusals(
+    rules: Rules, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
+) -> Iterator[str]:
+    """Why the rules may not be put in force, one line each. `refused`: what the driver cannot set, and why."""
+    if len(rules.prefixes) > limits.max_prefixes:
+        yield f"{len(rules.prefixes)} prefixes are more than --max-prefixes {limits.max_prefixes}"
+    for _, profile in sorted(rules.profiles.items()):
+        for knob, value in profile.settings:
+            if wrong := _out_of_bounds(knob, value, reach.get(knob), limits, refused.get(knob, ""), driver):
+                yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
+        if not limits.allow_unfair:
+            yield from _unfair(profile)
+
+
+def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits, refused: str, driver: str) -> str:
+    bound = limits.bounds.get(knob)
+    if reach is None:
+        return f"is out of reach of the driver {driver}{f': {refused}' if refused else ''}"
+    if not reach.takes(value):
+        return f"is out of reach of the driver {driver}, which takes {reach_text(reach)}"
+    if bound is not None and not bound.holds(value):
+        return f"is beyond your bound, {bound.text} (--bound)"
+    return ""
+
+
+def reach_text(reach: Reach) -> str:
+    """The values that a driver takes, in few words."""
+    if reach.values:
+        return ", ".join(map(value_text, reach.values))
+    ends = ("" if end is None else f"{end:g}" for end in (reach.least, reach.most))
+    return "..".join(ends) if reach.least is not None or reach.most is not None else "any number"
+
+
+def _unfair(profile: Profile) -> Iterator[str]:
+    settings = dict(profile.settings)
+    for rule in UNFAIR:
+        if rule.broken(settings):
+            why = f"{rule.wrong} ({rule.source}); --allow-unfair if you answer for it"
+            yield f"profile {profile.name} is unfair to cubic: {why}"

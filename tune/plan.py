@@ -1,0 +1,228 @@
+"""A plan: what would change, one advice each, and nothing else.
+
+An advice is about a scope and one of its knobs: ("profile:web", "initcwnd", 10 -> 20), ("192.0.2.0/24", "profile",
+none -> "web"), ("default", "profile", none -> "web"). A profile that is not to change is in no advice, so there is none
+of the form X -> X. An advice's id is a hash of driver, scope, knob, from and to: the same advice has the same id on any
+day, and one that was muted stays muted until something about it changes.
+
+Who is left out of a plan, and why:
+held back   a share of the prefixes, always the same (`holdback`): they keep the untouched stack, for comparison
+canary      with a canary share, only that share of the prefixes moves; the others stay as they are
+muted       by id, by command
+frozen      by scope: somebody else changed it; resumes by command
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from ipaddress import ip_network
+from typing import NamedTuple
+
+from configtron.errors import BadInput, Refused
+from configtron.nouns import Profile, Value
+from configtron.records import canonical, value_form
+from configtron.tune.rules import difference
+from configtron.tune.text import value_text
+from configtron.tuning import Changes, Rules
+
+# An id of 64 bits: among a million advices two alike are as likely as 1 in 30 million.
+ID_BYTES = 8
+# The knob of an advice about who has which profile, or about a profile that comes or goes whole.
+WHOLE = "profile"
+DEFAULT = "default"
+OF_PROFILE = "profile:"
+# The profile of those that are held back where a wider prefix or the default would reach them.
+UNTOUCHED = "untouched"
+# What a changed profile is called while only the canary has it.
+CANARY = ".canary"
+
+
+class Advice(NamedTuple):
+    """One change that is advised. `was` or `to` None: absent before, or after."""
+
+    driver: str
+    scope: str
+    knob: str
+    was: Value | None
+    to: Value | None
+
+    @property
+    def id(self) -> str:
+        """A hash of all its fields, in hex."""
+        text = canonical([self.driver, self.scope, self.knob, value_form(self.was), value_form(self.to)])
+        return blake2b(text.encode(), digest_size=ID_BYTES).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """The advice in one line."""
+        return f"{self.scope} {self.knob}: {value_text(self.was) or 'none'} -> {value_text(self.to) or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of all prefixes, 0 to 1, always the same ones for one salt and purpose."""
+
+    purpose: str
+    salt: str
+    fraction: float
+
+    def holds(self, prefix: str) -> bool:
+        """Whether a prefix is one of them."""
+        drawn = blake2b(f"{self.purpose} {self.salt} {prefix}".encode(), digest_size=8).digest()
+        return int.from_bytes(drawn, "big") < self.fraction * 2**64
+
+
+def aim(have: Rules, want: Rules, holdback: Share, canary: Share) -> Rules:
+    """What is to be in force: the wanted rules but for those held back, and for the canary only."""
+    held = _held_back(want, holdback)
+    if canary.fraction < 1:
+        held = _canary_only(have, held, canary)
+    used = {held.default, *held.prefixes.values()} - {""}
+    return replace(held, profiles={name: held.profiles[name] for name in sorted(used)})
+
+
+def _held_back(want: Rules, holdback: Share) -> Rules:
+    if not holdback.fraction:
+        return want
+    prefixes = {prefix: name for prefix, name in want.prefixes.items() if not holdback.holds(prefix)}
+    lengths: dict[bool, set[int]] = {False: set(), True: set()}
+    for prefix in prefixes:
+        lengths[":" in prefix].add(int(prefix.rpartition("/")[2]))
+    profiles = dict(want.profiles)
+    for prefix in sorted(want.prefixes.keys() - prefixes.keys()):
+        if want.default or _covered(prefix, prefixes, lengths[":" in prefix]):
+            prefixes[prefix] = UNTOUCHED
+            profiles[UNTOUCHED] = Profile(UNTOUCHED)
+    return replace(want, profiles=profiles, prefixes=prefixes)
+
+
+def _covered(prefix: str, prefixes: Mapping[str, str], lengths: Collection[int]) -> bool:
+    network = ip_network(prefix)
+    shorter = (length for length in lengths if length < network.prefixlen)
+    return any(str(network.supernet(new_prefix=length)) in prefixes for length in shorter)
+
+
+def _canary_only(have: Rules, want: Rules, canary: Share) -> Rules:
+    """The wanted rules for the canary's prefixes; the rest, and the default, as it is."""
+    stay = {prefix: name for prefix, name in have.prefixes.items() if not canary.holds(prefix)}
+    profiles = {name: have.profiles[name] for name in {have.default, *stay.values()} - {""}}
+    prefixes = dict(stay)
+    names: dict[str, str] = {}
+    for prefix, name in want.prefixes.items():
+        if canary.holds(prefix):
+            if name not in names:
+                differs = name in profiles and profiles[name].settings != want.profiles[name].settings
+                names[name] = name + CANARY if differs else name
+                profiles[names[name]] = replace(want.profiles[name], name=names[name])
+            prefixes[prefix] = names[name]
+    return Rules(profiles, prefixes, have.default)
+
+
+def advise(driver: str, have: Rules, target: Rules) -> tuple[Advice, ...]:
+    """What changes from the one to the other: profiles, the default, prefixes, what goes. Linear in their number."""
+    return tuple(_advices(driver, have, target))
+
+
+def _advices(driver: str, have: Rules, target: Rules) -> Iterator[Advice]:
+    for name, profile in sorted(target.profiles.items()):
+        yield from _of_profile(driver, name, have.profiles.get(name), profile)
+    if have.default != target.default:
+        yield Advice(driver, DEFAULT, WHOLE, have.default or None, target.default or None)
+    for prefix, name in target.prefixes.items():
+        was = have.prefixes.get(prefix)
+        if was != name:
+            yield Advice(driver, prefix, WHOLE, was, name)
+    for prefix, name in have.prefixes.items():
+        if prefix not in target.prefixes:
+            yield Advice(driver, prefix, WHOLE, name, None)
+    for name in sorted(have.profiles.keys() - target.profiles.keys()):
+        yield Advice(driver, OF_PROFILE + name, WHOLE, name, None)
+
+
+def _of_profile(driver: str, name: str, was: Profile | None, to: Profile) -> Iterator[Advice]:
+    scope = OF_PROFILE + name
+    if was is None and not to.settings:
+        yield Advice(driver, scope, WHOLE, None, name)
+    before, after = dict(was.settings if was else ()), dict(to.settings)
+    for knob in sorted(before.keys() | after.keys()):
+        if before.get(knob) != after.get(knob):
+            yield Advice(driver, scope, knob, before.get(knob), after.get(knob))
+
+
+def follow(have: Rules, advices: Iterable[Advice]) -> Rules:
+    """The rules that following these advices leads to. A profile that is still somebody's stays.
+
+    Errors: `Refused` where an advice begins from something else than what is in force: the plan is out of date.
+    """
+    profiles = {name: dict(profile.settings) for name, profile in have.profiles.items()}
+    prefixes, default = dict(have.prefixes), have.default
+    dropped: set[str] = set()
+    for advice in advices:
+        if advice.scope.startswith(OF_PROFILE):
+            name = advice.scope.removeprefix(OF_PROFILE)
+            found: Value | None = _follow_profile(profiles, dropped, name, advice)
+        elif advice.scope == DEFAULT:
+            found, default = default or None, _name(advice.to)
+        else:
+            found = prefixes.pop(advice.scope, None)
+            if advice.to is not None:
+                prefixes[advice.scope] = _name(advice.to)
+        if found != advice.was:
+            now = f"is {value_text(found) or 'none'} now"
+            raise Refused(f"advice {advice.id} ({advice.text}) is out of date: it {now}; make a new plan")
+    used = {default, *prefixes.values()} - {""}
+    kept = {name: settings for name, settings in profiles.items() if name not in dropped or name in used}
+    kept |= {name: {} for name in used - kept.keys()}
+    return Rules({name: Profile(name, tuple(kept[name].items())) for name in sorted(kept)}, prefixes, default)
+
+
+def _follow_profile(
+    profiles: dict[str, dict[str, Value]], dropped: set[str], name: str, advice: Advice
+) -> Value | None:
+    """Do as advised to one profile; what stood there before."""
+    if advice.knob == WHOLE:
+        found = name if name in profiles else None
+        if advice.to is None:
+            dropped.add(name)
+        else:
+            profiles.setdefault(name, {})
+        return found
+    settings = profiles.setdefault(name, {})
+    was = settings.pop(advice.knob, None)
+    if advice.to is not None:
+        settings[advice.knob] = advice.to
+    return was
+
+
+def _name(value: Value | None) -> str:
+    if value is not None and not isinstance(value, str):
+        raise BadInput(f"{value!r} is no name of a profile")
+    return value or ""
+
+
+def changes(have: Rules, target: Rules) -> Changes:
+    """What a driver is to do: with the profiles of all prefixes that change, since it need not know them by name."""
+    found = difference(have, target)
+    named = {found.default or "", *found.prefixes.values()} - {""}
+    return replace(found, profiles={**found.profiles, **{name: target.profiles[name] for name in named}})
+
+
+def recognised(found: Rules, known: Iterable[Rules]) -> Rules:
+    """What was read back, under the names it was written by: a kernel that keeps settings need not keep names."""
+    names: dict[tuple[tuple[str, Value], ...], str] = {}
+    familiar: set[str] = set()
+    for rules in known:
+        familiar |= rules.profiles.keys()
+        for profile in rules.profiles.values():
+            names.setdefault(profile.settings, profile.name)
+    called = {
+        name: name if name in familiar else names.get(profile.settings, name)
+        for name, profile in found.profiles.items()
+    }
+    return Rules(
+        {called[name]: replace(profile, name=called[name]) for name, profile in found.profiles.items()},
+        {prefix: called.get(name, name) for prefix, name in found.prefixes.items()},
+        called.get(found.default, found.default),
+    )

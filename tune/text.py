@@ -1,0 +1,90 @@
+"""Rules, places and profiles as text: the JSON of the database, of plan files and of everything printed.
+
+Rules for this file: equal values give equal bytes; what cannot be read back raises `BadInput`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from typing import cast
+
+from configtron.errors import BadInput
+from configtron.knobs import KNOBS
+from configtron.nouns import Profile, Value
+from configtron.records import Json, canonical, pairs_form, pairs_of, value_form
+from configtron.tuning import Place, Rules
+
+
+def rules_text(rules: Rules) -> str:
+    """Rules as one line of JSON."""
+    profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in rules.profiles.items()}
+    prefixes = cast(Json, dict(rules.prefixes))
+    return canonical({"profiles": profiles, "prefixes": prefixes, "default": rules.default})
+
+
+def rules_of(text: str) -> Rules:
+    """The rules that `rules_text` wrote."""
+    form = json.loads(text)
+    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
+    return Rules(profiles, form["prefixes"], form["default"])
+
+
+def place_text(place: Place) -> str:
+    """A place as one line of JSON; what is not said is left out."""
+    return canonical({name: value for name, value in asdict(place).items() if value})
+
+
+@lru_cache(64)
+def place_of(text: str) -> Place:
+    """The place that `place_text` wrote. Errors: `BadInput`."""
+    try:
+        return Place(**json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"not a place: {text!r}") from error
+
+
+def value_text(value: Value | None) -> str:
+    """A value as people write it: names bare, all else as JSON; "" for none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else canonical(value_form(value))
+
+
+def settings_text(settings: tuple[tuple[str, Value], ...]) -> str:
+    """Settings as they are typed: KNOB=VALUE, with spaces between."""
+    return " ".join(f"{knob}={value_text(value)}" for knob, value in settings)
+
+
+def setting_of(word: str) -> tuple[str, Value]:
+    """A setting as typed, KNOB=VALUE, the value with the type that the knob has. Errors: `BadInput`."""
+    name, equals, text = word.partition("=")
+    if not equals or not text:
+        raise BadInput(f"{word!r} is no setting; write KNOB=VALUE, e.g. initcwnd=20")
+    knob = KNOBS.get(name)
+    if knob is None:
+        raise BadInput(f"no knob is called {name!r}{_meant(name)}; `configtron tune doctor` lists what can be set")
+    if any(isinstance(value, str) for value in (*knob.values, knob.default) if value is not None):
+        return name, text
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if number != number or number in (float("inf"), float("-inf")):
+            break
+        return name, number
+    raise BadInput(f"{word!r}: {name} takes a number{f' of {knob.unit}' if knob.unit else ''}")
+
+
+def _meant(name: str) -> str:
+    """The knob that a misspelt name is most like; short names of the kernel's long ones too."""
+    likely = [knob for knob in KNOBS if name and name in knob]
+    return f" (did you mean {min(likely, key=len)}?)" if likely else ""
+
+
+def named(settings: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
+    """Settings in canonical order."""
+    return tuple(sorted(settings.items()))
