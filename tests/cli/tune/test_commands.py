@@ -10,7 +10,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.tune import keeping
-from configtron.errors import CONDITION, DONE, NOTHING, PRIVILEGE, REFUSED, USAGE
+from configtron.errors import CONDITION, DONE, NOTHING, REFUSED, USAGE
 from configtron.nouns import Profile
 from configtron.tune.rules import lookup
 from configtron.tuning import Changes, Rules
@@ -212,7 +212,6 @@ def test_options_of_the_verb_and_of_its_file_hold_for_all(wanted: Said, stack: S
 
 def test_no_driver(wanted: Said) -> None:
     assert wanted("plan", "--driver", "none")[0] == USAGE
-    assert wanted("plan", "--netns", "there-is-none")[0] in (PRIVILEGE, USAGE)
 
 
 def test_other_hands_freeze_a_scope(wanted: Said, stack: Stack) -> None:
