@@ -1,4 +1,4 @@
-"""Standing in a network namespace for the length of a block, and its number that is never given twice."""
+"""Standing in a network namespace for the length of a block, whether one may, and its number that is never given twice."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from configtron.errors import BadInput, Missing
 NAMED = Path("/run/netns")
 # linux/sched.h; asm-generic/socket.h: absent from Python's modules.
 _CLONE_NEWNET, _SO_NETNS_COOKIE = 0x40000000, 71
+# linux/capability.h
+_CAP_NET_ADMIN = 12
 
 
 @contextmanager
@@ -49,6 +51,20 @@ def cookie(name: str) -> int:
     """The namespace's number, as BPF programs see it: unique until the next boot, unlike its inode."""
     with inside(name), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
         return int.from_bytes(one.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
+
+
+def absent(name: str) -> str:
+    """Why one cannot change that namespace's network, in one line; "" if one can."""
+    if name and not (NAMED / name).exists():
+        there = ", ".join(sorted(path.name for path in NAMED.iterdir())) if NAMED.exists() else ""
+        return f"no network namespace is called {name!r}; there is: {there or 'none'} (ip netns list)"
+    return "" if _may_administer() else "needs CAP_NET_ADMIN; run as root"
+
+
+def _may_administer() -> bool:
+    status = Path("/proc/thread-self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
 
 
 def _enter(descriptor: int) -> None:

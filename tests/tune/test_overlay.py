@@ -1,0 +1,156 @@
+"""Rules as routes: whatever main table and rules, packets go where they went, with the metrics of their prefix."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.errors import Refused
+from configtron.nouns import Profile
+from configtron.tune.metrics import holds, numbers
+from configtron.tune.overlay import (
+    COPY,
+    DEFAULT,
+    THROW,
+    Given,
+    Ground,
+    Hop,
+    Key,
+    Numbered,
+    Overlay,
+    Way,
+    bits,
+    merged,
+    overlaid,
+)
+from configtron.tune.rules import lookup
+from configtron.tuning import Rules
+
+PROFILES = {
+    "slow": Profile("slow", (("initcwnd", 4),)),
+    "fast": Profile("fast", (("initcwnd", 40), ("min_rto", 0.05))),
+}
+NUMBERED = {name: Numbered(at, numbers(profile)) for at, (name, profile) in enumerate(PROFILES.items(), start=1)}
+OWN_METRICS = ((2, 1400), (15, 1))
+
+
+def parsed(prefix: str) -> tuple[int, bytes, int]:
+    network = ip_network(prefix)
+    return network.version, network.network_address.packed, network.prefixlen
+
+
+def route(prefix: str, interface: int, metric: int = 0, tos: int = 0) -> Given:
+    return Given(*parsed(prefix), metric, Way(hops=(Hop(interface, "10.0.0.1"),), metrics=OWN_METRICS), tos)
+
+
+# Few bits, so that prefixes nest and meet.
+networks = st.builds(
+    lambda high, length: str(ip_network((high << 28, length), strict=False)), st.integers(0, 15), st.integers(0, 4)
+)
+wide = st.builds(
+    lambda high, length: str(ip_network((high << 124, length), strict=False)), st.integers(0, 15), st.integers(0, 4)
+)
+prefixes = st.one_of(networks, wide)
+grounds = st.lists(st.builds(route, prefixes, st.integers(1, 3), st.integers(0, 2)), max_size=8)
+rules = st.builds(
+    Rules, st.just(PROFILES), st.dictionaries(prefixes, st.sampled_from(list(PROFILES)), max_size=6),
+    st.sampled_from(["", *PROFILES]),
+)  # fmt: skip
+addresses = st.one_of(
+    st.integers(0, 15).map(lambda high: ip_address(high << 28)), st.integers(0, 13).map(lambda b: ip_address(b << 124))
+)
+
+
+def kernel(routes: dict[Key, Way], version: int, packed: bytes) -> tuple[Key, Way] | None:
+    """The longest prefix, of these the lowest metric, as fib_trie.c and ip6_fib.c look up."""
+    width, number = len(packed) * 8, int.from_bytes(packed, "big")
+
+    def within(key: Key) -> bool:
+        shift = width - key.length
+        return key.version == version and number >> shift == int.from_bytes(key.address, "big") >> shift
+
+    holding = [item for item in routes.items() if within(item[0])]
+    return min(holding, key=lambda item: (-item[0].length, item[0].metric), default=None)
+
+
+def made(given: list[Given], wanted: Rules) -> dict[Key, Way]:
+    return Overlay(Ground(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
+
+
+@given(grounds, rules, addresses)
+def test_packets_go_where_they_went_with_their_profile(
+    given_routes: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+) -> None:
+    before = kernel({Key(*r[:4]): r.way for r in reversed(given_routes)}, address.version, address.packed)
+    found = kernel(made(given_routes, wanted), address.version, address.packed)
+    profile = lookup(wanted, str(address))
+    if found is None or found[1] is THROW:
+        assert profile is None or before is None
+        return
+    assert before is not None and found[1].hops == before[1].hops
+    assert profile is not None and holds(found[1].metrics, numbers(profile))
+    assert found[0].metric % COPY == NUMBERED[profile.name].number
+
+
+@given(grounds, rules, addresses)
+def test_no_two_routes_of_one_prefix_have_one_metric_and_rules_come_first(
+    given_routes: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+) -> None:
+    found = kernel(made(given_routes, wanted), address.version, address.packed)
+    for prefix in wanted.prefixes:
+        if found and (found[0].version, found[0].address, found[0].length) == parsed(prefix):
+            assert found[0].metric < COPY
+
+
+def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> None:
+    assert merged(OWN_METRICS, ((11, 30),)) == ((2, 1400), (11, 30), (15, 1))
+    assert merged(OWN_METRICS, ((15, 0),)) == ((2, 1400),)
+    assert merged(((1, 1 << 2), (2, 1400)), numbers(PROFILES["fast"])) == ((1, 1 << 2 | 1 << 13), (2, 1400), (11, 40),
+    (13, 50))
+
+
+def test_what_routes_inside_a_prefix_become() -> None:
+    ground = [route("0.0.0.0/0", 1), route("10.1.2.0/24", 2), route("10.9.0.0/16", 3)]
+    routes = made(ground, Rules(PROFILES, {"10.0.0.0/8": "fast", "10.9.0.0/16": "slow"}))
+    assert {(key.length, key.metric): way.hops[0].interface for key, way in routes.items()} == {
+        (8, 2): 1, (24, COPY + 2): 2, (16, 1): 3,
+    }  # fmt: skip
+
+
+def test_link_local_and_multicast_stay_with_the_main_table() -> None:
+    ground = [route("::/0", 1), route("fe80::/64", 2), route("ff00::/8", 2)]
+    routes = made(ground, Rules(PROFILES, {}, "slow"))
+    v6 = {key.length: (key.metric, way.kind) for key, way in routes.items() if key.version == 6}
+    assert v6 == {0: (DEFAULT + 1, "unicast"), 10: (COPY + 1, "throw"), 8: (COPY + 1, "throw")}
+
+
+def test_where_no_route_leads_the_lookup_goes_on() -> None:
+    assert list(made([], Rules(PROFILES, {"10.0.0.0/8": "fast"})).values()) == [THROW]
+
+
+def test_another_interface_is_not_ours() -> None:
+    ground = Ground([route("0.0.0.0/0", 1), route("10.0.0.0/8", 2)], interface=1)
+    overlay = Overlay(ground, NUMBERED)
+    assert overlay.of("192.0.2.0/24", parsed("192.0.2.0/24"), "fast")[1].hops[0].interface == 1
+    with pytest.raises(Refused, match="not reached through the interface"):
+        overlay.of("10.1.0.0/16", parsed("10.1.0.0/16"), "fast")
+
+
+def test_routes_by_type_of_service_are_refused() -> None:
+    with pytest.raises(Refused, match="type of service"):
+        Ground([route("0.0.0.0/0", 1, tos=8)])
+
+
+@given(grounds, st.lists(prefixes, max_size=4))
+def test_overlaid_tells_whether_other_routes_change(given_routes: list[Given], changed: list[str]) -> None:
+    ground = Ground(given_routes)
+    inside = any(
+        ip_network((number.to_bytes(bits(version) // 8, "big"), length)).subnet_of(ip_network(prefix))  # type: ignore
+        for (version, length, number), _ in ground.routes
+        for prefix in changed
+        if ip_network(prefix).version == version
+    )
+    assert overlaid(ground, map(parsed, changed)) == inside

@@ -1,0 +1,135 @@
+"""A few prefixes changed in a large table without reading it: each looked up, written, looked up again.
+
+The lookup is the kernel's own for a client of the prefix (RTM_GETROUTE, fib match), through every rule. It cannot say
+all: where a longer prefix of ours begins and ends with the same addresses, or a route is `throw`, it says nothing
+about ours; then `suffices` is false and the whole table is read instead. Both ways lead to the same table
+(`tests/tune/test_route.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from configtron.errors import ConfigtronError, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers.notes import free, spelt
+from configtron.tune.drivers.routes import Found, Prefix, match, read
+from configtron.tune.drivers.table import PROTOCOL, TABLE, Table
+from configtron.tune.metrics import numbers
+from configtron.tune.overlay import Ground, Key, Numbered, Overlay, Way, bits, overlaid
+from configtron.tuning import Changes, Rules
+
+# The host's own addresses and broadcasts.
+LOCAL_TABLE = 255
+# Above it reading the whole table costs less than looking up each.
+FEW = 1000
+
+
+class Unclear(Exception):
+    """A lookup does not tell whether there is a route of ours to that very prefix."""
+
+
+def suffices(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> bool:
+    """Whether changes touch nothing but their own prefixes' routes, and lookups can tell about these."""
+    held = {profile.name: profile for profile in table.profiles().values()}
+    others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
+    if len(parsed) > FEW or others or changes.dropped_profiles or changes.default is not None:
+        return False
+    if any(length == 0 for _, _, length in parsed.values()) or overlaid(ground, parsed.values()):
+        return False
+    thrown = {tuple(route.key[:3]) for v in table.versions for route in read(table.net, v, TABLE, kind="throw")}
+    if thrown & set(parsed.values()) or not {key[0] for key in parsed.values()} <= table.ruled():
+        return False
+    ways = (ground.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
+    return all(way is not None and way.kind == "unicast" for way in ways)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one prefix had and is to have."""
+
+    prefix: str
+    parsed: Prefix
+    old: tuple[Key, Way] | None
+    new: tuple[Key, Way] | None
+
+    def stale(self) -> Key | None:
+        """The key that the prefix no longer has."""
+        return self.old[0] if self.old and (self.new is None or self.new[0] != self.old[0]) else None
+
+
+def apply(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
+    """Put few changes in force. Errors: `Unclear` before anything is written, `Refused` with everything as before."""
+    numbered, noted = _numbered(table, changes)
+    overlay = Overlay(ground, numbered)
+    steps = [_step(table, overlay, prefix, parsed[prefix], name) for prefix, name in changes.prefixes.items()]
+    steps += [Step(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes]
+    table.notes.write({number: spelt(profile) for number, profile in noted.items()})
+    try:
+        _take(table, steps)
+        for step in steps:
+            _check(table, step)
+    except ConfigtronError:
+        _take(table, [Step(step.prefix, step.parsed, step.new, step.old) for step in steps])
+        table.notes.drop(noted)
+        raise
+    back = {profile.name: profile for profile in table.profiles().values()}
+    return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), table.default())
+
+
+def _take(table: Table, steps: list[Step]) -> None:
+    table.write([step.new for step in steps if step.new], [key for step in steps if (key := step.stale())])
+
+
+def _numbered(table: Table, changes: Changes) -> tuple[dict[str, Numbered], dict[int, Profile]]:
+    """Profiles by name as routes carry them, and those that want a note."""
+    profiles = table.profiles()
+    names = {profile.name for profile in profiles.values()}
+    fresh = [profile for name, profile in changes.profiles.items() if name not in names]
+    noted = dict(zip(free(profiles), fresh, strict=False)) if fresh else {}
+    every = (profiles | noted).items()
+    return {profile.name: Numbered(number, numbers(profile)) for number, profile in every}, noted
+
+
+def _step(table: Table, overlay: Overlay, prefix: str, parsed: Prefix, name: str) -> Step:
+    return Step(prefix, parsed, held(table, parsed), overlay.of(prefix, parsed, name))
+
+
+def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
+    """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
+    found = _leading(table, parsed)
+    ours = found is not None and found.table == TABLE and found.key.length == parsed[2]
+    return (found.key, found.way) if found and ours else None
+
+
+def _leading(table: Table, parsed: Prefix) -> Found | None:
+    """Where the prefix's first or last address leads, whichever no longer prefix hides."""
+    version, address, length = parsed
+    first = int.from_bytes(address, "big")
+    last = first | (1 << (bits(version) - length)) - 1
+    for number in (first, last):
+        found = match(table.net, version, number.to_bytes(len(address), "big"))
+        if found is None or found.table != LOCAL_TABLE and (found.table != TABLE or found.key.length <= length):
+            return found
+    raise Unclear(parsed)
+
+
+def _check(table: Table, step: Step) -> None:
+    found = _leading(table, step.parsed)
+    if step.new is None:
+        if found is not None and found.table == TABLE and found.key.length == step.parsed[2]:
+            raise Refused(f"{step.prefix}: the route is still there; somebody else writes to table {TABLE}")
+        return
+    if found is not None and found.table != TABLE:
+        raise Refused(hidden(step.prefix, found.table))
+    if found is None or (found.key, found.way) != step.new or found.protocol != PROTOCOL:
+        raise Refused(f"{step.prefix}: reads back as {found} instead of {step.new}; see: ip route show table {TABLE}")
+
+
+def hidden(prefix: str, other: int) -> str:
+    """The words for a rule that comes first."""
+    return (
+        f"{prefix}: a rule leads its clients to table {other} before table {TABLE} is looked up (ip rule); "
+        "take that rule away, or use another driver: configtron tune doctor"
+    )

@@ -1,0 +1,217 @@
+"""Profiles as metrics of routes: what every kernel can do for a prefix, with neither module nor program.
+
+Question   How do the clients of a prefix get their initial window, congestion control and timers from routes alone?
+Method     A table of our own, which the kernel looks up before the main one, repeats the main table's way to each
+           prefix and carries the profile's metrics on it (`tune/overlay.py`). Few changes go in one by one, each
+           looked up before and after as the kernel would for a client; many go in as a difference of whole tables.
+Reads as   The metrics on the routes, the profile's number in their order, its name in the notes beside (`notes.py`).
+           Where no rule leads to the table, or a route's metrics are no longer its profile's, that prefix is not in
+           force.
+Fails as   `BadInput` for a knob that routes have no metric for; `Refused` where a rule of the operator's comes first,
+           somebody's route stands in our table, or the main table chooses by type of service. Then all is as before.
+Differs    from the other drivers: a metric belongs to the route, so open connections feel min_rto and quickack at once,
+           and the window after idle is the profile's.
+Source     linux/net/ipv4/fib_semantics.c, tcp_metrics.c; ip-route(8)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice
+
+from configtron.errors import BadInput, ConfigtronError, Missing, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers import few, netns
+from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
+from configtron.tune.drivers.notes import free, spelt
+from configtron.tune.drivers.routes import match, parse, text
+from configtron.tune.drivers.table import TABLE, Seen, Table
+from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
+from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way
+from configtron.tune.rules import after
+from configtron.tune.rules import check as check_names
+from configtron.tuning import Changes, Place, Reach, Rules
+
+REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in METRICS}
+# So many prefixes are looked up after a large change, as the kernel would for their clients.
+LOOKED_UP = 16
+
+__all__ = ["REACHES", "REFUSED", "RouteDriver"]
+
+
+class RouteDriver:
+    """Routes of one network namespace."""
+
+    name = "route"
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._marked = ""
+        self._followed = False
+
+    @cached_property
+    def _table(self) -> Table:
+        if self.place.netns and self.missing():
+            raise BadInput(self.missing())
+        if why := self.missing():
+            raise Missing(f"the driver route {why}")
+        return Table(self.place)
+
+    @cached_property
+    def _monitor(self) -> Monitor:
+        return Monitor(self.place.netns)
+
+    def missing(self) -> str:
+        return netns.absent(self.place.netns)
+
+    def settable(self) -> Mapping[str, Reach]:
+        return REACHES
+
+    def before(self) -> str:
+        """Nothing of the host's is written over."""
+        return json.dumps({})
+
+    def apply(self, changes: Changes) -> Rules:
+        for profile in changes.profiles.values():
+            check(profile, self.settable(), REFUSED, self.name)
+            numbers(profile)
+        table, parsed = self._table, {p: parse(p) for p in (*changes.prefixes, *changes.dropped_prefixes)}
+        ground = table.ground()
+        if few.suffices(table, ground, changes, parsed):
+            try:
+                return few.apply(table, ground, changes, parsed)
+            except few.Unclear:
+                pass  # nothing is written yet
+        return self._apply_all(changes, ground)
+
+    def _apply_all(self, changes: Changes, ground: Ground) -> Rules:
+        """By reading and comparing whole tables."""
+        table, seen = self._table, self._table.seen()
+        want = check_names(after(seen.rules(whole=False), changes))
+        profiles = _numbered(seen.profiles, want.profiles)
+        routes = self._routes(ground, profiles, want)
+        try:
+            table.notes.write({n: spelt(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
+            table.change(seen.routes, routes)
+            table.rule({key.version for key in routes})
+            table.notes.drop(seen.profiles.keys() - profiles.keys())
+            return _of(self._read_back(routes), changes)
+        except ConfigtronError:
+            self._put_back(seen)
+            raise
+
+    def _routes(self, ground: Ground, profiles: Mapping[int, Profile], want: Rules) -> dict[Key, Way]:
+        numbered = {profile.name: Numbered(number, numbers(profile)) for number, profile in profiles.items()}
+        parsed = {prefix: parse(prefix) for prefix in want.prefixes}
+        routes = Overlay(ground, numbered).all(want, parsed)
+        for key in routes:
+            if key.version not in self._table.versions and key.metric < COPY:
+                raise Refused(f"{text(*key[:3])}: IPv6 is off here (no /proc/sys/net/ipv6)")
+        return {key: way for key, way in routes.items() if key.version in self._table.versions}
+
+    def _read_back(self, routes: Mapping[Key, Way]) -> Rules:
+        seen = self._table.seen()
+        if seen.routes != routes:
+            other = next(key for key in (*routes, *seen.routes) if seen.routes.get(key) != routes.get(key))
+            found = seen.routes.get(other)
+            raise Refused(f"{text(*other[:3])}: reads back as {found} instead of {routes.get(other)}")
+        unicast = (key for key, way in routes.items() if way.kind == "unicast" and key.metric < COPY)
+        for key in islice(unicast, LOOKED_UP):
+            found_by = match(self._table.net, key.version, key.address)
+            if found_by is not None and found_by.table not in (TABLE, few.LOCAL_TABLE):
+                raise Refused(few.hidden(text(*key[:3]), found_by.table))
+        return seen.rules()
+
+    def _put_back(self, seen: Seen) -> None:
+        """As it was before a change that failed."""
+        table = self._table
+        now = table.seen()
+        table.change(now.routes, seen.routes)
+        table.rule(seen.ruled)
+        table.notes.write({n: spelt(p) for n, p in seen.profiles.items() if now.profiles.get(n) != p})
+        table.notes.drop(now.profiles.keys() - seen.profiles.keys())
+
+    def read(self) -> Rules:
+        return self._table.seen().rules()
+
+    def mark(self) -> str:
+        heard = self._monitor.heard()
+        if not self._marked or heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
+            self._marked = self._digest()
+        return self._marked
+
+    def _digest(self) -> str:
+        """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
+        try:
+            seen = self._table.seen()
+        except Refused as foreign:
+            return blake2b(str(foreign).encode(), digest_size=8).hexdigest()
+        digest = blake2b(repr((sorted(seen.ruled), sorted(map(str, seen.profiles.items())))).encode(), digest_size=8)
+        held: dict[tuple[Way, int], bytes] = {}
+        for key, way in seen.routes.items():
+            if not COPY <= key.metric < DEFAULT:
+                number = key.metric % COPY
+                if (way, number) not in held:
+                    held[way, number] = b"%d" % _is_whole(seen, number, way)
+                digest.update(b"%d %b %d %d " % key + held[way, number])
+        return digest.hexdigest()
+
+    def follow(self, wanted: Rules | None = None) -> int:
+        """Lead our routes where the main table now leads; how many were written. Cheap while nothing has changed.
+
+        For a watch to call twice a second. Routes that a link took with it when it went down are made again from
+        `wanted` (without it: from what stands). What somebody else changed or took away is left to be seen in `mark`.
+        """
+        heard = self._monitor.heard()
+        if heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
+            self._marked = ""
+        if self._followed and not heard & {MAIN_CHANGED, LINK_CHANGED, LOST}:
+            return 0
+        self._followed = True
+        table, seen = self._table, self._table.seen()
+        rules = seen.rules(whole=False) if wanted is None else wanted
+        profiles = _numbered(seen.profiles, rules.profiles)
+        routes = self._routes(table.ground(), profiles, rules)
+        again = bool(heard & {LINK_CHANGED, LOST})
+        fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
+        stale = [key for key in seen.routes if COPY <= key.metric < DEFAULT and key not in routes]
+        table.write(fresh, stale)
+        return len(fresh) + len(stale)
+
+    def revert(self, before: str) -> None:
+        json.loads(before)
+        self._table.clear()
+        self._marked = ""
+
+
+def _moved(seen: Seen, key: Key, way: Way, *, again: bool) -> bool:
+    """Whether a route is to be led elsewhere, rather than let be as somebody else left it."""
+    have = seen.routes.get(key)
+    if have is None:
+        return again or COPY <= key.metric < DEFAULT
+    return have != way and _is_whole(seen, key.metric % COPY, have)
+
+
+def _is_whole(seen: Seen, number: int, way: Way) -> bool:
+    """Whether a route carries its profile's metrics, or leads nowhere."""
+    profile = seen.profiles.get(number)
+    return way.kind != "unicast" or (profile is not None and holds(way.metrics, numbers(profile)))
+
+
+def _numbered(have: Mapping[int, Profile], want: Mapping[str, Profile]) -> dict[int, Profile]:
+    """Wanted profiles by number: their old one, else one that is free."""
+    old = {profile.name: number for number, profile in have.items() if profile.name in want}
+    fresh: Iterable[int] = free(have)
+    return {old[name] if name in old else next(iter(fresh)): profile for name, profile in want.items()}
+
+
+def _of(rules: Rules, changes: Changes) -> Rules:
+    """What was changed, as read back. Errors: `Refused` where something is missing."""
+    try:
+        profiles = {name: rules.profiles[name] for name in changes.profiles}
+        return Rules(profiles, {prefix: rules.prefixes[prefix] for prefix in changes.prefixes}, rules.default)
+    except KeyError as error:
+        raise Refused(f"{error.args[0]}: written, but does not read back") from error

@@ -1,0 +1,230 @@
+"""Routes as the kernel writes them: ways to bytes and back.
+
+A table of 100 000 routes holds few different ways: what follows the destination is read once for each of them and known
+again by its bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from ipaddress import IPv6Address
+from typing import NamedTuple
+
+from configtron.errors import BadInput
+from configtron.tune.drivers.rtnetlink import (
+    CREATE,
+    DEL_ROUTE,
+    FAMILIES,
+    GET_ROUTE,
+    NEW_ROUTE,
+    REPLACE,
+    RTMSG,
+    TABLE_UNSPEC,
+    VERSIONS,
+    Answer,
+    Netlink,
+    attribute,
+    attributes,
+)
+from configtron.tune.overlay import Hop, Key, Way
+
+DST, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, ENCAP, NH_ID = 1, 4, 5, 6, 7, 8, 9, 15, 18, 22, 30
+CC_ALGORITHM = 16  # the one metric that is a name
+KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
+NUMBERS = {kind: number for number, kind in KINDS.items()}
+ONLINK = 4  # RTNH_F_ONLINK
+NOWHERE = 255  # RT_SCOPE_NOWHERE: in a request to delete, any
+FIB_MATCH, LOOKUP_TABLE, CLONED = 0x2000, 0x1000, 0x200
+# struct rtnexthop: length, flags, weight less one, interface
+NEXTHOP = struct.Struct("=HBBi")
+
+Prefix = tuple[int, bytes, int]
+
+
+class Found(NamedTuple):
+    """A route as read: its key, and besides which table, by whose hand (protocol), for which type of service."""
+
+    key: Key
+    way: Way
+    table: int
+    protocol: int
+    tos: int
+
+
+def parse(prefix: str) -> Prefix:
+    """(version, address, length) of a prefix as rules write it. Errors: `BadInput`."""
+    address, _, length = prefix.partition("/")
+    version = 6 if ":" in address else 4
+    try:
+        packed, bits = socket.inet_pton(FAMILIES[version], address), int(length)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{prefix!r} is no prefix; write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
+    width = len(packed) * 8
+    if not 0 <= bits <= width or int.from_bytes(packed, "big") & ((1 << (width - bits)) - 1):
+        raise BadInput(f"{prefix!r} is no prefix (bits are set below its length); write e.g. 192.0.2.0/24")
+    return version, packed, bits
+
+
+def text(version: int, address: bytes, length: int) -> str:
+    """A prefix as rules write it."""
+    if version == 6 and not any(address[:10]):
+        return f"{IPv6Address(address)}/{length}"  # inet_ntop would write the end as an IPv4 address
+    return f"{socket.inet_ntop(FAMILIES[version], address)}/{length}"
+
+
+class Writer:
+    """Packs requests for one table; what follows the destination once for each way.
+
+    protocols   (from a metric on, by whose hand), the highest metric first
+    """
+
+    def __init__(self, table: int, *protocols: tuple[int, int]) -> None:
+        self.table, self.protocols = table, protocols
+        self._tails: dict[tuple[int, int, Way], bytes] = {}
+
+    def new(self, key: Key, way: Way) -> tuple[int, int, bytes]:
+        """Make a route, or put it in place of the one with the same key."""
+        flags = ONLINK if len(way.hops) == 1 and way.hops[0].onlink else 0
+        scope = way.scope if way.kind == "unicast" else 0
+        head = self._head(key, scope, NUMBERS[way.kind], flags)
+        known = (key.version, key.metric, way)
+        tail = self._tails.get(known)
+        if tail is None:
+            tail = self._tails[known] = self._place(key) + _hops(key.version, way) + _metrics(way)
+        return NEW_ROUTE, CREATE | REPLACE, head + attribute(DST, key.address) + tail
+
+    def delete(self, key: Key) -> tuple[int, int, bytes]:
+        """Take away the one route with that key, if it is of our protocol."""
+        return DEL_ROUTE, 0, self._head(key, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
+
+    def _head(self, key: Key, scope: int, kind: int, flags: int) -> bytes:
+        protocol = next(number for least, number in self.protocols if key.metric >= least)
+        return RTMSG.pack(FAMILIES[key.version], key.length, 0, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
+
+    def _place(self, key: Key) -> bytes:
+        return attribute(TABLE, struct.pack("=I", self.table)) + attribute(PRIORITY, struct.pack("=I", key.metric))
+
+
+def _hops(version: int, way: Way) -> bytes:
+    found = attribute(PREFSRC, _packed(way.source)) if way.source else b""
+    if len(way.hops) == 1:
+        return found + attribute(OIF, struct.pack("=I", way.hops[0].interface)) + _gateway(version, way.hops[0])
+    if not way.hops:
+        return found
+    listed = b""
+    for hop in way.hops:
+        inner = _gateway(version, hop)
+        listed += NEXTHOP.pack(8 + len(inner), ONLINK * hop.onlink, hop.weight - 1, hop.interface) + inner
+    return found + attribute(MULTIPATH, listed)
+
+
+def _gateway(version: int, hop: Hop) -> bytes:
+    if not hop.gateway:
+        return b""
+    packed = _packed(hop.gateway)
+    if (version == 6) == (":" in hop.gateway):
+        return attribute(GATEWAY, packed)
+    return attribute(VIA, struct.pack("=H", socket.AF_INET6) + packed)
+
+
+def _metrics(way: Way) -> bytes:
+    if not way.metrics:
+        return b""
+    return attribute(METRICS, b"".join(attribute(number, _metric(value)) for number, value in way.metrics))
+
+
+def _metric(value: int | str) -> bytes:
+    return value.encode() + b"\0" if isinstance(value, str) else struct.pack("=I", value)
+
+
+def _packed(address: str) -> bytes:
+    return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
+
+
+def read(net: Netlink, version: int, table: int, *, kind: str = "", protocol: int = 0) -> Iterator[Found]:
+    """The routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
+    body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, NUMBERS.get(kind, 0), 0)
+    answers = net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table)))
+    shapes: dict[bytes, tuple[int, Way, int, int]] = {}
+    for answer in answers:
+        if answer.kind == NEW_ROUTE and answer.body[7] in KINDS:
+            yield _found(answer.body, shapes)
+
+
+def _found(body: bytes, shapes: dict[bytes, tuple[int, Way, int, int]]) -> Found:
+    """One route; `shapes` knows what follows the destination, by its bytes."""
+    version, length = VERSIONS[body[0]], body[1]
+    size = 4 if version == 4 else 16
+    at = _destination(body, size) if length else 0
+    address = body[at : at + size] if at else bytes(size)
+    rest = body[:1] + body[3:at] + body[at + size :] if at else body
+    shape = shapes.get(rest)
+    if shape is None:
+        shape = shapes[rest] = _shape(body)
+    metric, way, table, protocol = shape
+    return Found(Key(version, address, length, metric), way, table, protocol, body[3])
+
+
+def _destination(body: bytes, size: int) -> int:
+    """Where the destination's bytes begin; the kernel writes it first or second."""
+    at = RTMSG.size
+    while at + 4 <= len(body):
+        length, kind = struct.unpack_from("=HH", body, at)
+        if kind == DST and length == 4 + size:
+            return at + 4
+        at += max(4, (length + 3) & ~3)
+    return 0
+
+
+def _shape(body: bytes) -> tuple[int, Way, int, int]:
+    family, _, _, _, table, protocol, scope, kind, flags = RTMSG.unpack_from(body)
+    found = attributes(body, RTMSG.size)
+    if TABLE in found:
+        (table,) = struct.unpack("=I", found[TABLE])
+    metric = struct.unpack("=I", found[PRIORITY])[0] if PRIORITY in found else 0
+    metrics = tuple(sorted(
+        (number, value.rstrip(b"\0").decode() if number == CC_ALGORITHM else struct.unpack("=I", value)[0])
+        for number, value in attributes(found.get(METRICS, b"")).items()
+    ))  # fmt: skip
+    if KINDS[kind] != "unicast":
+        return metric, Way(KINDS[kind], metrics=metrics), table, protocol
+    hops = tuple(_multipath(found[MULTIPATH])) if MULTIPATH in found else (_hop(found, flags),)
+    if ENCAP in found or (NH_ID in found and not hops[0].interface):
+        what = "encapsulates" if ENCAP in found else "is a nexthop object that is not spelt out (nexthop_compat_mode)"
+        raise BadInput(f"a route of table {table} {what}; this driver cannot repeat it: use another (tune doctor)")
+    source = _address(found[PREFSRC]) if PREFSRC in found else ""
+    return metric, Way("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics), table, protocol
+
+
+def _hop(found: dict[int, bytes], flags: int, weight: int = 1, interface: int = 0) -> Hop:
+    if OIF in found:
+        (interface,) = struct.unpack("=I", found[OIF])
+    gateway = _address(found[GATEWAY]) if GATEWAY in found else ""
+    if VIA in found:
+        gateway = _address(found[VIA][2:])
+    return Hop(interface, gateway, weight, bool(flags & ONLINK))
+
+
+def _multipath(listed: bytes) -> Iterator[Hop]:
+    at = 0
+    while at + NEXTHOP.size <= len(listed):
+        length, flags, weight, interface = NEXTHOP.unpack_from(listed, at)
+        yield _hop(attributes(listed[at + 8 : at + length]), flags, weight + 1, interface)
+        at += (length + 3) & ~3
+
+
+def _address(packed: bytes) -> str:
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+
+
+def match(net: Netlink, version: int, address: bytes) -> Found | None:
+    """The route that the kernel's own lookup of an address ends at, through all rules; None where none leads there."""
+    # IPv6 tells the table unasked, and refuses to be asked
+    flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
+    head = RTMSG.pack(FAMILIES[version], len(address) * 8, 0, 0, 0, 0, 0, 0, flags)
+    answer = net.ask(GET_ROUTE, head + attribute(DST, address))
+    if not isinstance(answer, Answer) or answer.body[7] not in KINDS:
+        return None
+    return _found(answer.body, {})

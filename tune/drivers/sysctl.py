@@ -1,0 +1,244 @@
+"""One profile for a whole network namespace, by its sysctls: the last resort where nothing else is at hand.
+
+Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?
+Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before
+           (`notes.py`, in a table of its own), and put back once a later profile no longer sets it.
+Reads as   The sysctls themselves: a value that somebody else has changed reads as it is, under the profile's name.
+Fails as   `BadInput` for prefixes, which a namespace's settings do not know; `Refused` where the kernel takes a value
+           not, after everything is put back.
+Differs    from the other drivers: every client of the namespace is one, and connections made by the host itself too.
+Source     linux/Documentation/networking/ip-sysctl.rst
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+from configtron.errors import BadInput, Missing, Refused
+from configtron.knobs import KNOBS
+from configtron.nouns import Profile, Value
+from configtron.tune.drivers import netns
+from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
+from configtron.tune.drivers.rtnetlink import Netlink
+from configtron.tune.metrics import MOST_RTO_S, check
+from configtron.tune.rules import after
+from configtron.tune.rules import check as check_names
+from configtron.tuning import Changes, Place, Reach, Rules
+
+FOLDER = Path("/proc/sys/net/ipv4")
+# Beside those of the driver route (`table.py`).
+NOTES_TABLE, PROTOCOL = 49395, 69
+# Two places for the one note of what stood here before: the new is whole before the old goes.
+STATES = (MOST_NOTES - 1, MOST_NOTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One sysctl: its file, the reach of its knob, how many of its units one of the knob's is."""
+
+    file: str
+    reach: Reach
+    per_unit: int = 1
+
+
+SWITCHES: tuple[Switch, ...] = (
+    Switch("tcp_congestion_control", Reach(
+        "tcp_congestion_control", "netns", values=KNOBS["tcp_congestion_control"].values,
+        note="for sockets made from now on; a listener's connections have the listener's")),
+    Switch("tcp_slow_start_after_idle", Reach("tcp_slow_start_after_idle", "netns", values=(0, 1))),
+    Switch("tcp_autocorking", Reach("tcp_autocorking", "netns", values=(0, 1))),
+    Switch("tcp_notsent_lowat", Reach("notsent_lowat", "netns", least=1, most=0xFFFFFFFF)),
+    Switch("tcp_rto_min_us", Reach(
+        "min_rto", "netns", least=0.001, most=MOST_RTO_S, note="Linux 6.11 and later; for sockets made from now on"),
+        per_unit=1_000_000),
+    Switch("tcp_window_scaling", Reach("tcp_window_scaling", "netns", values=(0, 1))),
+)  # fmt: skip
+REACHES: Mapping[str, Reach] = {switch.reach.knob: switch.reach for switch in SWITCHES}
+BY_KNOB: Mapping[str, Switch] = {switch.reach.knob: switch for switch in SWITCHES}
+
+REFUSED: Mapping[str, str] = {
+    "initcwnd": "no sysctl for it; drivers kmod, ebpf and route",
+    "tcp_low_latency": "no effect on any kernel since Linux 4.14",
+    "pacing": "net.core.default_qdisc is the whole host's, and only for devices to come",
+    "http_version": "the server speaks it, not the kernel: configtron tune router",
+    "max_pacing_rate": "no sysctl for it; drivers kmod and ebpf",
+    "initrwnd": "no sysctl for it; drivers ebpf and route",
+    "delack_max": "no sysctl for it; drivers kmod and ebpf",
+    "quickack": "no sysctl for it; driver route",
+    "window_clamp": "no sysctl for it (tcp_rmem bounds the buffer, not the window); drivers kmod, ebpf and route",
+    "cwnd_clamp": "no sysctl for it; drivers kmod and ebpf",
+    "priority": "no sysctl for it; drivers kmod and ebpf",
+    "mark": "no sysctl for it; drivers kmod and ebpf",
+    "busy_poll": "net.core.busy_read is the whole host's; driver kmod",
+    "synack_rto": "no sysctl for it; driver ebpf",
+    "data_rto": "no sysctl for it; driver kmod",
+}
+
+__all__ = ["REACHES", "REFUSED", "SysctlDriver"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the notes say: profiles by number, the default's name, and what stood in a file before, by knob."""
+
+    profiles: Mapping[int, Profile] = field(default_factory=dict)
+    default: str = ""
+    was: Mapping[str, str] = field(default_factory=dict)
+    at: tuple[int, ...] = ()
+
+    def rules(self) -> Rules:
+        return Rules({profile.name: profile for profile in self.profiles.values()}, {}, self.default)
+
+
+class SysctlDriver:
+    """Sysctls of one network namespace."""
+
+    name = "sysctl"
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @cached_property
+    def _notes(self) -> Notes:
+        if why := self.missing():
+            raise (BadInput if self.place.netns and "is called" in why else Missing)(f"the driver sysctl: {why}")
+        return Notes(Netlink(self.place.netns), NOTES_TABLE, PROTOCOL)
+
+    def missing(self) -> str:
+        return netns.absent(self.place.netns)
+
+    def settable(self) -> Mapping[str, Reach]:
+        with netns.inside(self.place.netns):
+            return {knob: switch.reach for knob, switch in BY_KNOB.items() if (FOLDER / switch.file).exists()}
+
+    def before(self) -> str:
+        """Every sysctl within reach as it was before we came: {knob: its text}."""
+        was = self._noted().was
+        with netns.inside(self.place.netns):
+            return json.dumps({knob: was.get(knob) or _text(knob) for knob in self.settable()})
+
+    def apply(self, changes: Changes) -> Rules:
+        if changes.prefixes:
+            first = next(iter(changes.prefixes))
+            raise BadInput(
+                f"{first}: the driver sysctl sets a whole namespace and knows no prefixes; make the profile the "
+                "default, or use another driver: configtron tune doctor"
+            )
+        for profile in changes.profiles.values():
+            check(profile, self.settable(), REFUSED, self.name)
+        noted = self._noted()
+        want = check_names(after(noted.rules(), changes))
+        with netns.inside(self.place.netns):
+            self._put(noted, want)
+        back = self.read()
+        return Rules({name: back.profiles[name] for name in changes.profiles}, {}, back.default)
+
+    def _put(self, noted: Noted, want: Rules) -> None:
+        settings = dict(want.profiles[want.default].settings) if want.default else {}
+        was = {knob: _text(knob) for knob in settings} | dict(noted.was)
+        now = {knob: _text(knob) for knob in was}
+        self._note(noted, want, was)
+        try:
+            for knob, value in settings.items():
+                _write(knob, _spelt(knob, value))
+            for knob in was.keys() - settings.keys():
+                _write(knob, was[knob])
+        except Refused:
+            for knob, text in now.items():
+                _write(knob, text)
+            self._note(self._noted(), noted.rules(), noted.was)
+            raise
+        if was.keys() - settings.keys():
+            self._note(self._noted(), want, {knob: was[knob] for knob in settings})
+
+    def _note(self, noted: Noted, want: Rules, was: Mapping[str, str]) -> None:
+        """Write down what is about to stand: nothing is written to a sysctl whose former text is not noted."""
+        numbers = {profile.name: number for number, profile in noted.profiles.items()}
+        fresh = free({*noted.profiles, *STATES})
+        notes = {numbers.get(name) or next(fresh): spelt(profile) for name, profile in want.profiles.items()}
+        stale = [number for number in noted.profiles if number not in notes]
+        known = {number: spelt(profile) for number, profile in noted.profiles.items()}
+        self._notes.write({number: text for number, text in notes.items() if known.get(number) != text})
+        place = next(number for number in STATES if number not in noted.at)
+        if want.default or was:
+            self._notes.write({place: json.dumps({"default": want.default, "was": dict(was)}, separators=(",", ":"))})
+        self._notes.drop([*noted.at, *stale])
+
+    def _noted(self) -> Noted:
+        notes = self._notes.read()
+        states = {number: json.loads(notes[number]) for number in STATES if number in notes}
+        profiles = {number: profile_of(text) for number, text in notes.items() if number not in STATES}
+        # both are whole only if their writer was killed between: what either knows of the time before is true
+        was = {knob: text for state in states.values() for knob, text in state["was"].items()}
+        default = next((state["default"] for state in states.values()), "")
+        return Noted({number: p for number, p in profiles.items() if p}, default, was, tuple(states)[:1])
+
+    def read(self) -> Rules:
+        rules = self._noted().rules()
+        if not rules.default:
+            return rules
+        with netns.inside(self.place.netns):
+            found = tuple((knob, _value(knob)) for knob, _ in rules.profiles[rules.default].settings)
+        return Rules({**rules.profiles, rules.default: Profile(rules.default, found)}, {}, rules.default)
+
+    def mark(self) -> str:
+        noted = self._noted()
+        with netns.inside(self.place.netns):
+            texts = [(knob, _text(knob)) for knob in sorted(noted.was)]
+        profiles = sorted(map(str, noted.rules().profiles.values()))
+        return blake2b(repr((texts, profiles)).encode(), digest_size=8).hexdigest()
+
+    def revert(self, before: str) -> None:
+        noted, given = self._noted(), json.loads(before)
+        with netns.inside(self.place.netns):
+            for knob, text in noted.was.items():
+                _write(knob, given.get(knob, text))
+        self._notes.clear()
+
+
+def _text(knob: str) -> str:
+    return (FOLDER / BY_KNOB[knob].file).read_text().strip()
+
+
+def _value(knob: str) -> Value:
+    """A file's text as the knob's value."""
+    text, switch = _text(knob), BY_KNOB[knob]
+    if not text.isdigit():
+        return text
+    return int(text) if switch.per_unit == 1 else int(text) / switch.per_unit
+
+
+def _spelt(knob: str, value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    assert isinstance(value, int | float), value
+    return str(round(value * BY_KNOB[knob].per_unit))
+
+
+def _write(knob: str, text: str) -> None:
+    """Errors: `Refused` where the kernel does not take it, or keeps another value."""
+    path = FOLDER / BY_KNOB[knob].file
+    if _text(knob) == text:
+        return
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise Refused(f"{path} = {text}: {error.strerror}{_remedy(knob)}; all is as it was before") from error
+    if (found := _text(knob)) != text:
+        raise Refused(f"{path}: reads back as {found} although {text} was written; all is as it was before")
+
+
+def _remedy(knob: str) -> str:
+    if knob != "tcp_congestion_control":
+        return ""
+    with suppress(OSError):
+        available = (FOLDER / "tcp_available_congestion_control").read_text().strip()
+        more = "modprobe tcp_NAME, and in the first namespace tcp_allowed_congestion_control"
+        return f" (available: {available}; more by {more})"
+    return ""

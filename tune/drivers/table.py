@@ -1,0 +1,201 @@
+"""Our routing table and the rule that leads to it: read as a whole, changed by differences, cleared.
+
+Place      The rule stands just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
+           whoever sends some packets by a table of his own goes on doing so. Only routes and rules of our protocol
+           number are touched.
+Cost       A rule makes the kernel look up our table first, and the `local` and `main` tables one by one (ip-rule(8)).
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from socket import if_nametoindex
+
+from configtron.errors import BadInput, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers.netns import inside
+from configtron.tune.drivers.notes import Notes, profile_of
+from configtron.tune.drivers.routes import Writer, read, text
+from configtron.tune.drivers.rtnetlink import (
+    CREATE,
+    DEL_RULE,
+    EXCL,
+    FAMILIES,
+    GET_RULE,
+    NEW_RULE,
+    KernelSaysNo,
+    Netlink,
+    attribute,
+    attributes,
+)
+from configtron.tune.metrics import holds, numbers
+from configtron.tune.overlay import COPY, DEFAULT, Given, Ground, Key, Way
+from configtron.tuning import Place, Rules
+
+# Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
+TABLE, NOTES_TABLE = 49393, 49394
+# By whose hand a route is: 67 and 68 are nobody's in iproute2's list (rt_protos). The second marks the default
+# profile's routes and the copies, which are few: the kernel can list these alone.
+PROTOCOL, STANDING = 67, 68
+OURS = (PROTOCOL, STANDING)
+MAIN = 254
+RULE_PREFERENCE = 32765
+# struct fib_rule_hdr: family, lengths, tos, table, two reserved, action, flags
+RULE = struct.Struct("=BBBBBBBBI")
+TO_TABLE = 1  # FR_ACT_TO_TBL
+RULE_PRIORITY, RULE_TABLE, RULE_PROTOCOL = 6, 15, 21
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that stands in the kernel by our hand. `ruled` holds the IP versions whose lookups reach our table."""
+
+    routes: Mapping[Key, Way]
+    profiles: Mapping[int, Profile]
+    ruled: frozenset[int]
+
+    def rules(self, *, whole: bool = True) -> Rules:
+        """As rules; with `whole` only what is in force: a rule leads there, the route has its profile's metrics."""
+        wanted = {number: (profile.name, numbers(profile)) for number, profile in self.profiles.items()}
+        versions = self.ruled if whole else frozenset({4, 6})
+        prefixes: dict[str, str] = {}
+        defaults: dict[int, str] = {}
+        # in the kernel's order: of two routes to a prefix the lower metric is in force
+        for key in sorted(self.routes, key=lambda key: key.metric, reverse=True):
+            number = key.metric % COPY
+            if number not in wanted or key.version not in versions or COPY <= key.metric < DEFAULT:
+                continue
+            name, metrics = wanted[number]
+            way = self.routes[key]
+            if whole and way.kind == "unicast" and not holds(way.metrics, metrics):
+                continue
+            if key.metric < COPY:
+                prefixes[text(key.version, key.address, key.length)] = name
+            else:
+                defaults[key.version] = name
+        profiles = {profile.name: profile for profile in self.profiles.values()}
+        return Rules(profiles, prefixes, _agreed(defaults))
+
+
+def _agreed(defaults: Mapping[int, str]) -> str:
+    """The default profile's name, once every IP version that has routes of ours has the same."""
+    return next(iter(defaults.values())) if len(set(defaults.values())) == 1 else ""
+
+
+class Table:
+    """Our table in one network namespace."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.net = Netlink(place.netns)
+        self.notes = Notes(self.net, NOTES_TABLE, PROTOCOL)
+        self.writer = Writer(TABLE, (COPY, STANDING), (0, PROTOCOL))
+        with inside(place.netns):
+            self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
+
+    def ground(self) -> Ground:
+        """The main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
+        found = (route for version in self.versions for route in read(self.net, version, MAIN))
+        given = [Given(*route.key, route.way, route.tos) for route in found]
+        return Ground(given, self._interface())
+
+    def _interface(self) -> int:
+        name = self._place.interface
+        if not name:
+            return 0
+        with inside(self._place.netns):
+            try:
+                return if_nametoindex(name)
+            except OSError as error:
+                raise BadInput(f"no interface is called {name!r}; see: ip link") from error
+
+    def profiles(self) -> dict[int, Profile]:
+        """Profiles by number, as noted."""
+        spelt = {number: profile_of(note) for number, note in self.notes.read().items()}
+        return {number: profile for number, profile in spelt.items() if profile is not None}
+
+    def seen(self) -> Seen:
+        """All of ours. Errors: `Refused` where somebody else's routes stand in our table."""
+        routes: dict[Key, Way] = {}
+        for version in self.versions:
+            for route in read(self.net, version, TABLE):
+                if route.protocol not in OURS:
+                    where = text(*route.key[:3])
+                    raise Refused(
+                        f"table {TABLE} holds a route to {where} that is not ours (protocol {route.protocol}); "
+                        f"move it to another table: ip route show table {TABLE}"
+                    )
+                routes[route.key] = route.way
+        return Seen(routes, self.profiles(), self.ruled())
+
+    def default(self) -> str:
+        """The default profile's name, without a look at the prefixes."""
+        standing = {r.key: r.way for v in self.versions for r in read(self.net, v, TABLE, protocol=STANDING)}
+        return Seen(standing, self.profiles(), self.ruled()).rules().default
+
+    def change(self, have: Mapping[Key, Way], want: Mapping[Key, Way]) -> int:
+        """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
+        fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
+        stale = [key for key in have if key not in want]
+        self.write(fresh, stale)
+        return len(fresh) + len(stale)
+
+    def write(self, fresh: Iterable[tuple[Key, Way]], stale: Iterable[Key]) -> None:
+        """Routes to make or replace, then routes to take away; a prefix that changes its profile is never without."""
+        # on the link first: IPv6 looks a gateway up in the very table that its route goes to
+        fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
+        try:
+            self.net.write(self.writer.new(key, way) for key, way in fresh)
+        except KernelSaysNo as no:
+            raise Refused(_half(fresh, no)) from no
+        self.net.write((self.writer.delete(key) for key in stale), forgiven=(errno.ESRCH, errno.ENOENT))
+
+    def ruled(self) -> frozenset[int]:
+        """The IP versions with a rule of ours."""
+        return frozenset(version for version in self.versions if self._rules(version))
+
+    def rule(self, versions: Iterable[int]) -> None:
+        """A rule for each of these versions, none for the others."""
+        wanted, there = frozenset(versions), self.ruled()
+        self.net.write((NEW_RULE, CREATE | EXCL, _rule(version)) for version in wanted - there)
+        self.net.write((DEL_RULE, 0, _rule(version)) for version in there - wanted for _ in self._rules(version))
+
+    def _rules(self, version: int) -> list[bytes]:
+        found = self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
+        return [answer.body for answer in found if answer.kind == NEW_RULE and _is_ours(answer.body)]
+
+    def clear(self) -> None:
+        """Leave nothing of ours: the rule first, so that the main table is back at once."""
+        self.rule(())
+        for version in self.versions:
+            ours = [route.key for hand in OURS for route in read(self.net, version, TABLE, protocol=hand)]
+            self.write((), ours)
+        self.notes.clear()
+
+
+def _rule(version: int) -> bytes:
+    head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
+    return (
+        head
+        + attribute(RULE_TABLE, struct.pack("=I", TABLE))
+        + attribute(RULE_PRIORITY, struct.pack("=I", RULE_PREFERENCE))
+        + attribute(RULE_PROTOCOL, bytes([PROTOCOL]))
+    )
+
+
+def _is_ours(body: bytes) -> bool:
+    found = attributes(body, RULE.size)
+    return found.get(RULE_PROTOCOL) == bytes([PROTOCOL]) and found.get(RULE_TABLE) == struct.pack("=I", TABLE)
+
+
+def _half(fresh: list[tuple[Key, Way]], no: KernelSaysNo) -> str:
+    key = fresh[no.position][0]
+    where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
+    return (
+        f"the kernel refuses the route of {where}: {no} (the {no.position + 1}. of {len(fresh)} to write); "
+        "all is as it was before"
+    )

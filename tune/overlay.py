@@ -1,0 +1,222 @@
+"""Rules as routes: what a table that is looked up before the main one must hold, so that only metrics change.
+
+Question   Which routes give each prefix its profile's metrics and send no packet another way than before?
+Method     For each prefix the main table's own route to it, with the profile's metrics over that route's. Where the
+           main table has routes inside the prefix (a subnet on the link, another gateway), these too, each with the
+           metrics of the nearest prefix around it; else the wider route would hide them. The default profile is the
+           prefix of everything. What the main table does not lead to is `throw`: the lookup goes on as if we were not
+           there.
+Number     A route's metric (its order among equals) says whose it is: the profile's number, plus COPY where it
+           stands for a route of the main table, plus DEFAULT where it is of the default profile. One prefix so never
+           has two equal ones, and the kernel takes the lowest: a rule before a copy before the default.
+Differs    from nexthop objects: those share what the kernel caches, and with it the metrics, between routes.
+Source     ip-route(8), ip-rule(8); linux/net/ipv4/fib_trie.c, fib_semantics.c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import NamedTuple
+
+from configtron.errors import Refused
+from configtron.tuning import Rules
+
+# Profiles' numbers stay below the first offset; decimal, so that `ip route` shows them legibly.
+COPY, DEFAULT = 10_000, 20_000
+
+# One route a prefix cannot keep such a choice.
+BY_SERVICE = (
+    "the main table has routes by type of service (ip route show tos all), which this driver would override; "
+    "use another: configtron tune doctor"
+)
+
+# IPv6 knows link-local and multicast destinations by their interface: the main table's business, always.
+BY_INTERFACE = ("fe80::/10", "ff00::/8")
+# What no route of the main table can have.
+BY_INTERFACE_METRIC = -1
+
+
+class Hop(NamedTuple):
+    """One way out: interface by its index, gateway as text ("" on the link; of either family), weight from 1."""
+
+    interface: int
+    gateway: str = ""
+    weight: int = 1
+    onlink: bool = False
+
+
+class Way(NamedTuple):
+    """All of a route but for whom: kind as ip-route(8) calls it, scope as IPv4's number, metrics by RTAX number."""
+
+    kind: str = "unicast"
+    hops: tuple[Hop, ...] = ()
+    source: str = ""
+    scope: int = 0
+    metrics: tuple[tuple[int, int | str], ...] = ()
+
+
+THROW = Way("throw")
+
+
+class Key(NamedTuple):
+    """Which route: IP version, address in network order, prefix length, metric."""
+
+    version: int
+    address: bytes
+    length: int
+    metric: int
+
+
+class Given(NamedTuple):
+    """One route of the main table. `tos` other than 0 is one for some packets only."""
+
+    version: int
+    address: bytes
+    length: int
+    metric: int
+    way: Way
+    tos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A profile as routes carry it: its number, and its metrics by RTAX number; 0 takes a metric away."""
+
+    number: int
+    metrics: tuple[tuple[int, int | str], ...]
+
+
+class Ground:
+    """The main table, asked which of its routes leads to a prefix."""
+
+    def __init__(self, given: Iterable[Given], interface: int = 0) -> None:
+        """With `interface`, routes that leave by another one are not ours to cover. Errors: `Refused`."""
+        self.interface = interface
+        best: dict[tuple[int, int, int], Given] = {}
+        for route in (*given, *(_by_interface(prefix) for prefix in BY_INTERFACE)):
+            at = (route.version, route.length, int.from_bytes(route.address, "big"))
+            if _inside_those(route):
+                continue
+            if route.tos:
+                raise Refused(BY_SERVICE)
+            if at not in best or route.metric < best[at].metric:
+                best[at] = route
+        self.routes = [(key, self._ours(route)) for key, route in best.items()]
+        self._tables: dict[int, dict[int, dict[int, Way]]] = {4: {}, 6: {}}
+        for (version, length, number), way in self.routes:
+            self._tables[version].setdefault(length, {})[number >> (bits(version) - length)] = way
+        self._lengths = {version: sorted(table, reverse=True) for version, table in self._tables.items()}
+
+    def _ours(self, route: Given) -> Way:
+        elsewhere = self.interface and any(hop.interface != self.interface for hop in route.way.hops)
+        return THROW if elsewhere else route.way
+
+    def leads(self, version: int, number: int, length: int) -> Way | None:
+        """The way to a prefix, by the longest route that holds all of it; None where there is none."""
+        width, tables = bits(version), self._tables[version]
+        for shorter in self._lengths[version]:
+            if shorter <= length:
+                way = tables[shorter].get(number >> (width - shorter))
+                if way is not None:
+                    return way
+        return None
+
+
+def bits(version: int) -> int:
+    """Length of an address."""
+    return 32 if version == 4 else 128
+
+
+def _by_interface(prefix: str) -> Given:
+    network = ip_network(prefix)
+    return Given(6, network.network_address.packed, network.prefixlen, BY_INTERFACE_METRIC, THROW)
+
+
+def _inside_those(route: Given) -> bool:
+    if route.version == 4 or route.metric == BY_INTERFACE_METRIC:
+        return False
+    return route.address[0] == 0xFF or (route.address[0] == 0xFE and route.address[1] & 0xC0 == 0x80)
+
+
+def merged(own: tuple[tuple[int, int | str], ...], over: tuple[tuple[int, int | str], ...]) -> tuple[
+    tuple[int, int | str], ...
+]:
+    """A profile's metrics over a route's own; 0 takes one away; locks (metric 1) of both hold."""
+    mixed = dict(own)
+    locks = int(mixed.pop(1, 0)) | int(dict(over).get(1, 0))
+    mixed |= {number: value for number, value in over if number != 1}
+    if locks:
+        mixed[1] = locks
+    return tuple(sorted((number, value) for number, value in mixed.items() if value != 0))
+
+
+class Overlay:
+    """Makes routes over one ground; the same profile over the same way is one object, however many prefixes."""
+
+    def __init__(self, ground: Ground, profiles: Mapping[str, Numbered]) -> None:
+        self.ground = ground
+        self.profiles = profiles
+        self._made: dict[tuple[int, str], Way] = {}
+
+    def covered(self, way: Way | None, name: str) -> Way:
+        """That way with the profile's metrics; the untouched stack's where no route leads."""
+        if way is None or way.kind == "throw":
+            return THROW
+        made = self._made.get((id(way), name))
+        if made is None:
+            made = way._replace(metrics=merged(way.metrics, self.profiles[name].metrics))
+            self._made[id(way), name] = made
+        return made
+
+    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[Key, Way]:
+        """The route of one prefix. Errors: `Refused`."""
+        version, address, length = parsed
+        way = self.ground.leads(version, int.from_bytes(address, "big"), length)
+        if way is THROW and self.ground.interface:
+            raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
+        return Key(version, address, length, self.profiles[name].number), self.covered(way, name)
+
+    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[Key, Way]:
+        """Every route that the rules need."""
+        routes = dict(self.of(prefix, parsed[prefix], name) for prefix, name in rules.prefixes.items())
+        routes.update(self._copies(rules, parsed))
+        if rules.default:
+            number = DEFAULT + self.profiles[rules.default].number
+            for version in (4, 6):
+                way = self.covered(self.ground.leads(version, 0, 0), rules.default)
+                routes[Key(version, bytes(bits(version) // 8), 0, number)] = way
+        return routes
+
+    def _copies(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> Iterator[tuple[Key, Way]]:
+        """Routes of the main table that a wider route of ours would hide."""
+        named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
+        lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
+        for (version, length, number), way in self.ground.routes:
+            size = bits(version) // 8
+            if length == 0 or (version, number.to_bytes(size, "big"), length) in named:
+                continue
+            around = (cut(version, number, shorter) for shorter in lengths[version] if shorter < length)
+            name = next((named[key] for key in around if key in named), rules.default)
+            if name:
+                key = Key(version, number.to_bytes(size, "big"), length, COPY + self.profiles[name].number)
+                yield key, self.covered(way, name)
+
+
+def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
+    """The prefix of that length around an address."""
+    width = bits(version)
+    return version, (number >> (width - length) << (width - length)).to_bytes(width // 8, "big"), length
+
+
+def overlaid(ground: Ground, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
+    """Whether a prefix holds, or is, a route of the main table: then others than its own route change with it."""
+    changed = set(parsed)
+    lengths = {version: {p[2] for p in changed if p[0] == version} for version in (4, 6)}
+    return any(
+        cut(version, number, shorter) in changed
+        for (version, length, number), _ in ground.routes
+        for shorter in lengths[version]
+        if shorter <= length
+    )
