@@ -1,4 +1,4 @@
-"""Standing in a network namespace for the length of a block, whether one may, and its number that is never given twice."""
+"""Standing in a network namespace for a block, whether one may, and its number that is never given twice."""
 
 from __future__ import annotations
 
