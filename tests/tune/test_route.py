@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from configtron.errors import BadInput, Refused
+from configtron.errors import BadInput
 from configtron.nouns import Profile
 from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.rtnetlink import Netlink
-from configtron.tune.drivers.table import NOTES_TABLE, TABLE
+from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
 from configtron.tuning import Changes, Place, Rules
+from tests.tune.routed import BOTH, RULES, SLOW, everything, ip
 from tests.tune.two_hosts import Hosts, two_hosts
 
 pytestmark = pytest.mark.root
-
-FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))
-SLOW = Profile("slow", (("initcwnd", 4),))
-BOTH = {"fast": FAST, "slow": SLOW}
-RULES = Rules(
-    BOTH,
-    {"10.0.0.0/8": "slow", "10.1.0.0/16": "fast", "192.0.2.7/32": "fast", "fd00::/8": "slow", "fd01::/32": "fast"},
-    "slow",
-)
-
 
 @pytest.fixture
 def hosts() -> Iterator[Hosts]:
@@ -42,17 +29,6 @@ def hosts() -> Iterator[Hosts]:
 @pytest.fixture
 def driver(hosts: Hosts) -> RouteDriver:
     return RouteDriver(Place(netns=hosts.server))
-
-
-def ip(hosts: Hosts, words: str) -> str:
-    done = subprocess.run(["ip", "-netns", hosts.server, *words.split()], capture_output=True, text=True)
-    assert not done.returncode, done.stderr
-    return done.stdout
-
-
-def everything(hosts: Hosts) -> tuple[str, ...]:
-    """Every route and rule of the server but what the kernel counts by itself."""
-    return tuple(ip(hosts, words) for words in ("rule", "-6 rule", "route show table all", "-6 route show table all"))
 
 
 def test_what_is_applied_reads_back_in_another_process(hosts: Hosts, driver: RouteDriver) -> None:
@@ -186,136 +162,3 @@ def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, driver: Ro
     assert driver.read() != RULES
     assert driver.follow(RULES) > 0
     assert driver.read() == RULES and driver.mark() == mark
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"route del 10.1.0.0/16 table {TABLE}",
-        f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5",
-        f"rule del pref 32765 lookup {TABLE}",
-    ],
-)
-def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, driver: RouteDriver, words: str) -> None:
-    driver.apply(difference(Rules(), RULES))
-    driver.follow(RULES)
-    mark = driver.mark()
-    ip(hosts, words)
-    assert driver.follow(RULES) == 0
-    assert driver.mark() != mark
-    assert "10.1.0.0/16" not in driver.read().prefixes
-    assert RouteDriver(Place(netns=hosts.server)).mark() == driver.mark()
-
-
-def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: RouteDriver) -> None:
-    driver.apply(difference(Rules(), RULES))
-    mark = driver.mark()
-    ip(hosts, f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static")
-    assert driver.mark() != mark
-    with pytest.raises(Refused, match="192.0.2.0/24 that is not ours"):
-        driver.apply(Changes({}, {}, default="fast"))
-    driver.revert(driver.before())
-    assert "192.0.2.0/24" in ip(hosts, f"route show table {TABLE}")
-
-
-@pytest.mark.parametrize("many", [True, False])
-def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(hosts: Hosts, driver: RouteDriver, many: bool) -> None:
-    driver.apply(Changes(BOTH, {"172.16.0.0/24": "fast"}))
-    ip(hosts, "route add 10.1.0.0/16 via 10.9.0.2 table 77")
-    ip(hosts, "rule add pref 100 lookup 77")
-    before = everything(hosts)
-    with pytest.raises(Refused, match="10.1.0.0/16: a rule leads its clients to table 77"):
-        driver.apply(Changes({}, {"10.1.0.0/16": "slow"}, default="slow" if many else None))
-    assert everything(hosts) == before
-
-
-@pytest.mark.parametrize(
-    ("settings", "prefix", "words"),
-    [
-        ((("pacing", "fq"),), "10.0.0.0/8", "a queueing discipline is a device's"),
-        ((("initcwnd", 0),), "10.0.0.0/8", "takes from 1 to 1000"),
-        ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
-        ((("nonsense", 1),), "10.0.0.0/8", "no knob is called 'nonsense'"),
-        ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"),
-        ((("initcwnd", 4),), "cat", "is no prefix"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_written(
-    hosts: Hosts, driver: RouteDriver, settings: tuple[tuple[str, int]], prefix: str, words: str
-) -> None:
-    bare = everything(hosts)
-    with pytest.raises(BadInput, match=words):
-        driver.apply(Changes({"p": Profile("p", settings)}, {prefix: "p"}))
-    assert everything(hosts) == bare
-
-
-def test_what_the_kernel_refuses_leaves_all_as_before(hosts: Hosts, driver: RouteDriver) -> None:
-    unknown = Profile("unknown", (("tcp_congestion_control", "vegas"),))
-    driver.apply(difference(Rules(), RULES))
-    before = everything(hosts)
-    if "vegas" in open("/proc/sys/net/ipv4/tcp_available_congestion_control").read():
-        pytest.skip("this kernel has every congestion control of the papers")
-    try:
-        driver.apply(Changes({"unknown": unknown}, {"172.16.0.0/24": "fast", "172.16.1.0/24": "unknown"}))
-    except Refused as refused:
-        assert "172.16.1.0/24" in str(refused)
-        assert everything(hosts) == before
-    else:
-        pytest.skip("the kernel has loaded it")
-
-
-def test_names_of_any_length_and_script(driver: RouteDriver) -> None:
-    profiles = {name: Profile(name, (("initcwnd", 4),)) for name in ("a", "x" * 300, "für Ä\n\"b\"", "日本")}
-    driver.apply(Changes(profiles))
-    assert driver.read().profiles == profiles
-
-
-def test_a_note_cut_short_is_no_note(hosts: Hosts, driver: RouteDriver) -> None:
-    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}))
-    piece = next(line for line in ip(hosts, f"route show table {NOTES_TABLE}").splitlines() if line.endswith("4099 "))
-    ip(hosts, f"route del {piece} table {NOTES_TABLE}")
-    assert driver.read() == Rules({"slow": SLOW})
-    driver.revert(driver.before())
-    assert ip(hosts, f"route show table {TABLE}") == ""
-
-
-def test_missing_says_what() -> None:
-    assert "no network namespace is called 'absent'" in RouteDriver(Place(netns="absent")).missing()
-    with pytest.raises(BadInput, match="'absent'"):
-        RouteDriver(Place(netns="absent")).read()
-
-
-def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: RouteDriver) -> None:
-    bare = everything(hosts)
-    for survived in range(100):
-        child = os.fork()
-        if not child:
-            _apply_until(hosts, survived)
-        _, status = os.waitpid(child, 0)
-        driver.read()
-        driver.revert(driver.before())
-        assert everything(hosts) == bare
-        if os.waitstatus_to_exitcode(status) == 0:
-            assert survived > 5
-            return
-    raise AssertionError("it never came to its end")
-
-
-def _apply_until(hosts: Hosts, writes: int) -> None:
-    """Apply, in a process that is killed before its next write to the kernel but so many."""
-    left = iter(range(writes))
-    send = Netlink._send
-
-    def killed(net: Netlink, batch: list[tuple[int, int, bytes]], first: int, forgiven: Sequence[int]) -> None:
-        # one request at a time: a batch is as many writes as it has requests
-        for request in batch:
-            if next(left, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            send(net, [request], first, forgiven)
-
-    Netlink._send = killed  # type: ignore[method-assign]
-    try:
-        RouteDriver(Place(netns=hosts.server)).apply(difference(Rules(), RULES))
-        os._exit(0)
-    finally:
-        os._exit(1)

@@ -1,0 +1,30 @@
+"""What the tests of the driver route share: a server in a namespace, its driver, two profiles, rules with both."""
+
+from __future__ import annotations
+
+import subprocess
+
+from configtron.nouns import Profile
+from configtron.tuning import Rules
+from tests.tune.two_hosts import Hosts
+
+FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))
+SLOW = Profile("slow", (("initcwnd", 4),))
+BOTH = {"fast": FAST, "slow": SLOW}
+RULES = Rules(
+    BOTH,
+    {"10.0.0.0/8": "slow", "10.1.0.0/16": "fast", "192.0.2.7/32": "fast", "fd00::/8": "slow", "fd01::/32": "fast"},
+    "slow",
+)
+
+
+def ip(hosts: Hosts, words: str) -> str:
+    """An ip command inside the server."""
+    done = subprocess.run(["ip", "-netns", hosts.server, *words.split()], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def everything(hosts: Hosts) -> tuple[str, ...]:
+    """Every route and rule of the server."""
+    return tuple(ip(hosts, words) for words in ("rule", "-6 rule", "route show table all", "-6 route show table all"))
