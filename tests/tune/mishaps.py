@@ -5,9 +5,11 @@ mishaps.py     run it in a network and mount namespace of its own (`unshare --ne
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -18,10 +20,13 @@ from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.bpf.libbpf import Map, call
+from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
 
+# linux/tcp.h: absent from Python's socket module.
+NOTSENT_LOWAT = 25
 PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
 FAST = Profile("fast", (("initcwnd", 40), ("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 SLOW = Profile("slow", (("initcwnd", 4),))
@@ -70,7 +75,10 @@ def told(driver: EbpfDriver) -> dict[str, object]:
     driver.revert(before)
     driver.revert(before)
     found["reverted"] = nothing_left() and driver.read() == Rules() and driver.mark() == "nothing"
-    return found | killed(driver, before)
+    found |= killed(driver, before)
+    found |= refused_at_a_connection(driver)
+    driver.revert(before)
+    return found | held_by_another(driver, before)
 
 
 def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
@@ -126,6 +134,38 @@ def killed(driver: EbpfDriver, before: str) -> dict[str, object]:
             found["the next apply mends it"] = driver.read() == after(Rules(), CHANGES)
         driver.revert(before)
         found[f"revert after {mend} leaves nothing"] = nothing_left()
+    return found
+
+
+def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
+    """Values that the kernel will not take, let through on purpose: none of them is lost without a word."""
+    found: dict[str, object] = {}
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    settings = (("initcwnd", 7), ("min_rto", 0.4), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
+    driver.apply(Changes({"p": Profile("p", settings[:1])}, {"127.0.0.0/8": "p"}))
+    with Tables(pins.folder(PLACE)) as tables:
+        tables.set_profiles({"p": Profile("p", settings)}, 100)
+        # a socket belongs to the group that its maker was in
+        (pins.group(PLACE) / "cgroup.procs").write_text("0")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with socket.create_connection(server.getsockname()), server.accept()[0] as served:
+                told = driver.refusals()
+                found["the others are set"] = served.getsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT) == 5
+        (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
+    found["what is refused is counted"] = told == {"min_rto": (1, os.strerror(errno.EINVAL))}
+    return found
+
+
+def held_by_another(driver: EbpfDriver, before: str) -> dict[str, object]:
+    """A program attached without leave for others, as old tools do."""
+    pins.mount()
+    program, group = str(pins.BPFFS / "other"), str(pins.group(PLACE))
+    subprocess.run(["bpftool", "prog", "load", sys.argv[1], program, "type", "sockops"], check=True)
+    subprocess.run(["bpftool", "cgroup", "attach", group, "cgroup_sock_ops", "pinned", program], check=True)
+    found: dict[str, object] = {"held by another": refused(driver, CHANGES)}
+    driver.revert(before)
+    os.unlink(program)
+    found["reverted beside another"] = nothing_left()
     return found
 
 

@@ -72,14 +72,18 @@ def aside(script: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def compiled(source: Path, folder: Path) -> Path:
+    built = folder / f"{source.name}.o"
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    subprocess.run(["clang", "-O2", "-g", "-target", "bpf", include, "-c", str(source), "-o", str(built)], check=True)
+    return built
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     usable()
     folder = tmp_path_factory.mktemp("ebpf")
-    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-    witness = folder / "witness.o"
-    clang = ["clang", "-O2", "-g", "-target", "bpf", include, "-c", str(HERE / "witness.bpf.c"), "-o", str(witness)]
-    subprocess.run(clang, check=True)
+    witness = compiled(HERE / "witness.bpf.c", folder)
     job = folder / "job.json"
     job.write_text(json.dumps({**JOB, "witness": str(witness)}))
     return aside("sockets.py", str(job))
@@ -188,8 +192,14 @@ def test_nothing_is_left(seen: Any) -> None:
 
 
 @pytest.mark.root
-def test_mishaps() -> None:
-    told = aside("mishaps.py")
+def test_mishaps(tmp_path: Path) -> None:
+    other = tmp_path / "other.bpf.c"
+    other.write_text(
+        'char _license[] __attribute__((section("license"))) = "GPL";\n'
+        '__attribute__((section("sockops"))) int other(void *ops) { return 1; }\n'
+    )
+    told = aside("mishaps.py", str(compiled(other, tmp_path)))
+    assert "another program holds the control group" in told.pop("held by another")
     assert "no profile is called 'absent'" in told.pop("unknown profile")
     assert "'slow' is dropped" in told.pop("profile in use")
     assert {what for what, held in told.items() if not held} == set()

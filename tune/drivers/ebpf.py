@@ -201,9 +201,13 @@ class EbpfDriver:
         try:
             with Object(objects.compiled("sockops"), here) as program:
                 program.load()
-                program.attach("configtron", "bpf_program__attach_cgroup", group).pin(here / pins.LINK)
-        except PermissionError as error:
-            raise Refused("another program holds the control group for itself; see: bpftool cgroup tree") from error
+                try:
+                    link = program.attach("configtron", "bpf_program__attach_cgroup", group)
+                except PermissionError as error:
+                    why = f"another program holds the control group {self.place.cgroup or '/'} for itself"
+                    raise Refused(f"{why}; see: bpftool cgroup tree") from error
+                link.pin(here / pins.LINK)
+                link.close()
         finally:
             os.close(group)
 

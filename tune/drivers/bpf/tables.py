@@ -10,8 +10,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from contextlib import closing
-from errno import EINTR
+from contextlib import closing, suppress
 from pathlib import Path
 
 from configtron.errors import BadInput, Refused
@@ -155,11 +154,14 @@ class Tables:
             program.load()
             with closing(program.map("staged")) as stage:
                 stage.fill(b"".join(staged))
-            program.run("configtron_write", len(staged))
             with closing(program.map(".bss")) as outcome:
-                tried, error = layout.OUTCOME.unpack_from(outcome.get(_ZERO) or b"")
-        if error or tried != len(staged):
-            raise OSError(-error or EINTR, f"prefix {tried} of {len(staged)}: {os.strerror(-error or EINTR)}")
+                tried = error = 0
+                while tried < len(staged) and not error:
+                    with suppress(InterruptedError):  # some signal came; Python's handlers have run by now
+                        program.run("configtron_write", len(staged) - tried)
+                    tried, error = layout.OUTCOME.unpack_from(outcome.get(_ZERO) or b"")
+        if error:
+            raise OSError(-error, f"prefix {tried} of {len(staged)}: {os.strerror(-error)}")
 
     def _write(self, number: int, data: bytes) -> None:
         key = _NUMBER.pack(number)
