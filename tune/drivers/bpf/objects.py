@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from configtron.errors import Missing
 
@@ -40,18 +41,20 @@ def compiled(program: str) -> Path:
     built = cached(program)
     if built.exists():
         return built
-    built.parent.mkdir(parents=True, exist_ok=True)
-    fresh = built.with_suffix(f".{os.getpid()}")
     # Debian keeps <asm/types.h> in the multiarch folder, which clang's BPF target does not search.
     include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
     options = ["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", include]
-    command = [_COMPILER, *options, "-c", str(source(program)), "-o", str(fresh)]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=built.parent) as folder:
+            fresh = Path(folder) / built.name
+            command = [_COMPILER, *options, "-c", str(source(program)), "-o", str(fresh)]
+            subprocess.run(command, check=True, capture_output=True, text=True)
+            fresh.rename(built)
+    except subprocess.CalledProcessError as error:
+        raise Missing(f"{program}.bpf.c does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
     except FileNotFoundError as error:
         raise Missing(f"{_COMPILER} is not installed; {_REMEDY}") from error
-    except subprocess.CalledProcessError as error:
-        fresh.unlink(missing_ok=True)
-        raise Missing(f"{program}.bpf.c does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
-    fresh.rename(built)
+    except OSError as error:
+        raise Missing(f"{built.parent} takes no compiled programs ({error.strerror}); set XDG_CACHE_HOME") from error
     return built
