@@ -18,12 +18,14 @@ from contextlib import contextmanager
 
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
+from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.bpf.libbpf import Map, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
+from tests.tune.sockets import INFO
 
 # linux/tcp.h: absent from Python's socket module.
 NOTSENT_LOWAT = 25
@@ -54,7 +56,7 @@ def nothing_left() -> bool:
 
 
 def told(driver: EbpfDriver) -> dict[str, object]:
-    before, found = driver.before(), {}
+    before, found = driver.before(), dict[str, object]()
     with forked() as child:
         if child:
             driver.apply(CHANGES)
@@ -78,7 +80,8 @@ def told(driver: EbpfDriver) -> dict[str, object]:
     found |= killed(driver, before)
     found |= refused_at_a_connection(driver)
     driver.revert(before)
-    return found | held_by_another(driver, before)
+    found |= held_by_another(driver, before)
+    return found | another_namespace()
 
 
 def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
@@ -126,7 +129,7 @@ def killed(driver: EbpfDriver, before: str) -> dict[str, object]:
     for mend in ("apply", "revert"):
         with forked() as child:
             if child:
-                EbpfDriver._attach = killed_at_the_end  # type: ignore[method-assign]
+                EbpfDriver._attach = killed_at_the_end  # type: ignore[assignment]
                 driver.apply(CHANGES)
         found[f"killed before {mend}: pins left, nothing in force"] = not nothing_left() and driver.read() == Rules()
         if mend == "apply":
@@ -164,8 +167,39 @@ def held_by_another(driver: EbpfDriver, before: str) -> dict[str, object]:
     subprocess.run(["bpftool", "cgroup", "attach", group, "cgroup_sock_ops", "pinned", program], check=True)
     found: dict[str, object] = {"held by another": refused(driver, CHANGES)}
     driver.revert(before)
+    subprocess.run(["bpftool", "cgroup", "detach", group, "cgroup_sock_ops", "pinned", program], check=True)
     os.unlink(program)
     found["reverted beside another"] = nothing_left()
+    return found
+
+
+def first_window(one: socket.socket) -> int:
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int(struct.unpack_from("=I", info, INFO["cwnd"])[0])
+
+
+def another_namespace() -> dict[str, object]:
+    """A driver for a named network namespace: connections there, and there only."""
+    # `ip netns` must not write names that the host would see
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+    subprocess.run(["ip", "netns", "add", "other"], check=True)
+    subprocess.run(["ip", "-n", "other", "link", "set", "lo", "up"], check=True)
+    there = EbpfDriver(Place(netns="other", cgroup=PLACE.cgroup))
+    before = there.before()
+    there.apply(Changes({"slow": SLOW}, {"127.0.0.0/8": "slow"}))
+    windows, moved = dict[str, int](), dict[str, tuple[int, int]]()
+    (pins.group(PLACE) / "cgroup.procs").write_text("0")
+    for name in ("", "other"):
+        with netns.inside(name), socket.create_server(("127.0.0.1", 0)) as server:
+            with socket.create_connection(server.getsockname()), server.accept()[0] as served:
+                windows[name] = first_window(served)
+                moved[name] = there.move()
+    (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
+    found: dict[str, object] = {"set there, not here": windows == {"": 10, "other": 4}}
+    found["moved there, not here"] = moved == {"": (0, 0), "other": (1, 1)}
+    found["nothing stands here"] = EbpfDriver(PLACE).read() == Rules() != there.read()
+    there.revert(before)
+    found["reverted there"] = nothing_left()
     return found
 
 

@@ -4,8 +4,8 @@
 
 The job: profiles {name: {knob: value}}, prefixes {prefix: name}, default, clients [address, ...]; optional `after`, a
 second set of rules that is applied and moved to while the clients are connected; `idle_s`, a pause after the first
-data; `half_open`, addresses whose SYN is not followed by anything; `witness`, a compiled program that tells what no
-option does. The answer is JSON on standard output.
+data; `half_open`, addresses whose SYN is not followed by anything; `ways`, {way of `cross`: address}; `witness`, a
+compiled program that tells what no option does. The answer is JSON on standard output.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ from configtron.tuning import Place, Rules
 PORT = 8080
 SERVER4, SERVER6 = "127.0.0.1", "::1"
 # Offsets in struct tcp_info (linux/tcp.h).
-INFO = {"rto_us": 8, "snd_ssthresh": 76, "cwnd": 80, "max_pacing_rate": 112}
+INFO = {"rto_us": 8, "mss": 16, "rtt_us": 68, "snd_ssthresh": 76, "cwnd": 80}
+RATES = {"pacing_rate": 104, "max_pacing_rate": 112}
 OPTIONS = {
     "notsent_lowat": (6, 25), "window_clamp": (6, 10), "nodelay": (6, 1), "priority": (1, 12), "mark": (1, 36),
 }  # fmt: skip
 FREEBIND, V6_FREEBIND, ETH_P_IP = 15, 78, 0x0800
+# TCPI_OPT_SYN_DATA in tcpi_options.
+SYN_DATA = 32
 # A link on which half-open clients live: addresses in 10.9.0.0/16, the server at the first.
 HALF_OPEN_SERVER = "10.9.0.1"
 
@@ -56,7 +59,7 @@ def connect(address: str) -> socket.socket:
 def said(one: socket.socket) -> dict[str, Any]:
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     found: dict[str, Any] = {name: struct.unpack_from("=I", info, at)[0] for name, at in INFO.items()}
-    found["max_pacing_rate"] = struct.unpack_from("=Q", info, INFO["max_pacing_rate"])[0]
+    found |= {name: struct.unpack_from("=Q", info, at)[0] for name, at in RATES.items()}
     found |= {name: one.getsockopt(*option) & 0xFFFFFFFF for name, option in OPTIONS.items()}
     name = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     return found | {"cc": name.partition(b"\0")[0].decode(), "remote": one.getpeername()[1]}
@@ -125,6 +128,37 @@ def half_open(addresses: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def cross(way: str, address: str) -> dict[str, Any]:
+    """One connection, made in one of the ways that a server can come to it; what its socket says."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listens = socket.AF_INET6 if way == "mapped" else family
+    host = "::" if listens == socket.AF_INET6 else "0.0.0.0"
+    Path("/proc/sys/net/ipv4/tcp_syncookies").write_text("2" if way == "cookie" else "1")
+    # client and server, and no cookie asked for: the SYN's data is taken at once
+    Path("/proc/sys/net/ipv4/tcp_fastopen").write_text(str(0x1 | 0x2 | 0x4 | 0x200))
+    with (
+        socket.create_server((host, 0), family=listens, dualstack_ipv6=way == "mapped") as server,
+        socket.socket(family, socket.SOCK_STREAM) as client,
+    ):
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
+        client.setsockopt(*((41, V6_FREEBIND) if family == socket.AF_INET6 else (0, FREEBIND)), 1)
+        client.bind((address, 0))
+        to = (SERVER6 if family == socket.AF_INET6 else SERVER4, server.getsockname()[1])
+        if way == "fast open":
+            client.sendto(b"early", socket.MSG_FASTOPEN, to)
+        else:
+            client.connect(to)
+        with server.accept()[0] as served:
+            flags = served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)[5]
+            return said(served) | {"with data in its SYN": bool(flags & SYN_DATA)}
+
+
+def cookies_sent() -> int:
+    names, numbers = Path("/proc/net/netstat").read_text().splitlines()[:2]
+    told = dict(zip(names.split()[1:], numbers.split()[1:], strict=True))
+    return int(told["SyncookiesRecv"])
+
+
 def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
     first = rules(job)
     wanted = difference(Rules(), first)
@@ -152,6 +186,9 @@ def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
             for _, client, served in pairs:
                 exchange(client, served, 20_000)
             answer["idled"] = {address: said(served) for address, _, served in pairs}
+        if "ways" in job:
+            answer["ways"] = {way: cross(way, address) for way, address in job["ways"].items()}
+            answer["cookies"] = cookies_sent()
         if "after" in job:
             driver.apply(difference(first, rules(job["after"])))
             answer["unmoved"] = {address: said(served) for address, _, served in pairs}

@@ -25,8 +25,9 @@ from tests.test_layers import ROOT
 from tests.tune.test_ebpf import EVERYTHING
 
 HERE = Path(__file__).parent
-ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6 = (
+ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR = (
     "127.1.1.1", "127.1.2.9", "127.200.0.1", "fd00:1::7", "fd00:2::7", "127.3.0.1", "127.4.1.1", "127.5.0.1", "fd99::1",
+    "127.6.0.1",
 )  # fmt: skip
 WIDE_WINDOW = {"initcwnd": 60, "tcp_congestion_control": "cubic"}
 JOB: dict[str, Any] = {
@@ -37,15 +38,18 @@ JOB: dict[str, Any] = {
         "keep reno": {**WIDE_WINDOW, "tcp_congestion_control": "reno", "tcp_slow_start_after_idle": 0},
         "cut": {**WIDE_WINDOW, "tcp_slow_start_after_idle": 1},
         "unpaced": {"tcp_congestion_control": "bbr", "pacing": "pfifo_fast", "initcwnd": 33},
+        "bbr": {"tcp_congestion_control": "bbr", "initcwnd": 40},
         "rated": {"tcp_congestion_control": "cubic", "max_pacing_rate": 123_456},
     },
     "prefixes": {
         "127.1.0.0/16": "all", "127.1.2.0/24": "slow", "fd00:1::/32": "keep", "fd00:2::/32": "keep reno",
-        "127.3.0.0/16": "cut", "127.4.0.0/16": "unpaced", "127.5.0.0/16": "rated", "::/0": "slow", "10.9.7.0/24": "all",
+        "127.3.0.0/16": "cut", "127.4.0.0/16": "unpaced", "127.5.0.0/16": "rated", "127.6.0.0/16": "bbr",
+        "::/0": "slow", "10.9.7.0/24": "all",
     },
-    "clients": [ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6],
+    "clients": [ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR],
     # longer than the time-out that falls idle
     "idle_s": 1.0,
+    "ways": {"plain": SLOW, "mapped": SLOW, "six": WIDE6, "cookie": SLOW, "fast open": SLOW},
     "half_open": ["10.9.7.1", "10.9.8.1"],
     "after": {"profiles": {"all": {"tcp_congestion_control": "bbr", "notsent_lowat": 4096}},
               "prefixes": {"127.1.0.0/16": "all"}},
@@ -167,6 +171,14 @@ def test_pacing_is_withdrawn_from_bbr_alone(seen: Any) -> None:
 
 
 @pytest.mark.root
+def test_bbr_begins_from_the_window_that_was_set(seen: Any) -> None:
+    """Its first rate is 2/ln(2) windows per round trip; of ten segments it would be a quarter of that."""
+    begun = seen["begun"][BBR]
+    windows = begun["pacing_rate"] * begun["rtt_us"] / 1e6 / (begun["mss"] * EVERYTHING["initcwnd"])
+    assert 2.0 < windows < 3.0
+
+
+@pytest.mark.root
 def test_the_longest_prefix_wins_and_families_stand_apart(seen: Any) -> None:
     begun = seen["begun"]
     assert begun[SLOW]["cwnd"] == begun[WIDE6]["cwnd"] == 4
@@ -175,10 +187,18 @@ def test_the_longest_prefix_wins_and_families_stand_apart(seen: Any) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("way", JOB["ways"])
+def test_however_a_connection_comes_about(seen: Any, way: str) -> None:
+    assert (seen["ways"][way]["cwnd"], seen["ways"][way]["cc"]) == (4, "cubic")
+    assert seen["ways"][way]["with data in its SYN"] == (way == "fast open")
+    assert seen["cookies"] == 1
+
+
+@pytest.mark.root
 def test_live_connections_are_moved_when_told(seen: Any) -> None:
     assert seen["unmoved"][ALL] == seen["idled"][ALL]
     served, moved = seen["move"]
-    # ours are nine; of those the new rules hold two
+    # of all that are served the new rules hold two
     assert (served, moved) == (len(JOB["clients"]), 2)
     for client in (ALL, SLOW):
         assert (seen["moved"][client]["cc"], seen["moved"][client]["notsent_lowat"]) == ("bbr", 4096)

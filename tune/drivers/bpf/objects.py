@@ -18,15 +18,15 @@ _COMPILER = "clang"
 _REMEDY = "run: apt-get install clang libbpf-dev"
 
 
-def cached(program: str) -> Path:
-    """Where the object file of that program lies, or will lie."""
-    texts = (source(program).read_bytes(), (SOURCES / "clients.h").read_bytes(), os.uname().machine.encode())
+def cached(program: str, sources: Path | None = None) -> Path:
+    """Where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
+    texts = (source(program, sources).read_bytes(), (SOURCES / "clients.h").read_bytes(), os.uname().machine.encode())
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron"
     return folder / f"{program}-{hashlib.sha256(b''.join(texts)).hexdigest()[:16]}.bpf.o"
 
 
-def source(program: str) -> Path:
-    return SOURCES / f"{program}.bpf.c"
+def source(program: str, sources: Path | None = None) -> Path:
+    return (sources or SOURCES) / f"{program}.bpf.c"
 
 
 def missing() -> str:
@@ -36,19 +36,19 @@ def missing() -> str:
     return f"the BPF programs are not compiled yet, and {_COMPILER} is not installed; {_REMEDY}"
 
 
-def compiled(program: str) -> Path:
+def compiled(program: str, sources: Path | None = None) -> Path:
     """The object file, compiled unless the cache has it. Errors: `Missing`."""
-    built = cached(program)
+    built = cached(program, sources)
     if built.exists():
         return built
     # Debian keeps <asm/types.h> in the multiarch folder, which clang's BPF target does not search.
     include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-    options = ["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", include]
+    options = ["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", include, f"-I{SOURCES}"]
     try:
         built.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=built.parent) as folder:
             fresh = Path(folder) / built.name
-            command = [_COMPILER, *options, "-c", str(source(program)), "-o", str(fresh)]
+            command = [_COMPILER, *options, "-c", str(source(program, sources)), "-o", str(fresh)]
             subprocess.run(command, check=True, capture_output=True, text=True)
             fresh.rename(built)
     except subprocess.CalledProcessError as error:

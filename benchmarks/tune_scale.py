@@ -1,0 +1,176 @@
+"""How the drivers of `tune` bear many prefixes: apply, change a hundred, read back, look one client up, revert.
+
+Claim: a hundred thousand prefixes are in force in at most 3 s and a change of a hundred in at most 50 ms, with each of
+kmod, ebpf and route; everything is read back and compared, or the row says so.
+
+Every driver of `DRIVERS` is taken by name; one that cannot act here says why instead. Each size runs in a fresh network
+and mount namespace with a control group of its own, so that nothing of the host's is touched and nothing is left.
+
+    python -m benchmarks.tune_scale [--drivers ebpf,route] [--sizes 1000,100000]
+    python -m benchmarks.tune_scale --here ...     in the namespaces one is in: a guest, which ends anyway
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+from configtron.nouns import Profile
+from configtron.ports import Driver
+from configtron.tune.drivers import DRIVERS, load
+from configtron.tune.drivers.bpf import objects, pins
+from configtron.tune.drivers.bpf.libbpf import Object
+from configtron.tune.rules import difference
+from configtron.tuning import Changes, Place, Rules
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+CHANGED = 100
+SEED = 1
+# Two knobs that every driver reaches for a prefix.
+PROFILES = {
+    "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
+    "slow": Profile("slow", (("initcwnd", 4), ("tcp_congestion_control", "reno"))),
+}
+COLUMNS = ("apply s", "diff ms", "diff worst", "read s", "revert s", "lookup ns", "complete")
+# The first change after so many finds caches cold; the median of these is told beside the worst.
+DIFFS = 5
+# Times 256 look-ups each: some ten milliseconds.
+LOOKUP_RUNS = 200
+LOOKUPS_A_RUN = 256
+
+
+def prefixes(count: int) -> dict[str, str]:
+    """Distinct /24 of the unicast space, each with one of the two profiles."""
+    random = Random(SEED)
+    drawn: dict[str, str] = {}
+    while len(drawn) < count:
+        high, low = random.randrange(1, 224), random.randrange(1 << 16)
+        drawn[f"{high}.{low >> 8}.{low & 255}.0/24"] = random.choice(("fast", "slow"))
+    return drawn
+
+
+def seconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
+    want = Rules(PROFILES, prefixes(count))
+    before = driver.before()
+    try:
+        row: dict[str, object] = {}
+        first = difference(Rules(), want)
+        back: list[Rules] = []
+        row["apply s"] = seconds(lambda: back.append(driver.apply(first)))
+        row["read s"] = seconds(lambda: back.append(driver.read()))
+        complete = all(rules.prefixes == want.prefixes and dict(rules.profiles) == PROFILES for rules in back)
+        took = []
+        for turn in range(DIFFS):
+            some = list(want.prefixes)[turn * CHANGED : (turn + 1) * CHANGED]
+            other = {prefix: "slow" if want.prefixes[prefix] == "fast" else "fast" for prefix in some}
+            took.append(seconds(lambda changed=other: back.append(driver.apply(Changes(prefixes=changed)))))  # type: ignore[misc]
+            complete = complete and back[-1].prefixes == other
+        row["diff ms"], row["diff worst"] = sorted(took)[DIFFS // 2] * 1000, max(took) * 1000
+        row["lookup ns"] = LOOKUPS[driver.name](place) if driver.name in LOOKUPS else None
+        row["complete"] = "yes" if complete else "NO"
+    finally:
+        row["revert s"] = seconds(lambda: driver.revert(before))
+    return row
+
+
+def bpf_lookup_ns(place: Place) -> float:
+    source = Path(__file__).parent
+    with Object(objects.compiled("lookup", source), pins.folder(place)) as program:
+        program.load()
+        with_, without = (
+            min(program.run(name, LOOKUP_RUNS) for _ in range(3)) for name in ("with_lookup", "without_lookup")
+        )
+    return (with_ - without) / LOOKUPS_A_RUN
+
+
+# How a driver's look-up is measured; a driver whose kernel part measures itself adds its row.
+LOOKUPS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_lookup_ns}
+
+
+@contextmanager
+def room() -> Iterator[Place]:
+    """A link with a default route, for the driver that writes routes, and a control group; both ours."""
+    for command in (
+        "link set lo up",
+        "link add configtron0 type veth peer name configtron1",
+        "addr add 192.0.2.1/24 dev configtron0",
+        "link set configtron0 up",
+        "link set configtron1 up",
+        "route add default via 192.0.2.2",
+    ):
+        subprocess.run(["ip", *command.split()], check=True)
+    groups = pins.mounts("cgroup2")
+    name = f"configtron-scale-{os.getpid()}"
+    if groups:
+        (groups[0] / name).mkdir()
+    try:
+        yield Place(cgroup=name if groups else "")
+    finally:
+        subprocess.run(["ip", "link", "delete", "configtron0"], check=True)
+        if groups:
+            with suppress(FileNotFoundError):
+                (groups[0] / name).rmdir()
+
+
+def inside(name: str, count: int) -> None:
+    """One driver, one size, here; the row as JSON."""
+    with room() as place:
+        driver = load(name, place)
+        why = driver.missing()
+        print(json.dumps({"missing": why} if why else measure(driver, place, count)))
+
+
+def row_of(name: str, count: int, here: bool) -> dict[str, object]:
+    apart = [] if here else ["unshare", "--net", "--mount"]
+    command = [*apart, sys.executable, "-m", "benchmarks.tune_scale", "--inside", name, "--sizes", str(count)]
+    with tempfile.TemporaryFile("w+") as said:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=said, text=True, check=False)
+        said.seek(0)
+        if done.returncode:
+            return {"missing": (said.read().strip().splitlines() or ["no word"])[-1]}
+    return dict(json.loads(done.stdout))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drivers", default=",".join(DRIVERS))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    told = parser.parse_args()
+    sizes = [int(size) for size in told.sizes.split(",")]
+    if told.inside:
+        inside(told.inside, sizes[0])
+        return
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; {CHANGED} prefixes changed, {DIFFS} times")
+    print(f"{'driver':8} {'prefixes':>9} " + " ".join(f"{column:>10}" for column in COLUMNS))
+    for name in told.drivers.split(","):
+        for size in sizes:
+            row = row_of(name, size, told.here)
+            if "missing" in row:
+                print(f"{name:8} {size:9} {row['missing']}", flush=True)
+                break
+            print(f"{name:8} {size:9} " + " ".join(f"{cell(row[column]):>10}" for column in COLUMNS), flush=True)
+
+
+def cell(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "-" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    main()
