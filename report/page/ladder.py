@@ -38,8 +38,8 @@ class _Flight(NamedTuple):
         return first.text if len(self.lines) == 1 else f"{len(self.lines)} segments, {size} bytes"
 
 
-def ladder(told: Story, title: str) -> Element:
-    """The diagram; `title` says in words what it shows."""
+def ladder(told: Story, title: str, us: str = "prober") -> Element:
+    """The diagram; `title` says in words what it shows, `us` who stands at the left."""
     svg = el("svg", role="img")
     svg.set("aria-label", f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in told.lines))
     y, drawn, before = float(TOP), [], None
@@ -57,7 +57,7 @@ def ladder(told: Story, title: str) -> Element:
         drawn.append([el("text", f"… and {told.more} more", x=OURS + 8, y=y + 10, class_="t-soft")])
         y += STEP
     svg.set("viewBox", f"0 0 {WIDTH} {y + 6:.0f}")
-    add(svg, el("text", "prober", x=OURS, y=14, text_anchor="middle", font_weight=650))
+    add(svg, el("text", us, x=OURS, y=14, text_anchor="middle", font_weight=650))
     add(svg, el("text", "server", x=THEIRS, y=14, text_anchor="middle", font_weight=650))
     for x in (OURS, THEIRS):
         add(svg, el("line", x1=x, x2=x, y1=22, y2=y, class_="life"))
