@@ -1,0 +1,1 @@
+"""`make demo-tune`: a server in the lab's kernel is tuned by each driver, watched on the wire, and put back."""

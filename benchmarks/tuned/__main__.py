@@ -1,0 +1,81 @@
+"""Claim: each driver gives every client what the rules say, and its rollback leaves nothing of it.
+
+    python -m benchmarks.tuned [PAGE.html]      as root; make demo-tune
+
+In the lab's kernel and its virtual time, nginx serves clients of five prefixes behind one gateway. Each driver in turn:
+`configtron tune plan`, `apply`, a visit of all clients captured at the server, `verify`, `rollback`, another visit. The
+first flights are read from the captures, the congestion control from `ss -ti`; what is left behind is the difference of
+two snapshots of routes, rules, queues, sysctls, BPF objects, pins, groups, modules, devices and processes. Beside them
+stands a choice by gateway. Exit code 1: anything differs from what was wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tuned.inside import AFTER, UNTOUCHED
+from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
+from configtron.lab.uml import Job, pick
+from configtron.report.page.tuned import Shown, page
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DRIVERS = ("route",)
+# Of real time; a minute of virtual time takes some ten seconds of it.
+LIMIT_S = 600
+# More of a step's words are on the page.
+SHOWN_LINES = 12
+
+
+def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned.inside") -> dict[str, Any]:
+    """Boot the guest, play all scenes in it, come back with what was written down; captures stay in the folder."""
+    backend, _ = pick("uml-virtual")
+    environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "100"))
+    words = (sys.executable, "-m", module, *drivers)
+    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)
+    running = backend.boot(job)
+    if running.wait(LIMIT_S + 60):
+        raise SystemExit(running.console.read_text() + running.last_words())
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play, print, draw, judge."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        found = played(Path(folder), DRIVERS)
+        seen = sights(found, Path(folder))
+    for scene in found["scenes"]:
+        _tell(scene)
+    print("\ncongestion control (ss -ti) and initial window (first flight on the wire), segments")
+    print(table(seen))
+    print("\ntwo clients behind one gateway: by prefix, and by a choice for the gateway")
+    print(aligned(by_gateway(found, seen)))
+    bad = wrong(found, seen)
+    if arguments:
+        drawn = [UNTOUCHED, *DRIVERS, AFTER.format(DRIVERS[-1])]
+        lead = f"A server tuned by {', '.join(DRIVERS)}: " + (f"{len(bad)} differences" if bad else "all as wanted")
+        made = Shown(lead, subjects(), drawn, by_prefix(seen), scenes(found), by_gateway(found, seen))
+        Path(arguments[0]).write_text(page(made), encoding="utf-8")
+        print(f"\npage: {arguments[0]}")
+    print("\n".join(["", *bad]) if bad else "\neverything as wanted, nothing left behind")
+    return 1 if bad else 0
+
+
+def _tell(scene: dict[str, Any]) -> None:
+    for command, said, _ in scene["steps"]:
+        print(f"$ {command}")
+        lines = said.rstrip().splitlines()
+        print("\n".join(lines[:SHOWN_LINES]))
+        if len(lines) > SHOWN_LINES:
+            print(f"... {len(lines) - SHOWN_LINES} more lines")
+    print(f"{scene['name']}: " + ("; ".join(scene["left"]) or "nothing left behind"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""In the guest: every scene played, its packets captured, what each step said and left behind written down.
+
+    python -m benchmarks.tuned.inside DRIVER...      writes found.json and a capture for each watch into the output
+
+A watch is one visit of all clients. Nothing is judged here: that is `judged.py`, outside, from captures and words.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tuned.hands import ByGateway, Hand, Routes
+from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
+from benchmarks.tuned.remains import differences, snapshot
+from configtron.lab.uml import GUEST_OUTPUT
+
+OUTPUT = Path(GUEST_OUTPUT)
+# Two clients behind the one gateway that the rules want treated differently.
+PAIR = ("cable", "satellite")
+UNTOUCHED, AFTER, AS_WANTED = "untouched", "after {}", "gateway, as {} wants"
+HANDS: Mapping[str, Callable[[], Hand]] = {"route": lambda: Routes(CLIENTS)}
+
+
+def main(drivers: Sequence[str], hands: Mapping[str, Callable[[], Hand]] = HANDS) -> int:
+    """Play, write down."""
+    found: dict[str, Any] = {"watches": {}, "scenes": []}
+    with raised(CLIENTS):
+        # Every neighbour is known from here on, and the page is in memory.
+        fetched(CLIENTS)
+        before = snapshot()
+        found["watches"][UNTOUCHED] = _watched(UNTOUCHED)
+        # What connections alone change would later be taken for a driver's.
+        found["restless"] = differences(before, snapshot())
+        for driver in drivers:
+            found["scenes"].append(_scene(driver, hands[driver](), found["watches"]))
+        _gateway(found)
+    (OUTPUT / "found.json").write_text(json.dumps(found))
+    return 0
+
+
+def _scene(name: str, hand: Hand, watches: dict[str, Any]) -> dict[str, Any]:
+    """plan, apply, verify, rollback by one hand, watched after apply and after rollback."""
+    before = snapshot()
+    steps = [hand.plan()]
+    written = differences(before, snapshot())
+    steps.append(hand.apply())
+    watches[name] = _watched(name)
+    steps += [hand.verify(), hand.rollback()]
+    watches[AFTER.format(name)] = _watched(AFTER.format(name))
+    return {"name": name, "steps": steps, "written_by_plan": written, "left": differences(before, snapshot())}
+
+
+def _gateway(found: dict[str, Any]) -> None:
+    """One choice per next hop, first as one client's rules want it, then as the other's."""
+    before = snapshot()
+    for name in PAIR:
+        client = next(client for client in CLIENTS if client.name == name)
+        hand = ByGateway(client.congestion)
+        hand.apply()
+        found["watches"][AS_WANTED.format(name)] = _watched(AS_WANTED.format(name))
+        hand.rollback()
+    found["left_by_gateway"] = differences(before, snapshot())
+
+
+def _watched(name: str) -> dict[str, str]:
+    """All clients visit, captured at the server; the congestion control of each."""
+    words = ["tcpdump", "-i", "eth0", "-w", str(OUTPUT / f"{name}.pcap"), "--immediate-mode", f"tcp port {PORT}"]
+    with _capturing(words):
+        return fetched(CLIENTS)
+
+
+@contextmanager
+def _capturing(words: Sequence[str]) -> Iterator[None]:
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tcpdump:
+        assert tcpdump.stderr
+        while "listening on" not in (line := tcpdump.stderr.readline()):
+            if not line:
+                raise SystemExit("tcpdump ended before it listened")
+        try:
+            yield
+        finally:
+            tcpdump.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
