@@ -93,7 +93,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class UmlVirtual:
-    """A kernel of our own in virtual time: exact, repeatable, faster than the clock."""
+    """A kernel of our own in virtual time: exact, repeatable, faster than the clock. Or, when asked, in real time."""
 
     name: str = "uml-virtual"
     virtual_time: bool = True
@@ -109,7 +109,7 @@ class UmlVirtual:
     def boot(self, job: Job) -> Running:
         programs = ensure_programs()
         kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True))
-        clock = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"]
+        clock = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if self.virtual_time else []
         preload = str(programs / "seeded_getrandom.so")
         return enclose(job, uml_arguments(job, kernel, programs / "init", preload, clock), ())
 

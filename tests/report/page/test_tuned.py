@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from configtron.nouns import Observation, Packet, Target, Trace
-from configtron.report.page.sequence import Run, points, sequence
 from configtron.report.page.markup import written
+from configtron.report.page.sequence import Run, points, sequence
 from configtron.report.page.tuned import Scene, Shown, Sight, Subject, page
 from tests.report.tiny import segments
 
@@ -26,7 +26,8 @@ def sight(window: int, congestion: str = "bbr", grade: str = "C") -> Sight:
 def shown(seen: Sight, left: tuple[str, ...] = ()) -> str:
     subjects = [Subject("cable", "198.51.100.0/24", 20, "bbr 4")]
     scene = Scene("route", (("configtron tune apply", "<done>"),), left)
-    return page(Shown("lead", subjects, ["route"], {"route": {"cable": seen}}, [scene], [["of", "a"], ["route", "bbr"]]))
+    by_gateway = [["of", "cable"], ["route", "bbr"]]
+    return page(Shown("lead", subjects, ["route"], {"route": {"cable": seen}}, [scene], by_gateway))
 
 
 def test_only_an_exact_window_with_its_congestion_control_agrees() -> None:
