@@ -168,7 +168,7 @@ def _group(netns: str) -> Path:
 @contextmanager
 def _tuned(driver: str, netns: str, prefixes: Sequence[str]) -> Iterator[None]:
     """The driver in force on that server; read back whole."""
-    hand = load(driver, Place(netns=netns, cgroup=str(_group(netns))))
+    hand = load(driver, Place(netns=netns, cgroup=netns))
     if reason := hand.missing():
         raise SystemExit(f"driver {driver}: {reason}")
     before = hand.before()

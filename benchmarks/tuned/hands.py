@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -33,10 +34,14 @@ class Hand(Protocol):
         """Put everything back."""
 
 
-def run(words: Sequence[str]) -> Step:
-    """A command and all it printed."""
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(words: Sequence[str], said: str = "") -> Step:
+    """A command that is told something, and all it printed."""
+    done = subprocess.run(words, input=said, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return Step(" ".join(words), done.stdout, done.returncode)
+
+
+# Longer than a scene takes on any clock.
+LEASE_S = 600.0
 
 
 class ByGateway:
@@ -58,29 +63,44 @@ class ByGateway:
         return run(f"ip route change default via {GATEWAY4}".split())
 
 
-class Routes:
-    """ip route."""
+class Verb:
+    """`configtron tune` with one driver, under a lease long enough for a scene.
 
-    def __init__(self, clients: Sequence[Client]) -> None:
-        self.clients = [client for client in clients if client.congestion]
+    The guard would refuse bbr as unfair to cubic; here nobody else is on the links.
+    """
+
+    def __init__(self, driver: str) -> None:
+        self.driver = driver
 
     def plan(self) -> Step:
-        return run(["true"])
+        """What is due, and why."""
+        return configtron("tune", "--driver", self.driver, "plan", "--allow-unfair")
 
     def apply(self) -> Step:
-        for client in self.clients:
-            family, gateway = ("-6", "2001:db8:9::1") if ":" in client.prefix else ("-4", GATEWAY4)
-            step = run(
-                f"ip {family} route replace {client.prefix} via {gateway} dev eth0 initcwnd {client.initcwnd}"
-                f" congctl {client.congestion}".split()
-            )
-        return step
+        """All of it, read back, under a lease."""
+        return configtron("tune", "--driver", self.driver, "apply", "--allow-unfair", "--lease", f"{LEASE_S:g}")
 
     def verify(self) -> Step:
-        return run(["ip", "route"])
+        """Read back once more."""
+        return configtron("tune", "--driver", self.driver, "verify")
 
     def rollback(self) -> Step:
-        for client in self.clients:
-            family = "-6" if ":" in client.prefix else "-4"
-            step = run(f"ip {family} route del {client.prefix}".split())
-        return step
+        """Back to the untouched stack."""
+        return configtron("tune", "--driver", self.driver, "rollback")
+
+
+def wished(clients: Sequence[Client]) -> list[Step]:
+    """The clients' profiles and prefixes, told to configtron; nothing is in force by that."""
+    steps = []
+    for client in clients:
+        if client.congestion:
+            setting = (f"tcp_congestion_control={client.congestion}", f"initcwnd={client.initcwnd}")
+            steps.append(configtron("tune", "profile", "set", client.name, *setting))
+    lines = "".join(f"{client.prefix} {client.name}\n" for client in clients if client.congestion)
+    return [*steps, configtron("tune", "prefix", "import", "-", said=lines)]
+
+
+def configtron(*words: str, said: str = "") -> Step:
+    """The product's command, as it is here."""
+    step = run([sys.executable, "-m", "configtron", *words], said)
+    return step._replace(command=" ".join(("configtron", *words)))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tuned.hands import ByGateway, Hand, Routes
+from benchmarks.tuned.hands import ByGateway, Hand, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
 from configtron.lab.uml import GUEST_OUTPUT
@@ -24,11 +24,10 @@ OUTPUT = Path(GUEST_OUTPUT)
 # Two clients behind the one gateway that the rules want treated differently.
 PAIR = ("cable", "satellite")
 UNTOUCHED, AFTER, AS_WANTED = "untouched", "after {}", "gateway, as {} wants"
-HANDS: Mapping[str, Callable[[], Hand]] = {"route": lambda: Routes(CLIENTS)}
 
 
-def main(drivers: Sequence[str], hands: Mapping[str, Callable[[], Hand]] = HANDS) -> int:
-    """Play, write down."""
+def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
+    """Play, write down. `hand_of`: who tunes in the scene of that name."""
     found: dict[str, Any] = {"watches": {}, "scenes": []}
     with raised(CLIENTS):
         # Every neighbour is known from here on, and the page is in memory.
@@ -37,8 +36,9 @@ def main(drivers: Sequence[str], hands: Mapping[str, Callable[[], Hand]] = HANDS
         found["watches"][UNTOUCHED] = _watched(UNTOUCHED)
         # What connections alone change would later be taken for a driver's.
         found["restless"] = differences(before, snapshot())
+        found["wished"] = wished(CLIENTS)
         for driver in drivers:
-            found["scenes"].append(_scene(driver, hands[driver](), found["watches"]))
+            found["scenes"].append(_scene(driver, hand_of(driver), found["watches"]))
         _gateway(found)
     (OUTPUT / "found.json").write_text(json.dumps(found))
     return 0

@@ -10,7 +10,7 @@ Fails as   a sentence for each: a client that got something else, a step that fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,9 @@ def wrong(found: dict[str, Any], seen: Sights) -> list[str]:
     bad = [f"a snapshot changes without a driver: {line}" for line in found["restless"]]
     for watch, clients in by_prefix(seen).items():
         bad += [_said(watch, name, sight) for name, sight in clients.items() if not sight.agrees]
+    bad += _failed("wishes", found["wished"])
     for scene in found["scenes"]:
-        for command, said, code in scene["steps"]:
-            if code:
-                bad.append(f"{scene['name']}: exit code {code} of: {command}\n{said}")
+        bad += _failed(scene["name"], scene["steps"])
         bad += [f"{scene['name']}: its plan wrote: {line}" for line in scene["written_by_plan"]]
         bad += [f"{scene['name']}: {line}" for line in scene["left"]]
     bad += [f"gateway: {line}" for line in found["left_by_gateway"]]
@@ -73,6 +72,10 @@ def wrong(found: dict[str, Any], seen: Sights) -> list[str]:
         if set(given.values()) != {BY_NAME[name].congestion}:
             bad.append(f"{watch}: one choice for the gateway gave {given}")
     return bad
+
+
+def _failed(name: str, steps: Iterable[tuple[str, str, int]]) -> list[str]:
+    return [f"{name}: exit code {code} of: {command}\n{said}" for command, said, code in steps if code]
 
 
 def _said(watch: str, name: str, sight: Sight) -> str:

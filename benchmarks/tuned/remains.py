@@ -31,6 +31,7 @@ def snapshot() -> Snapshot:
     """Every kind of trace, sorted."""
     found = {name: subprocess.check_output(words, text=True).splitlines() for name, words in ASKED.items()}
     found |= {f"BPF {kind}": [str(number) for number in _numbers(command)] for kind, command in BPF_NEXT_ID.items()}
+    found["mounts"] = Path("/proc/mounts").read_text().splitlines()
     found["pins"] = [str(path) for mount in _mounts("bpf") for path in mount.rglob("*")]
     found["groups"] = [str(path) for mount in _mounts("cgroup2") for path in mount.rglob("*") if path.is_dir()]
     found["modules"] = [line.split()[0] for line in _text(Path("/proc/modules")).splitlines()]
