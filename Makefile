@@ -1,4 +1,5 @@
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
+# make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
@@ -16,7 +17,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel demo test check golden lint docs man bench fuzz clean
+.PHONY: help install packages kernel demo demo-tune test check golden lint docs man bench fuzz clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,6 +45,12 @@ demo: kernel
 	@$(BIN)/configtron probe alexa-top1k --lab --seed $(SEED)
 	$(call say,score of that run against the truth)
 	@$(BIN)/configtron probe validate
+	$(call say,done)
+
+demo-tune: kernel
+	$(call say,nginx in the lab tuned by each driver for clients in four prefixes, and put back)
+	@mkdir -p runs
+	@$(BIN)/python -m benchmarks.tuned runs/demo-tune.html
 	$(call say,done)
 
 test: kernel lint golden

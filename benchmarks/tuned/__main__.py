@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 DRIVERS = ("kmod", "ebpf", "route")
 # Of real time; a minute of virtual time takes some ten seconds of it.
 LIMIT_S = 600
-# More of a step's words are on the page.
-SHOWN_LINES = 16
+# How often to look for what the guest has said.
+LOOK_S = 0.2
 
 
 def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned.inside") -> dict[str, Any]:
@@ -39,8 +40,14 @@ def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned
     words = (sys.executable, "-m", module, *drivers)
     job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)
     running = backend.boot(job)
-    if running.wait(LIMIT_S + 60):
-        raise SystemExit(running.console.read_text() + running.last_words())
+    shown = 0
+    while running.poll() is None:
+        time.sleep(LOOK_S)
+        fresh = running.console.read_text(errors="replace")[shown:]
+        shown += len(fresh)
+        print(fresh, end="", flush=True)
+    if running.wait():
+        raise SystemExit(f"the guest failed:\n{running.last_words()}")
     found: dict[str, Any] = json.loads((folder / "found.json").read_text())
     return found
 
@@ -61,9 +68,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def told(found: dict[str, Any], seen: Sights) -> list[str]:
-    """Print what was done and seen; what is wrong with it."""
+    """Print what was seen and left; what is wrong with it."""
     for scene in found["scenes"]:
-        _tell(scene)
+        print(f"{scene['name']}: " + ("; ".join(scene["left"]) or "nothing left behind"))
     print("\ncongestion control (ss -ti) and initial window (first flight on the wire), segments")
     print(table(seen))
     print("\ntwo clients behind one gateway: by prefix, and by a choice for the gateway")
@@ -77,16 +84,6 @@ def drawn(found: dict[str, Any], seen: Sights, bad: Sequence[str]) -> str:
     watches = [UNTOUCHED, *drivers, AFTER.format(drivers[-1])]
     lead = f"A server tuned by {', '.join(drivers)}: " + (f"{len(bad)} differences" if bad else "all as wanted")
     return page(Shown(lead, subjects(), watches, by_prefix(seen), scenes(found), by_gateway(found, seen)))
-
-
-def _tell(scene: dict[str, Any]) -> None:
-    for command, said, _ in scene["steps"]:
-        print(f"$ {command}")
-        lines = said.rstrip().splitlines()
-        print("\n".join(lines[:SHOWN_LINES]))
-        if len(lines) > SHOWN_LINES:
-            print(f"... {len(lines) - SHOWN_LINES} more lines")
-    print(f"{scene['name']}: " + ("; ".join(scene["left"]) or "nothing left behind"))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tuned.hands import ByGateway, Hand, Verb, wished
+from benchmarks.tuned.hands import ByGateway, Hand, Step, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
 from configtron.lab.uml import GUEST_OUTPUT
 
 OUTPUT = Path(GUEST_OUTPUT)
+# More of a step's words are on the page.
+SHOWN_LINES = 16
 # Two clients behind the one gateway that the rules want treated differently.
 PAIR = ("cable", "satellite")
 UNTOUCHED, AFTER, AS_WANTED = "untouched", "after {}", "gateway, as {} wants"
@@ -36,7 +38,7 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
         found["watches"][UNTOUCHED] = _watched(UNTOUCHED)
         # What connections alone change would later be taken for a driver's.
         found["restless"] = differences(before, snapshot())
-        found["wished"] = wished(CLIENTS)
+        found["wished"] = [_told(step) for step in wished(CLIENTS)]
         for driver in drivers:
             found["scenes"].append(_scene(driver, hand_of(driver), found["watches"]))
         _gateway(found)
@@ -47,13 +49,21 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
 def _scene(name: str, hand: Hand, watches: dict[str, Any]) -> dict[str, Any]:
     """plan, apply, verify, rollback by one hand, watched after apply and after rollback."""
     before = snapshot()
-    steps = [hand.plan()]
+    steps = [_told(hand.plan())]
     written = differences(before, snapshot())
-    steps.append(hand.apply())
+    steps.append(_told(hand.apply()))
     watches[name] = _watched(name)
-    steps += [hand.verify(), hand.rollback()]
+    steps += [_told(hand.verify()), _told(hand.rollback())]
     watches[AFTER.format(name)] = _watched(AFTER.format(name))
     return {"name": name, "steps": steps, "written_by_plan": written, "left": differences(before, snapshot())}
+
+
+def _told(step: Step) -> Step:
+    """The step, printed: whoever waits outside sees it at once."""
+    lines = step.said.rstrip().splitlines()
+    more = [f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []
+    print("\n".join([f"$ {step.command}", *lines[:SHOWN_LINES], *more]), flush=True)
+    return step
 
 
 def _gateway(found: dict[str, Any]) -> None:
