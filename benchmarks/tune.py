@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from benchmarks import guest_module
 from benchmarks.cpu_outside import Meter
 from configtron.lab.uml import Backend, Job, Netns, UmlVirtual
 
@@ -96,6 +97,8 @@ def measured(
     compiled(folder)
     output = folder / where
     output.mkdir()
+    if "kmod" in drivers:
+        guest_module.build(output)
     phases = [{"driver": driver, "prefixes": count} for driver in drivers for count in sizes]
     plan = {"phases": phases, "rounds": rounds, "block": BLOCKS[where], "seed": 1, "programs": str(folder)}
     (output / "plan.json").write_text(json.dumps(plan))

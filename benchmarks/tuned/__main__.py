@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import guest_module
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
 from configtron.lab.uml import Job, pick
@@ -36,6 +37,8 @@ LOOK_S = 0.2
 def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned.inside") -> dict[str, Any]:
     """Boot the guest, play all scenes in it, come back with what was written down; captures stay in the folder."""
     backend, _ = pick("uml-virtual")
+    if "kmod" in drivers:
+        guest_module.build(folder)
     environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "100"))
     words = (sys.executable, "-m", module, *drivers)
     job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from benchmarks.guest_module import MODULE
 from benchmarks.tuned.place import GATEWAY4, Client
 
 
@@ -21,6 +22,9 @@ class Step(NamedTuple):
 class Hand(Protocol):
     """Who tunes. Every step is told; none raises because of what its command said."""
 
+    def ready(self) -> list[Step]:
+        """What has to be there first."""
+
     def plan(self) -> Step:
         """Say what would be done, and do nothing."""
 
@@ -32,6 +36,9 @@ class Hand(Protocol):
 
     def rollback(self) -> Step:
         """Put everything back."""
+
+    def over(self) -> list[Step]:
+        """Take away what had to be there."""
 
 
 def run(words: Sequence[str], said: str = "") -> Step:
@@ -72,6 +79,10 @@ class Verb:
     def __init__(self, driver: str) -> None:
         self.driver = driver
 
+    def ready(self) -> list[Step]:
+        """The module is loaded for its driver; the others need nothing."""
+        return [run(["insmod", str(MODULE)])] if self.driver == "kmod" else []
+
     def plan(self) -> Step:
         """What is due, and why."""
         return configtron("tune", "--driver", self.driver, "plan", "--allow-unfair")
@@ -87,6 +98,10 @@ class Verb:
     def rollback(self) -> Step:
         """Back to the untouched stack."""
         return configtron("tune", "--driver", self.driver, "rollback")
+
+    def over(self) -> list[Step]:
+        """The kernel lets the module go only when no namespace and no socket holds it."""
+        return [run(["rmmod", MODULE.stem])] if self.driver == "kmod" else []
 
 
 def wished(clients: Sequence[Client]) -> list[Step]:

@@ -49,12 +49,15 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
 def _scene(name: str, hand: Hand, watches: dict[str, Any]) -> dict[str, Any]:
     """plan, apply, verify, rollback by one hand, watched after apply and after rollback."""
     before = snapshot()
-    steps = [_told(hand.plan())]
-    written = differences(before, snapshot())
+    steps = [_told(step) for step in hand.ready()]
+    unplanned = snapshot()
+    steps.append(_told(hand.plan()))
+    written = differences(unplanned, snapshot())
     steps.append(_told(hand.apply()))
     watches[name] = _watched(name)
     steps += [_told(hand.verify()), _told(hand.rollback())]
     watches[AFTER.format(name)] = _watched(AFTER.format(name))
+    steps += [_told(step) for step in hand.over()]
     return {"name": name, "steps": steps, "written_by_plan": written, "left": differences(before, snapshot())}
 
 
