@@ -25,9 +25,11 @@ from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
 from configtron.lab.uml import Job, pick
 from configtron.report.page.tuned import Shown, Sights, page
+from configtron.tune.drivers import DRIVERS as KNOWN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DRIVERS = ("kmod", "ebpf", "route")
+# Those that tell prefixes apart, best first.
+DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)
 # Of real time; a minute of virtual time takes some ten seconds of it.
 LIMIT_S = 600
 # How often to look for what the guest has said.

@@ -35,8 +35,8 @@ HANDS: dict[str, type[Verb]] = {"idle": Idle, "leaving": Leaving}
 
 
 def hand(scene: str) -> Hand:
-    """The hand of that scene; mistakes are made over the driver that needs nothing but a kernel."""
-    return HANDS[scene]("route") if scene in HANDS else Verb(scene)
+    """The hand of that scene."""
+    return HANDS[scene]("ebpf") if scene in HANDS else Verb(scene)
 
 
 if __name__ == "__main__":

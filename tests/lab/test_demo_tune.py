@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tuned.__main__ import drawn, played, told
+from benchmarks.tuned.__main__ import DRIVERS, drawn, played, told
 from benchmarks.tuned.inside import AFTER
 from benchmarks.tuned.judged import sights, wrong
 from benchmarks.tuned.place import CLIENTS
@@ -15,7 +15,7 @@ from configtron.lab.uml import UmlVirtual
 from configtron.report.page.tuned import Sight
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
-DRIVERS, MISTAKES = ("ebpf", "route"), ("idle", "leaving")
+MISTAKES = ("idle", "leaving")
 Demonstration = tuple[dict[str, Any], dict[str, dict[str, Sight]]]
 
 
