@@ -40,7 +40,7 @@ from configtron.lab.kernel import (
     is_whole,
     kernel_folder,
 )
-from configtron.lab.recipes import LAB
+from configtron.lab.recipes import LAB, UML_DEBUG
 
 __all__ = [
     "BACKENDS",
@@ -50,6 +50,7 @@ __all__ = [
     "Job",
     "Netns",
     "Running",
+    "UmlDebug",
     "UmlReal",
     "UmlVirtual",
     "pick",
@@ -129,6 +130,26 @@ class UmlReal:
     def boot(self, job: Job) -> Running:
         arguments = uml_arguments(job, REAL_KERNEL, ensure_programs() / "init", "none", [])
         return enclose(job, arguments, real_modules())
+
+
+@dataclass(frozen=True)
+class UmlDebug:
+    """A kernel that watches itself, in real time, so that processes meet in an order nobody arranged."""
+
+    name: str = "uml-debug"
+    virtual_time: bool = False
+    delays: bool = True
+
+    def available(self) -> str:
+        built = is_whole(kernel_folder(UML_DEBUG))
+        return cannot_enclose() or missing(absent_packages(INIT_PROGRAMS) + ([] if built else absent_for(UML_DEBUG)))
+
+    def boot(self, job: Job) -> Running:
+        kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True), UML_DEBUG)
+        # every report is told, not the first only; warnings (level 4) reach the log
+        words = ["kasan_multi_shot", "kmemleak=on", "loglevel=5"]
+        arguments = uml_arguments(job, kernel, ensure_programs() / "init", "none", [])
+        return enclose(job, [*arguments, *words], ())
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 # The walls around one guest. Runs as the first process of new mount and PID namespaces (unshare, called by uml.py):
 #
 #   enclose.sh uml   OUTPUT CPU LIMIT_S HIDDEN SEED PRELOAD KERNEL INIT ARGUMENT...
+#   enclose.sh qemu  OUTPUT CPU LIMIT_S HIDDEN INIT PROGRAM ARGUMENT...     (CPU is not used: two processors are emulated)
 #   enclose.sh netns OUTPUT CPU LIMIT_S HIDDEN NAME=VALUE... COMMAND...     (the command runs on the host's own kernel)
 #
 # HIDDEN is a folder that is empty for the guest, or "none"; OUTPUT may lie in it.
@@ -66,6 +67,18 @@ run_uml() {
         CONFIGTRON_SEED="$seed" "$preload" $place/linux "$@" </dev/null
 }
 
+# The emulator sees the host's files as they are here, read-only, and hands them on to its guest.
+run_qemu() {
+    cp "$1" $place/init
+    shift
+    mkdir $place/scratch
+    lock_host
+    set_limits
+    cd /
+    timeout --signal=KILL "$limit_s" \
+        env --ignore-environment PATH=/usr/bin:/bin HOME=$place/scratch TMPDIR=$place/scratch "$@" </dev/null
+}
+
 # With the groups that the command made below it; fails while a process is in one.
 remove_group() {
     find "$1" -depth -type d -exec rmdir {} \; 2>/dev/null
@@ -118,6 +131,7 @@ run_inside() {
 
 case $kind in
 uml) furnish; run_uml "$@" ;;
+qemu) furnish; run_qemu "$@" ;;
 netns) furnish; run_netns "$@" ;;
 inside) run_inside "$@" ;;
 esac

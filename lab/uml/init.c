@@ -1,7 +1,8 @@
 /*
  * The first process of a lab guest.
  *
- * The guest's root is the host's own file system, seen read-only through hostfs, so no disk image has to be built.
+ * The guest's root is the host's own file system, seen read-only through hostfs (User-Mode Linux) or 9p (QEMU), so no disk
+ * image has to be built.
  * That makes this program's first duty a safety one: until /proc, /sys and the rest are mounted over, those paths lead
  * to the host's. It mounts first, then asks the new /proc whether it belongs to the running guest kernel, and powers
  * the guest off if anything failed. (A mount that failed unseen once changed the host's own sysctls.)
@@ -89,6 +90,15 @@ static void write_text(const char *path, const char *text)
 	close(file);
 }
 
+/* Only User-Mode Linux knows hostfs; elsewhere qemu.py has offered the output folder under this name. */
+static void mount_output(void)
+{
+	if (!mount("hostfs", OUTPUT, "hostfs", MS_NOATIME | MS_NODIRATIME, HOST_OUTPUT))
+		return;
+	if (errno != ENODEV || mount("output", OUTPUT, "9p", MS_NOATIME, "trans=virtio,version=9p2000.L"))
+		power_off(OUTPUT);
+}
+
 /* Refuse to go on unless /proc speaks for the kernel that runs us. */
 static void check_kernel(void)
 {
@@ -125,7 +135,7 @@ static void mount_all(void)
 	make_folder("/run/bpf");
 	must_mount("bpf", "/run/bpf", 0, "");
 	make_folder(OUTPUT);
-	must_mount("hostfs", OUTPUT, MS_NOATIME | MS_NODIRATIME, HOST_OUTPUT);
+	mount_output();
 }
 
 static void set_limits(void)
@@ -163,7 +173,7 @@ static char *take_list(char *text, char ***list)
 	return text + 1;
 }
 
-/* Only the packaged kernel has modules. One that will not load is told and passed over: the lab checks what it needs. */
+/* Only packaged kernels have modules. One that will not load is told and passed over: the lab checks what it needs. */
 static void load_modules(char **paths)
 {
 	for (; *paths; paths++) {

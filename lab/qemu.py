@@ -1,0 +1,125 @@
+"""Emulated machines with two processors, for kernel code of ours: Debian's kernel, or one that watches itself.
+
+Question   Where does code that passed on one processor meet a second one?
+Method     qemu-system-x86_64 without hardware help (tcg), each processor a thread: slow, but it runs anywhere, and two
+           processors are truly two. The walls, the job and its results are those of User-Mode Linux (enclosure.py,
+           uml/init.c); the guest sees the host's files, read-only, through 9p instead of hostfs.
+           Debian's kernel has 9p as a module, so it boots from a memory disk (qemu/init.sh, busybox, ten modules).
+Differs    from uml.py: real time, two processors, no netem of virtual time; ten to fifty times slower.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.lab.debian import HEADERS_PACKAGE, LAB_MODULES, ROOT_MODULES, ensure_debian, release
+from configtron.lab.enclosure import Job, Running, cannot_enclose, enclose, missing, place_arguments
+from configtron.lab.kernel import (
+    INIT_PROGRAMS,
+    absent_for,
+    absent_packages,
+    ensure_kernel,
+    ensure_programs,
+    is_whole,
+    kernel_folder,
+)
+from configtron.lab.recipes import QEMU_SOURCES, X86_DEBUG
+
+EMULATOR = "qemu-system-x86_64"
+QEMU_PROGRAMS = INIT_PROGRAMS | {EMULATOR: "qemu-system-x86"}
+BUSYBOX = Path("/bin/busybox")
+
+# The host's root as seen by the guest: names of mounts beneath it may clash, so QEMU numbers files anew.
+SHARES = (
+    "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+    "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+    "-fsdev", "local,id=output,path=/run/configtron/output,security_model=none",
+    "-device", "virtio-9p-pci,fsdev=output,mount_tag=output",
+)  # fmt: skip
+ROOT_9P = "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro"
+# Where the emulator, behind the walls, finds the memory disk.
+DISK = Path("/run/configtron/output/initrd")
+
+# Warnings must reach the log (level 4); what is merely told (6) would slow the serial line.
+KERNEL_WORDS = "console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0 init=/run/configtron/init"
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class QemuDebian:
+    """Debian 12's kernel as its users have it."""
+
+    name: str = "qemu-debian"
+    virtual_time: bool = False
+    delays: bool = True
+
+    def available(self) -> str:
+        packages = absent_packages(QEMU_PROGRAMS)
+        packages += [] if BUSYBOX.exists() else ["busybox-static"]
+        packages += [] if release() else [HEADERS_PACKAGE]
+        return cannot_enclose() or missing(packages)
+
+    def boot(self, job: Job) -> Running:
+        folder = ensure_debian(say)
+        job.output.mkdir(parents=True, exist_ok=True)
+        (job.output / DISK.name).write_bytes(memory_disk(folder))
+        modules = tuple(str(folder / f"{name}.ko") for name in LAB_MODULES)
+        arguments = ["-initrd", str(DISK), "-append", KERNEL_WORDS]
+        return enclose(job, qemu_arguments(job, folder / "vmlinuz", arguments), modules)
+
+
+@dataclass(frozen=True)
+class QemuDebug:
+    """Our own kernel with the kernel's own checks."""
+
+    name: str = "qemu-debug"
+    virtual_time: bool = False
+    delays: bool = True
+
+    def available(self) -> str:
+        built = is_whole(kernel_folder(X86_DEBUG))
+        return cannot_enclose() or missing(absent_packages(QEMU_PROGRAMS) + ([] if built else absent_for(X86_DEBUG)))
+
+    def boot(self, job: Job) -> Running:
+        kernel = ensure_kernel(say, X86_DEBUG)
+        words = f"{KERNEL_WORDS} {ROOT_9P} kasan_multi_shot".replace("oops=panic ", "")
+        return enclose(job, qemu_arguments(job, kernel, ["-append", words]), ())
+
+
+def qemu_arguments(job: Job, kernel: Path, rest: list[str]) -> list[str]:
+    """enclose.sh's arguments for an emulated guest."""
+    machine = ["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(job.memory_mb)]
+    quiet = ["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio", "-device", "virtio-rng-pci"]
+    command = [str(shutil.which(EMULATOR)), *machine, *quiet, *SHARES, "-kernel", str(kernel), *rest]
+    return ["qemu", *place_arguments(job), str(ensure_programs() / "init"), *command]
+
+
+def memory_disk(folder: Path) -> bytes:
+    """What Debian's kernel starts from: its root's modules, numbered in the order of loading, and who loads them."""
+    modules = [(f"{n:02d}-{name}.ko", (folder / f"{name}.ko").read_bytes()) for n, name in enumerate(ROOT_MODULES)]
+    busybox = BUSYBOX.read_bytes()
+    # the kernel looks for /init and, by its first line, for /bin/sh; the folders are for what is mounted there
+    files = [("init", (QEMU_SOURCES / "init.sh").read_bytes()), ("bin/sh", busybox), ("bin/busybox", busybox), *modules]
+    entries = [entry(name, b"", 0o040755) for name in ("bin", "dev", "root")]
+    entries += [entry(name, content, 0o100755) for name, content in files]
+    return gzip.compress(b"".join([*entries, entry("TRAILER!!!", b"", 0)]), 1, mtime=0)
+
+
+def entry(name: str, content: bytes, mode: int) -> bytes:
+    """One file in the "newc" form of cpio (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    named = name.encode() + b"\0"
+    # ino, mode, uid, gid, nlink, mtime, filesize, the device's and the special file's major and minor, namesize, check
+    fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(named), 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + named
+    return padded(head) + padded(content)
+
+
+def padded(block: bytes) -> bytes:
+    return block + bytes(-len(block) % 4)
