@@ -10,7 +10,16 @@
 #include "roles.h"
 
 #define BATCH 50
-#define PAUSE_US 2000
+
+/* One of these per so many connections. */
+#define PER_PARAMS 3
+#define PER_PREFIXES 5
+#define PER_PROFILE 10
+#define PER_FLIP 20
+#define PER_UNLOAD 50
+#define PER_NAMESPACE 200
+#define PER_READ 10
+#define READS 100
 
 static const char *const names[] = { "reno", "cubic", "bbr", "vegas" };
 
@@ -32,13 +41,12 @@ void change_params(unsigned int seed)
 {
 	int device = device_open();
 
-	while (!shared->done) {
+	while (wait_for_connections(PER_PARAMS)) {
 		struct configtron_param params[3] = { any_param(), any_param(), any_param() };
 		uint32_t count = 1 + below(3);
 
 		if (!params_set(device, any_profile(), params, count, below(4) ? 0 : CONFIGTRON_REPLACE))
 			count_one(&shared->changes);
-		usleep(below(PAUSE_US));
 	}
 }
 
@@ -66,7 +74,7 @@ void change_prefixes(unsigned int seed)
 	struct configtron_prefix list[BATCH];
 	int device = device_open();
 
-	while (!shared->done) {
+	while (wait_for_connections(PER_PREFIXES)) {
 		unsigned int what = below(20);
 
 		for (unsigned int i = 0; i < BATCH; i++)
@@ -79,7 +87,6 @@ void change_prefixes(unsigned int seed)
 			dump(device);
 		else
 			prefix_flush(device, below(2) ? any_profile() : 0);
-		usleep(below(PAUSE_US));
 	}
 	prefix_flush(device, 0);
 }
@@ -90,14 +97,14 @@ void change_profiles(unsigned int seed)
 	int device = device_open();
 	uint32_t id;
 
-	while (!shared->done) {
+	while (wait_for_connections(PER_PROFILE)) {
 		if (!profile_new(device, &id)) {
 			struct configtron_param params[] = { congestion_control(names[below(4)]), number(CONFIGTRON_INITCWND, 5) };
 			struct configtron_prefix prefix = any_prefix(id);
 
 			params_set(device, id, params, 2, 0);
 			prefixes(device, CONFIGTRON_PREFIX_SET, &prefix, 1, 0);
-			usleep(below(PAUSE_US));
+			wait_for_connections(below(PER_PROFILE));
 			/* BUSY while it has a prefix: first the refusal, then the right way */
 			profile_del(device, id);
 			prefix_flush(device, id);
@@ -107,7 +114,6 @@ void change_profiles(unsigned int seed)
 		options_set(device, below(10) ? CONFIGTRON_ENABLED | below(2) * CONFIGTRON_ACTIVE_OPENS : 0,
 			    below(2) ? any_profile() : 0, names[below(4)]);
 		write_text("/sys/module/configtron/parameters/enabled", below(10) ? "Y" : "N");
-		usleep(below(PAUSE_US));
 	}
 	write_text("/sys/module/configtron/parameters/enabled", "Y");
 	options_set(device, CONFIGTRON_ENABLED, 0, "cubic");
@@ -115,10 +121,8 @@ void change_profiles(unsigned int seed)
 
 void flip_default(unsigned int seed)
 {
-	while (!shared->done) {
+	while (wait_for_connections(PER_FLIP))
 		write_text(DEFAULT_CC, below(4) ? "configtron" : names[below(4)]);
-		usleep(5 * PAUSE_US);
-	}
 	write_text(DEFAULT_CC, "cubic");
 }
 
@@ -155,13 +159,12 @@ void make_namespaces(unsigned int seed)
 {
 	pid_t child;
 
-	while (!shared->done) {
+	while (wait_for_connections(PER_NAMESPACE)) {
 		child = fork();
 		if (!child)
 			live_in_namespace();
 		if (child > 0)
 			waitpid(child, NULL, 0);
-		usleep(5 * PAUSE_US);
 	}
 }
 
@@ -170,13 +173,12 @@ void try_unload(unsigned int seed)
 {
 	int device = device_open();
 
-	while (device >= 0 && !shared->done) {
+	while (device >= 0 && wait_for_connections(PER_UNLOAD)) {
 		if (!syscall(SYS_delete_module, "configtron", O_NONBLOCK)) {
 			fprintf(stderr, "the module went while it was used\n");
 			_exit(1);
 		}
 		count_one(&shared->unloads_refused);
-		usleep(10 * PAUSE_US);
 	}
 }
 
@@ -191,11 +193,10 @@ void read_records(unsigned int seed)
 		device = device_open();
 		if (device < 0 || records_begin(device, 64))
 			die("records");
-		for (unsigned int turn = 0; turn < 100 && !shared->done; turn++) {
+		for (unsigned int turn = 0; turn < READS && wait_for_connections(PER_READ); turn++) {
 			size = read(device, got, sizeof(got));
 			if (size > 0)
 				__atomic_add_fetch(&shared->records, size / sizeof(*got), __ATOMIC_RELAXED);
-			usleep(below(PAUSE_US));
 		}
 		close(device);
 	}

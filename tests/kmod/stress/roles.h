@@ -6,7 +6,7 @@
 #include "device.h"
 
 #define PROFILES 8
-#define CLIENTS 3
+#define CLIENTS 6
 /* Client prefixes are 127.1.0.0/16 to 127.39.0.0/16, in four thirds of which a /24 counts. */
 #define NETWORKS 39
 #define SUBNETS 4
@@ -41,6 +41,19 @@ static inline unsigned int below(unsigned int limit)
 	random_state ^= random_state >> 7;
 	random_state ^= random_state << 17;
 	return (random_state >> 11) % limit;
+}
+
+/*
+ * Until so many more connections have begun; false once all have ended. Changes keep step with connections, so that a
+ * slow kernel gets the same mixture as a fast one, and a long run more of everything.
+ */
+static inline int wait_for_connections(unsigned long more)
+{
+	unsigned long until = __atomic_load_n(&shared->begun, __ATOMIC_RELAXED) + more;
+
+	while (!shared->done && __atomic_load_n(&shared->begun, __ATOMIC_RELAXED) < until)
+		usleep(1000);
+	return !shared->done;
 }
 
 static inline uint32_t any_profile(void)

@@ -127,8 +127,9 @@ void serve(unsigned int seed)
 /* A client address in one of the prefixes, and a server. */
 static int client_socket(struct sockaddr_storage *to, socklen_t *length)
 {
-	struct timeval patience = { .tv_sec = 3 };
-	unsigned int port = below(LISTENERS), on = 1;
+	/* a profile may pace the answer to one byte a second; other clients are waiting */
+	struct timeval patience = { .tv_usec = 200000 };
+	unsigned int port = listeners[BY_MPTCP] < 0 ? below(BY_MPTCP) : below(LISTENERS), on = 1;
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6 }, *to6 = (void *)to;
 	struct sockaddr_in four = { .sin_family = AF_INET }, *to4 = (void *)to;
 	int by_six = port == BOTH_FAMILIES && below(2), fd, failed;
