@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import guest_module
 from benchmarks.cpu_outside import Meter
+from configtron.errors import USAGE, ConfigtronError
 from configtron.lab.uml import Backend, Job, Netns, UmlVirtual
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,7 +161,7 @@ def main(names: Sequence[str]) -> int:
     """Measure, print, judge."""
     if unknown := sorted(set(names) - DRIVERS.keys()):
         print(f"no driver {unknown[0]!r} here; there is: {', '.join(DRIVERS)}", file=sys.stderr)
-        return 2
+        return USAGE
     chosen, said = list(names) or list(DRIVERS), []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         for where in BLOCKS:
@@ -171,4 +172,8 @@ def main(names: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ConfigtronError as error:
+        print(f"benchmarks.tune: {error}", file=sys.stderr)
+        sys.exit(error.code)

@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks import guest_module
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
+from configtron.errors import USAGE, ConfigtronError
 from configtron.lab.uml import Job, pick
 from configtron.report.page.tuned import Shown, Sights, page
 from configtron.tune.drivers import DRIVERS as KNOWN
@@ -61,6 +62,9 @@ def main(arguments: Sequence[str]) -> int:
     """Play, print, draw, judge."""
     pages = [word for word in arguments if word.endswith(".html")]
     drivers = [word for word in arguments if word not in pages] or list(DRIVERS)
+    if unknown := sorted(set(drivers) - set(DRIVERS)):
+        print(f"no driver {unknown[0]!r} here; there is: {', '.join(DRIVERS)}", file=sys.stderr)
+        return USAGE
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = played(Path(folder), drivers)
         seen = sights(found, Path(folder))
@@ -92,4 +96,8 @@ def drawn(found: dict[str, Any], seen: Sights, bad: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ConfigtronError as error:
+        print(f"benchmarks.tuned: {error}", file=sys.stderr)
+        sys.exit(error.code)

@@ -43,7 +43,8 @@ def mounts(kind: str) -> list[Path]:
 
 def group(place: Place) -> Path:
     """The place's control group. Errors: `Missing` without version 2 of them, `BadInput` for no such group."""
-    roots = mounts("cgroup2")
+    # One that another mount hides is in the list, and cannot be reached.
+    roots = [root for root in mounts("cgroup2") if (root / "cgroup.procs").exists()]
     if not roots:
         raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none /sys/fs/cgroup")
     found = roots[0] / place.cgroup.strip("/")
