@@ -65,7 +65,7 @@ def _told(step: Step) -> Step:
     """The step, printed: whoever waits outside sees it at once."""
     lines = step.said.rstrip().splitlines()
     more = [f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []
-    print("\n".join([f"$ {step.command}", *lines[:SHOWN_LINES], *more]), flush=True)
+    print("\n".join([f"+ {step.command}", *lines[:SHOWN_LINES], *more]), flush=True)
     return step
 
 
