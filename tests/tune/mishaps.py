@@ -81,7 +81,7 @@ def told(driver: EbpfDriver) -> dict[str, object]:
     found |= refused_at_a_connection(driver)
     driver.revert(before)
     found |= held_by_another(driver, before)
-    return found | another_namespace()
+    return found | group_removed() | another_namespace()
 
 
 def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
@@ -198,8 +198,33 @@ def another_namespace() -> dict[str, object]:
     found: dict[str, object] = {"set there, not here": windows == {"": 10, "other": 4}}
     found["moved there, not here"] = moved == {"": (0, 0), "other": (1, 1)}
     found["nothing stands here"] = EbpfDriver(PLACE).read() == Rules() != there.read()
+    subprocess.run(["ip", "netns", "delete", "other"], check=True)
+    found["a namespace that is gone"] = "other" in there.missing() and there.read() == Rules() and not nothing_left()
+    subprocess.run(["ip", "netns", "add", "other"], check=True)
+    found["another one of that name"] = there.missing() == "" and there.read() == Rules()
+    there.apply(Changes({"slow": SLOW}, {"127.0.0.0/8": "slow"}))
+    found["is set anew"] = there.read().prefixes == {"127.0.0.0/8": "slow"}
+    subprocess.run(["ip", "netns", "delete", "other"], check=True)
     there.revert(before)
-    found["reverted there"] = nothing_left()
+    found["reverted after it"] = nothing_left()
+    return found
+
+
+def group_removed() -> dict[str, object]:
+    """The control group goes while a program is attached: a service that was stopped."""
+    short = Place(cgroup=f"{PLACE.cgroup}/short")
+    group = pins.group(PLACE) / "short"
+    group.mkdir()
+    driver = EbpfDriver(short)
+    before = driver.before()
+    driver.apply(CHANGES)
+    group.rmdir()
+    found: dict[str, object] = {"a group that is gone": "short" in driver.missing() and driver.read() == Rules()}
+    group.mkdir()
+    found["another one of its name"] = driver.read() == Rules() and driver.mark() == "nothing"
+    group.rmdir()
+    driver.revert(before)
+    found["reverted without it"] = nothing_left()
     return found
 
 

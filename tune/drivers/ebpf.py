@@ -28,7 +28,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from configtron.errors import Missing, Refused
+from configtron.errors import ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf import layout, objects, pins, reach
@@ -53,17 +53,12 @@ class EbpfDriver:
         self.place = place
 
     def missing(self) -> str:
-        if not _privileged():
-            return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
-        try:
-            library()
-        except OSError:
-            return f"{LIBRARY} is not installed; run: apt-get install libbpf1"
-        if not pins.BPFFS.is_dir():
-            return "this kernel has no BPF (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF); use the driver route or sysctl"
+        if why := _no_means():
+            return why
         try:
             pins.group(self.place)
-        except Missing as absent:
+            netns.cookie(self.place.netns)
+        except ConfigtronError as absent:
             return str(absent)
         return objects.missing()
 
@@ -104,8 +99,10 @@ class EbpfDriver:
 
     def revert(self, before: str) -> None:
         mounted = json.loads(before).get("bpffs", True)
-        if self.missing() or pins.BPFFS not in pins.mounts("bpf"):
+        if pins.BPFFS not in pins.mounts("bpf"):
             return
+        if (why := _no_means()) and (not _privileged() or pins.ROOT.exists()):
+            raise Missing(f"cannot take back what stands in {pins.ROOT}: {why}")
         for folder in pins.folders(self.place):
             pins.remove(folder)
         pins.remove_controls()
@@ -167,16 +164,23 @@ class EbpfDriver:
             )
 
     def _require(self) -> None:
-        if why := self.missing():
+        if why := _no_means() or objects.missing():
             raise Missing(why)
+        pins.group(self.place)
 
     def _in_force(self) -> Path | None:
-        """The place's folder while its program is attached."""
-        if self.missing() or pins.BPFFS not in pins.mounts("bpf"):
+        """The place's folder while its program is attached to this very group, for this very namespace."""
+        if _no_means() or pins.BPFFS not in pins.mounts("bpf"):
             return None
         here = pins.folder(self.place)
-        link = here / pins.LINK
-        return here if link.exists() and pins.link_state(link)[1] else None
+        try:
+            group, cookie = pins.group_id(self.place), netns.cookie(self.place.netns)
+        except ConfigtronError:
+            return None
+        if not (here / pins.LINK).exists() or pins.link_state(here / pins.LINK)[1] != group:
+            return None
+        with Tables(here) as tables:
+            return here if tables.netns_cookie() == cookie else None
 
     def _folder(self) -> Path:
         """The place's maps, made unless they are there; what a killed run or another version left is removed."""
@@ -247,6 +251,19 @@ class EbpfDriver:
                 f"profile {profile.name}: tcp_slow_start_after_idle=1, but the sysctl of that name is 0 here, "
                 "which holds for every connection; run: sysctl -w net.ipv4.tcp_slow_start_after_idle=1"
             )
+
+
+def _no_means() -> str:
+    """Why nothing can be done on this machine, wherever; "" if it can."""
+    if not _privileged():
+        return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
+    try:
+        library()
+    except OSError:
+        return f"{LIBRARY} is not installed; run: apt-get install libbpf1"
+    if not pins.BPFFS.is_dir():
+        return "this kernel has no BPF (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF); use the driver route or sysctl"
+    return ""
 
 
 def _privileged() -> bool:

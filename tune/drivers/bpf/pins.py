@@ -2,12 +2,13 @@
 
 Under /sys/fs/bpf/configtron, one folder for each place (network namespace and control group):
 
-    CHECKSUM-netnsN-cgroupN/   prefixes, current, profiles, place, refusals, writes: the maps (clients.h);
-                               link: the program at its control group, pinned last: a folder with a link is whole
-    controls/                  congestion controls of our own, one for the whole kernel, in force while pinned
+    PROGRAMS-PLACE/   prefixes, current, profiles, place, refusals, writes: the maps (clients.h);
+                      link: the program at its control group, pinned last: a folder with a link is whole
+    controls/         congestion controls of our own, one for the whole kernel, in force while pinned
 
-A map or link lives while it is pinned, whatever becomes of the process that made it. N are the namespace's cookie and
-the group's inode, CHECKSUM that of the programs: maps that another version of configtron made are never misread.
+A map or link lives while it is pinned, whatever becomes of the process that made it. PROGRAMS and PLACE are checksums:
+the first of the programs, so that maps of another version of configtron are never misread; the second of the names that
+the place was given, so that it is found, and can be cleared, when the namespace or the group themselves have gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,6 +30,8 @@ BPFFS = Path("/sys/fs/bpf")
 ROOT = BPFFS / "configtron"
 CONTROLS = ROOT / "controls"
 LINK = "link"
+# struct bpf_link_info: type and number, the program's number, the group's inode.
+_LINK_INFO = struct.Struct("=8xI4xQ")
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -60,16 +64,22 @@ def group_id(place: Place) -> int:
 def folder(place: Place) -> Path:
     """The place's folder, whether it is there or not."""
     programs = (SOURCES / "clients.h").read_bytes() + source("sockops").read_bytes()
-    return ROOT / f"{hashlib.sha256(programs).hexdigest()[:8]}{_suffix(place)}"
+    return ROOT / f"{_checksum(programs)}-{_name(place)}"
 
 
 def folders(place: Place) -> list[Path]:
     """All that stand there for that place, those of other versions too."""
-    return sorted(ROOT.glob(f"*{_suffix(place)}"))
+    return sorted(ROOT.glob(f"*-{_name(place)}"))
 
 
-def _suffix(place: Place) -> str:
-    return f"-netns{netns.cookie(place.netns)}-cgroup{group_id(place)}"
+def _name(place: Place) -> str:
+    """The namespace that we are in has no name, but a number."""
+    where = place.netns or f"#{netns.cookie('')}"
+    return _checksum(f"{where} {place.cgroup.strip('/')}".encode())
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:8]
 
 
 def mount() -> None:
@@ -90,9 +100,8 @@ def link_state(pinned: Path) -> tuple[int, int]:
     """(number of the program, inode of the control group) of a link; group 0 is a link that was detached."""
     with opened(pinned) as descriptor:
         told = info(descriptor)
-    word = ctypes.sizeof(ctypes.c_uint32)
-    numbers = [int.from_bytes(told[at : at + 2 * word], "little") for at in (2 * word, 4 * word)]
-    return numbers[0] & 0xFFFF_FFFF, numbers[1]
+    program, group = _LINK_INFO.unpack_from(told)
+    return program, group
 
 
 def remove(place_folder: Path) -> None:

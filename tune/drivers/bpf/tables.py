@@ -77,6 +77,10 @@ class Tables:
     def default(self) -> str:
         return self.names().get(self._place()[1], "")
 
+    def netns_cookie(self) -> int:
+        """Whose connections are meant."""
+        return self._place()[0]
+
     def refusals(self) -> dict[str, tuple[int, int]]:
         """Knob -> (how often the kernel refused it, the last errno)."""
         _, values = self._maps["refusals"].all()
