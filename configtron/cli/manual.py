@@ -1,7 +1,7 @@
-"""Manual pages and shell completions, made from the commands themselves: `python -m configtron.cli.manual docs`.
+"""Manual pages, shell completions, what each driver can set: `python -m configtron.cli.manual docs`.
 
-One page a command, in man(7); they carry no date, so the same commands give the same bytes and a test can tell when
-they are stale. Completion scripts are Click's.
+Made from the commands and drivers themselves. One page a command, in man(7); they carry no date, so the same commands
+give the same bytes and a test can tell when they are stale. Completion scripts are Click's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from click.shell_completion import get_completion_class
 from configtron import __version__
 from configtron.cli.outermost import COMPLETE
 from configtron.cli.root import root
+from configtron.tune.capabilities import page
+from configtron.tune.drivers import tables
 
 # Shell -> where its completion script lies below the folder; the names are those the shells look for.
 COMPLETIONS = {
@@ -114,6 +116,7 @@ def write(folder: Path) -> None:
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    (folder / "capabilities.md").write_text(page(tables()))
 
 
 if __name__ == "__main__":

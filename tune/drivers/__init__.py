@@ -8,6 +8,8 @@ from typing import cast
 
 from configtron.errors import BadInput
 from configtron.ports import Driver
+from configtron.tune import pools
+from configtron.tune.capabilities import Tables
 from configtron.tuning import Place
 
 # Order of preference where the user names none. `memory` is for tests and for trying rules out: never fallen back to.
@@ -25,3 +27,11 @@ def load(name: str, place: Place) -> Driver:
         raise BadInput(f"no driver is called {name!r}; there is: {', '.join(DRIVERS)}")
     module, _, kind = DRIVERS[name].partition(":")
     return cast(Driver, getattr(import_module(module), kind)(place))
+
+
+def tables() -> dict[str, Tables]:
+    """What each driver says that it reaches and why not the rest, whatever this kernel can; and so the router."""
+    names = [name for name in DRIVERS if name != "memory"]
+    modules = {name: import_module(DRIVERS[name].partition(":")[0]) for name in names}
+    found = {name: Tables(module.REACHES, module.REFUSED) for name, module in modules.items()}
+    return found | {"router": Tables(pools.REACHES, pools.REFUSED)}

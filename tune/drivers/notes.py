@@ -43,19 +43,18 @@ class Notes:
 
     def read(self) -> dict[int, str]:
         """Every whole note by its number."""
-        return {number: text for number, pieces in self._pieces().items() if (text := _whole(pieces)) is not None}
+        return {number: text for number, parts in self._pieces().items() if (text := _whole(parts)) is not None}
 
     def write(self, notes: Mapping[int, str]) -> None:
         """Put notes in place of those with the same numbers. Errors: `BadInput`, `Refused`."""
-        cut = {number: _cut(number, text.encode()) for number, text in notes.items()}
+        keys = pieces(notes)
         self.drop(notes)
-        keys = (_key(number, place, piece) for number, pieces in cut.items() for place, piece in enumerate(pieces))
         self._net.write(self._writer.new(key, BLACKHOLE) for key in keys)
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Take notes away, whole or not."""
-        pieces = self._pieces()
-        self._forget(_key(n, place, piece) for n in numbers for place, piece in pieces.get(n, {}).items())
+        there = self._pieces()
+        self._forget(_key(n, place, piece) for n in numbers for place, piece in there.get(n, {}).items())
 
     def clear(self) -> None:
         """Take all away."""
@@ -70,6 +69,12 @@ class Notes:
             number, place = route.key.metric >> PLACE_BITS, route.key.metric & (1 << PLACE_BITS) - 1
             found.setdefault(number, {})[place] = route.key.address
         return found
+
+
+def pieces(notes: Mapping[int, str]) -> list[Key]:
+    """The routes that notes are written as. Errors: `BadInput`."""
+    cut = {number: _cut(number, text.encode()) for number, text in notes.items()}
+    return [_key(number, place, piece) for number, parts in cut.items() for place, piece in enumerate(parts)]
 
 
 def free(taken: Iterable[int]) -> Iterator[int]:
@@ -91,8 +96,8 @@ def _cut(number: int, text: bytes) -> list[bytes]:
     return [head, *(padded[at : at + PIECE_BYTES] for at in range(0, len(padded), PIECE_BYTES))]
 
 
-def _whole(pieces: Mapping[int, bytes]) -> str | None:
-    head, rest = pieces.get(0, b""), b"".join(pieces[place] for place in sorted(pieces) if place)
+def _whole(parts: Mapping[int, bytes]) -> str | None:
+    head, rest = parts.get(0, b""), b"".join(parts[place] for place in sorted(parts) if place)
     text = rest[: int.from_bytes(head[:2], "big")]
     return text.decode() if head and _sum(text) == head[2:] else None
 

@@ -21,14 +21,16 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
+from socket import if_nameindex
 
 from configtron.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers import few, netns
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
-from configtron.tune.drivers.notes import free, spelt
+from configtron.tune.drivers.notes import free, pieces, spelt
 from configtron.tune.drivers.routes import match, parse, text
-from configtron.tune.drivers.table import TABLE, Seen, Table
+from configtron.tune.drivers.table import NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
+from configtron.tune.export import Draft
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
 from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way
 from configtron.tune.rules import after
@@ -181,6 +183,18 @@ class RouteDriver:
         table.write(fresh, stale)
         return len(fresh) + len(stale)
 
+    def draft(self, rules: Rules) -> Draft:
+        """What `apply` would write for these rules, were nothing in force yet. Errors: those of `apply`."""
+        table, known = self._table, self._table.profiles()
+        for profile in rules.profiles.values():
+            check(profile, self.settable(), REFUSED, self.name)
+        profiles = _numbered(known, check_names(rules).profiles)
+        with netns.inside(self.place.netns):
+            interfaces = dict(if_nameindex())
+        routes = self._routes(table.ground(), profiles, rules)
+        notes = pieces({number: spelt(profile) for number, profile in profiles.items()})
+        return Draft(routes, notes, TABLE, NOTES_TABLE, table.writer.protocols, RULE_PREFERENCE, interfaces)
+
     def revert(self, before: str) -> None:
         json.loads(before)
         self._table.clear()
@@ -205,7 +219,7 @@ def _numbered(have: Mapping[int, Profile], want: Mapping[str, Profile]) -> dict[
     """Wanted profiles by number: their old one, else one that is free."""
     old = {profile.name: number for number, profile in have.items() if profile.name in want}
     fresh: Iterable[int] = free(have)
-    return {old[name] if name in old else next(iter(fresh)): profile for name, profile in want.items()}
+    return {old[name] if name in old else next(iter(fresh)): profile for name, profile in sorted(want.items())}
 
 
 def _of(rules: Rules, changes: Changes) -> Rules:

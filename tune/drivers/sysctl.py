@@ -202,6 +202,11 @@ class SysctlDriver:
         self._notes.clear()
 
 
+def files(profile: Profile) -> dict[str, str]:
+    """A profile's settings as they would be written: the file's name below net.ipv4 -> its text."""
+    return {BY_KNOB[knob].file: _spelt(knob, value) for knob, value in profile.settings}
+
+
 def _text(knob: str) -> str:
     return (FOLDER / BY_KNOB[knob].file).read_text().strip()
 

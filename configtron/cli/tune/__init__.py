@@ -17,6 +17,8 @@ ROWS = {
     "doctor": Row("configtron.cli.tune.doctor", "doctor", "Say what can be set here, by which driver, and what lacks."),
     "profile": Row("configtron.cli.tune.profile", "profile", "Profiles: named settings of knobs."),
     "prefix": Row("configtron.cli.tune.prefix", "prefix", "Prefixes: whose clients get which profile."),
+    "router": Row("configtron.cli.tune.router", "router", "Lead prefixes to pools of servers, by the server in front."),
+    "export": Row("configtron.cli.tune.export", "export", "Print what is wanted as other tools' configuration."),
     "mute": Row("configtron.cli.tune.mute", "mute", "Hear no more of some advice; without ID, list what is muted."),
     "unmute": Row("configtron.cli.tune.mute", "unmute", "Hear of it again."),
     "resume": Row("configtron.cli.tune.resume", "resume", "Touch a frozen scope again."),

@@ -1,0 +1,90 @@
+"""The table {knob x driver}: what each driver's own tables say, side by side, as cells and as the page
+docs/capabilities.md.
+
+Rules for this file: nothing is said here that a driver's `REACHES` and `REFUSED` do not say. Pure: the tables are
+handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from configtron.knobs import KNOBS, PER_CONNECTION, TUNABLE
+from configtron.tune.guard import reach_text
+from configtron.tuning import Reach
+
+# What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION).
+TIMERS = ("synack_rto", "data_rto", "min_rto")
+SETTABLE = (*(knob.name for knob in TUNABLE), *TIMERS, *(knob.name for knob in PER_CONNECTION))
+
+HEAD = """# What each driver can set
+
+`connection`: of each connection from its first segment on, by its client's prefix. `prefix`: of a prefix, by the
+kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
+differ: `configtron tune doctor` says what holds on this one.
+
+Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a driver's module says: knob -> how far it reaches, knob -> why it does not."""
+
+    reaches: Mapping[str, Reach]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One knob by one driver: reached, or the reason why not; neither is a gap in that driver's tables."""
+
+    knob: str
+    driver: str
+    reach: Reach | None
+    why: str
+
+    @property
+    def text(self) -> str:
+        """In one word."""
+        return self.reach.per if self.reach else "-"
+
+
+def cells(drivers: Mapping[str, Tables]) -> Iterator[Cell]:
+    """Every cell, a knob at a time."""
+    for knob in SETTABLE:
+        for driver, tables in drivers.items():
+            yield Cell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
+
+
+def page(drivers: Mapping[str, Tables]) -> str:
+    """The page, in Markdown."""
+    return "\n".join([HEAD, *_matrix(drivers), "", *(line for name in drivers for line in _driver(name,
+    drivers[name]))])
+
+
+def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
+    yield f"| knob | {' | '.join(drivers)} |"
+    yield "|---" * (len(drivers) + 1) + "|"
+    rows: dict[str, list[str]] = {}
+    for cell in cells(drivers):
+        rows.setdefault(cell.knob, []).append(cell.text)
+    for knob, words in rows.items():
+        yield f"| `{knob}` | {' | '.join(words)} |"
+
+
+def _driver(name: str, tables: Tables) -> Iterator[str]:
+    yield from (f"## {name}", "", "| knob | takes | remark |", "|---|---|---|")
+    for knob, reach in tables.reaches.items():
+        yield f"| `{knob}` | {_takes(reach)} | {reach.note} |"
+    yield from ("", "Not by it:", "")
+    yield from (f"* `{knob}`: {why}" for knob, why in tables.refused.items())
+    yield ""
+
+
+def _takes(reach: Reach) -> str:
+    knob = KNOBS[reach.knob]
+    if not reach.values and any(isinstance(value, str) for value in knob.values):
+        return "any that the kernel has"
+    return f"{reach_text(reach)} {knob.unit}".strip()
