@@ -155,9 +155,9 @@ def milliseconds(text: str) -> float:
 @pytest.mark.root
 @pytest.mark.parametrize("kept", [KEPT, KEPT_RENO])
 def test_a_window_is_kept_over_a_pause(seen: Any, kept: str) -> None:
-    for client in (kept, CUT):
-        assert seen["begun"][client]["cwnd"] == seen["busy"][client]["cwnd"] == WIDE_WINDOW["initcwnd"]
-    assert seen["idled"][kept]["cwnd"] == WIDE_WINDOW["initcwnd"]
+    # a slow machine pauses before the first data too
+    assert seen["begun"][CUT]["cwnd"] == WIDE_WINDOW["initcwnd"]
+    assert {seen[when][kept]["cwnd"] for when in ("begun", "busy", "idled")} == {WIDE_WINDOW["initcwnd"]}
     assert seen["idled"][CUT]["cwnd"] < WIDE_WINDOW["initcwnd"]
 
 

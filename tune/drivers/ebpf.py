@@ -71,12 +71,11 @@ class EbpfDriver:
 
     def apply(self, changes: Changes) -> Rules:
         self._require()
-        able = reach.kernel()
         for profile in changes.profiles.values():
-            reach.check(profile, able)
+            reach.check(profile, reach.kernel())
             self._check_idle(profile)
         try:
-            return self._apply(changes, able)
+            return self._apply(changes)
         except OSError as error:
             why = f"the kernel refused a change half-way ({error.strerror}); run: configtron tune rollback"
             raise Refused(why) from error
@@ -141,21 +140,23 @@ class EbpfDriver:
         with Tables(here) as tables:
             return {knob: (count, os.strerror(error)) for knob, (count, error) in tables.refusals().items()}
 
-    def _apply(self, changes: Changes, able: reach.Kernel) -> Rules:
+    def _apply(self, changes: Changes) -> Rules:
         pins.mount()
         here = self._folder()
         with Tables(here) as tables:
             tables.check(changes)
             for profile in changes.profiles.values():
                 self._ready(layout.kernel_name(dict(profile.settings)))
-            tables.set_profiles(changes.profiles, able.ticks_per_s)
+            if changes.profiles:
+                tables.set_profiles(changes.profiles, reach.ticks_per_second())
             tables.set_prefixes(changes.prefixes, changes.dropped_prefixes)
+            if changes.dropped_profiles:
+                tables.drop_profiles(changes.dropped_profiles)
             tables.settle(netns.cookie(self.place.netns), changes.default)
-            tables.drop_profiles(changes.dropped_profiles)
         if self._in_force() is None:
             self._attach(here)
         with Tables(here) as tables:
-            profiles = tables.profiles()
+            profiles = tables.profiles() if changes.profiles else {}
             found = tables.prefixes() if len(changes.prefixes) > MANY else tables.some_prefixes(changes.prefixes)
             return Rules(
                 {name: profiles[name] for name in changes.profiles if name in profiles},

@@ -74,9 +74,9 @@ _SAYS: Mapping[tuple[str, Value], int] = {
 ASKS_SYNACK_RTO, ASKS_RWND = 1, 2
 
 _MAPPED = bytes(10) + b"\xff\xff"
-_MAPPED_BITS = 96
+BARRIER_BITS = 96
 # clients.h says what it is for.
-BARRIER = _CLIENT.pack(_MAPPED_BITS, _MAPPED + bytes(4))
+BARRIER = _CLIENT.pack(BARRIER_BITS, _MAPPED + bytes(4))
 EVERY_IPV4 = "0.0.0.0/0"
 
 
@@ -140,15 +140,15 @@ def client(prefix: str) -> bytes:
     try:
         if ":" in address:
             return _CLIENT.pack(_bits(length, 128), inet_pton(AF_INET6, address))
-        return _CLIENT.pack(_MAPPED_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
+        return _CLIENT.pack(BARRIER_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
     except (ValueError, OSError, struct.error) as error:
         raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
 
 
 def prefix_of(length_bits: int, address: bytes) -> str:
     """The prefix of a key, as `ipaddress` prints it."""
-    if length_bits >= _MAPPED_BITS and address.startswith(_MAPPED):
-        return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - _MAPPED_BITS}"
+    if length_bits >= BARRIER_BITS and address.startswith(_MAPPED):
+        return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - BARRIER_BITS}"
     text = inet_ntop(AF_INET6, address)
     # libc writes the last four bytes of some addresses as IPv4 does
     return f"{IPv6Address(address) if '.' in text else text}/{length_bits}"

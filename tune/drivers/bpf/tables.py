@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -107,14 +107,17 @@ class Tables:
                 raise Refused(f"no room for profile {name}: the driver ebpf holds {layout.MOST_PROFILES - 1}")
             self._write(numbers[name], layout.profile_bytes(profile, ticks_per_s))
 
-    def set_prefixes(self, wanted: Mapping[str, str], unwanted: Iterable[str]) -> None:
+    def set_prefixes(self, wanted: Mapping[str, str], unwanted: Collection[str]) -> None:
         """Add or change the one, drop the other, and see that the barrier stands."""
         numbers = {name: number for number, name in self.names().items()}
-        staged = [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
-        staged += [layout.change(layout.client(prefix), None) for prefix in unwanted]
+        staged = [layout.change(layout.client(prefix), None) for prefix in unwanted]
+        staged += [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
+        stands = self._maps["prefixes"].get(layout.BARRIER) or bytes(layout.MATCH.size)
+        # where every IPv4 client has a prefix, that is barrier enough: the two have one key
+        bare = layout.MATCH.unpack(stands)[1] != layout.BARRIER_BITS or layout.EVERY_IPV4 in unwanted
+        if bare and layout.EVERY_IPV4 not in wanted:
+            staged.append(layout.change(layout.BARRIER, 0))
         self._carry(staged)
-        if not self.some_prefixes([layout.EVERY_IPV4]):
-            self._carry([layout.change(layout.BARRIER, 0)])
 
     def drop_profiles(self, unwanted: Iterable[str]) -> None:
         numbers = {name: number for number, name in self.names().items()}
