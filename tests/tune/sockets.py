@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 
 from configtron.nouns import Profile
 from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.bpf.reach import ticks_per_second
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
 from configtron.tuning import Place, Rules
@@ -39,6 +41,8 @@ FREEBIND, V6_FREEBIND, ETH_P_IP = 15, 78, 0x0800
 SYN_DATA = 32
 # A link on which half-open clients live: addresses in 10.9.0.0/16, the server at the first.
 HALF_OPEN_SERVER = "10.9.0.1"
+# As `ss` prints it: timer:(on,184ms,0), timer:(on,1sec,0), timer:(on,1.500ms,2) for one second and a half.
+TIMER = re.compile(r"timer:\(on,(?:(?P<s>\d+)(?:sec|\.(?=\d)))?(?:(?P<ms>\d+)ms)?,(?P<repeats>\d+)\)")
 
 
 def rules(told: dict[str, Any]) -> Rules:
@@ -124,7 +128,10 @@ def half_open(addresses: list[str]) -> dict[str, dict[str, Any]]:
     lines = subprocess.run(["ss", "-Htno", "state", "syn-recv"], check=True, capture_output=True, text=True).stdout
     for line in lines.splitlines():
         peer = line.split()[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:")
-        found[peer]["timer"] = line.partition("timer:(on,")[2].partition(",")[0]
+        told = TIMER.search(line)
+        assert told, line
+        left_ms = 1000 * int(told["s"] or 0) + int(told["ms"] or 0)
+        found[peer] |= {"left_ms": left_ms, "repeats": int(told["repeats"])}
     return found
 
 
@@ -196,7 +203,7 @@ def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
             answer["unmoved"] = {address: said(served) for address, _, served in pairs}
             answer["move"] = driver.move()
             answer["moved"] = {address: said(served) for address, _, served in pairs}
-    answer["refusals"] = driver.refusals()
+    answer["refusals"], answer["ticks_per_s"] = driver.refusals(), ticks_per_second()
     return answer
 
 
