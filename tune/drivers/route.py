@@ -28,7 +28,7 @@ from configtron.nouns import Profile
 from configtron.tune.drivers import few, netns
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.notes import free, pieces, spelt
-from configtron.tune.drivers.routes import match, parse, text
+from configtron.tune.drivers.routes import Prefix, match, parse, text
 from configtron.tune.drivers.table import NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
 from configtron.tune.export import Draft
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
@@ -87,34 +87,40 @@ class RouteDriver:
                 return few.apply(table, ground, changes, parsed)
             except few.Unclear:
                 pass  # nothing is written yet
-        return self._apply_all(changes, ground)
+        return self._apply_all(changes, ground, parsed)
 
-    def _apply_all(self, changes: Changes, ground: Ground) -> Rules:
+    def _apply_all(self, changes: Changes, ground: Ground, parsed: Mapping[str, Prefix]) -> Rules:
         """By reading and comparing whole tables."""
         table, seen = self._table, self._table.seen()
         want = check_names(after(seen.rules(whole=False), changes))
         profiles = _numbered(seen.profiles, want.profiles)
-        routes = self._routes(ground, profiles, want)
+        routes = self._routes(ground, profiles, want, parsed)
         try:
             table.notes.write({n: spelt(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
             table.change(seen.routes, routes)
             table.rule({key.version for key in routes})
             table.notes.drop(seen.profiles.keys() - profiles.keys())
-            return _of(self._read_back(routes), changes)
+            self._read_back(routes)
+            return self._changed(changes, want)
         except ConfigtronError:
             self._put_back(seen)
             raise
 
-    def _routes(self, ground: Ground, profiles: Mapping[int, Profile], want: Rules) -> dict[Key, Way]:
+    def _routes(
+        self, ground: Ground, profiles: Mapping[int, Profile], want: Rules, parsed: Mapping[str, Prefix]
+    ) -> dict[Key, Way]:
         numbered = {profile.name: Numbered(number, numbers(profile)) for number, profile in profiles.items()}
-        parsed = {prefix: parse(prefix) for prefix in want.prefixes}
-        routes = Overlay(ground, numbered).all(want, parsed)
-        for key in routes:
-            if key.version not in self._table.versions and key.metric < COPY:
-                raise Refused(f"{text(*key[:3])}: IPv6 is off here (no /proc/sys/net/ipv6)")
-        return {key: way for key, way in routes.items() if key.version in self._table.versions}
+        whole = {prefix: parsed.get(prefix) or parse(prefix) for prefix in want.prefixes}
+        routes = Overlay(ground, numbered).all(want, whole)
+        if 6 in self._table.versions:
+            return routes
+        for prefix, (version, _, _) in whole.items():
+            if version == 6:
+                raise Refused(f"{prefix}: IPv6 is off here (no /proc/sys/net/ipv6)")
+        return {key: way for key, way in routes.items() if key.version == 4}
 
-    def _read_back(self, routes: Mapping[Key, Way]) -> Rules:
+    def _read_back(self, routes: Mapping[Key, Way]) -> None:
+        """Errors: `Refused` unless the whole table is as it was to be, and the kernel's lookups reach it."""
         seen = self._table.seen()
         if seen.routes != routes:
             other = next(key for key in (*routes, *seen.routes) if seen.routes.get(key) != routes.get(key))
@@ -125,7 +131,12 @@ class RouteDriver:
             found_by = match(self._table.net, key.version, key.address)
             if found_by is not None and found_by.table not in (TABLE, few.LOCAL_TABLE):
                 raise Refused(few.hidden(text(*key[:3]), found_by.table))
-        return seen.rules()
+
+    def _changed(self, changes: Changes, want: Rules) -> Rules:
+        """What was changed, its routes read back already, its profiles from the notes."""
+        back = {profile.name: profile for profile in self._table.profiles().values()}
+        profiles = {name: back[name] for name in changes.profiles}
+        return Rules(profiles, dict(changes.prefixes), want.default)
 
     def _put_back(self, seen: Seen) -> None:
         """As it was before a change that failed."""
@@ -176,7 +187,7 @@ class RouteDriver:
         table, seen = self._table, self._table.seen()
         rules = seen.rules(whole=False) if wanted is None else wanted
         profiles = _numbered(seen.profiles, rules.profiles)
-        routes = self._routes(table.ground(), profiles, rules)
+        routes = self._routes(table.ground(), profiles, rules, {})
         again = bool(heard & {LINK_CHANGED, LOST})
         fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
         stale = [key for key in seen.routes if COPY <= key.metric < DEFAULT and key not in routes]
@@ -191,7 +202,7 @@ class RouteDriver:
         profiles = _numbered(known, check_names(rules).profiles)
         with netns.inside(self.place.netns):
             interfaces = dict(if_nameindex())
-        routes = self._routes(table.ground(), profiles, rules)
+        routes = self._routes(table.ground(), profiles, rules, {})
         notes = pieces({number: spelt(profile) for number, profile in profiles.items()})
         return Draft(routes, notes, TABLE, NOTES_TABLE, table.writer.protocols, RULE_PREFERENCE, interfaces)
 
@@ -220,12 +231,3 @@ def _numbered(have: Mapping[int, Profile], want: Mapping[str, Profile]) -> dict[
     old = {profile.name: number for number, profile in have.items() if profile.name in want}
     fresh: Iterable[int] = free(have)
     return {old[name] if name in old else next(iter(fresh)): profile for name, profile in sorted(want.items())}
-
-
-def _of(rules: Rules, changes: Changes) -> Rules:
-    """What was changed, as read back. Errors: `Refused` where something is missing."""
-    try:
-        profiles = {name: rules.profiles[name] for name in changes.profiles}
-        return Rules(profiles, {prefix: rules.prefixes[prefix] for prefix in changes.prefixes}, rules.default)
-    except KeyError as error:
-        raise Refused(f"{error.args[0]}: written, but does not read back") from error

@@ -34,6 +34,7 @@ DST, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, ENCAP, NH_
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
+DST_HEAD = {size: struct.pack("=HH", 4 + size, DST) for size in (4, 16)}
 ONLINK = 4  # RTNH_F_ONLINK
 NOWHERE = 255  # RT_SCOPE_NOWHERE: in a request to delete, any
 FIB_MATCH, LOOKUP_TABLE, CLONED = 0x2000, 0x1000, 0x200
@@ -82,18 +83,22 @@ class Writer:
 
     def __init__(self, table: int, *protocols: tuple[int, int]) -> None:
         self.table, self.protocols = table, protocols
-        self._tails: dict[tuple[int, int, Way], bytes] = {}
+        self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, Way]] = {}
 
     def new(self, key: Key, way: Way) -> tuple[int, int, bytes]:
         """Make a route, or put it in place of the one with the same key."""
+        version, address, length, metric = key
+        # by identity, which is quick; the way is kept, so nobody else gets its identity
+        known = self._known.get((version, length, metric, id(way)))
+        if known is None:
+            known = self._known[version, length, metric, id(way)] = (*self._around(key, way), way)
+        return NEW_ROUTE, CREATE | REPLACE, known[0] + address + known[1]
+
+    def _around(self, key: Key, way: Way) -> tuple[bytes, bytes]:
         flags = ONLINK if len(way.hops) == 1 and way.hops[0].onlink else 0
         scope = way.scope if way.kind == "unicast" else 0
-        head = self._head(key, scope, NUMBERS[way.kind], flags)
-        known = (key.version, key.metric, way)
-        tail = self._tails.get(known)
-        if tail is None:
-            tail = self._tails[known] = self._place(key) + _hops(key.version, way) + _metrics(way)
-        return NEW_ROUTE, CREATE | REPLACE, head + attribute(DST, key.address) + tail
+        head = self._head(key, scope, NUMBERS[way.kind], flags) + DST_HEAD[len(key.address)]
+        return head, self._place(key) + _hops(key.version, way) + _metrics(way)
 
     def delete(self, key: Key) -> tuple[int, int, bytes]:
         """Take away the one route with that key, if it is of our protocol."""
@@ -146,11 +151,10 @@ def _packed(address: str) -> bytes:
 def read(net: Netlink, version: int, table: int, *, kind: str = "", protocol: int = 0) -> Iterator[Found]:
     """The routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, NUMBERS.get(kind, 0), 0)
-    answers = net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table)))
     shapes: dict[bytes, tuple[int, Way, int, int]] = {}
-    for answer in answers:
-        if answer.kind == NEW_ROUTE and answer.body[7] in KINDS:
-            yield _found(answer.body, shapes)
+    for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
+        if found[7] in KINDS:
+            yield _found(found, shapes)
 
 
 def _found(body: bytes, shapes: dict[bytes, tuple[int, Way, int, int]]) -> Found:
@@ -168,7 +172,10 @@ def _found(body: bytes, shapes: dict[bytes, tuple[int, Way, int, int]]) -> Found
 
 
 def _destination(body: bytes, size: int) -> int:
-    """Where the destination's bytes begin; the kernel writes it first or second."""
+    """Where the destination's bytes begin: after the table's number, as all kernels so far wrote it, or later."""
+    at = RTMSG.size + 8
+    if body[at : at + 4] == DST_HEAD[size]:
+        return at + 4
     at = RTMSG.size
     while at + 4 <= len(body):
         length, kind = struct.unpack_from("=HH", body, at)

@@ -25,7 +25,7 @@ HEADER = struct.Struct("=IHHII")  # length, kind, flags, sequence, port
 RTMSG = struct.Struct("=BBBBBBBBI")  # family, dst length, src length, tos, table, protocol, scope, type, flags
 NEW_ROUTE, DEL_ROUTE, GET_ROUTE = 24, 25, 26
 NEW_RULE, DEL_RULE, GET_RULE = 32, 33, 34
-ERROR, DONE = 2, 3
+ERROR = 2
 REQUEST, ACK, REPLACE, EXCL, CREATE, DUMP = 1, 4, 0x100, 0x200, 0x400, 0x300
 DUMP_INTERRUPTED, CAPPED, HAS_TEXT = 0x10, 0x100, 0x200
 TABLE_UNSPEC = 0  # in the short field: the true number, which may exceed 255, is an attribute
@@ -90,37 +90,43 @@ class Netlink:
         """Give the socket back."""
         self.socket.close()
 
-    def dump(self, kind: int, body: bytes) -> list[Answer]:
-        """All that the kernel lists for a request; nothing where the table does not exist. Errors: `Refused`."""
+    def dump(self, kind: int, body: bytes) -> list[bytes]:
+        """All that the kernel lists for a request, without headers; nothing where there is no such table.
+
+        Errors: `Refused`.
+        """
         for _ in range(READINGS):
             answers, whole = self._dump(kind, body)
             if whole:
                 return answers
         raise Refused("the routing tables change faster than they can be read; try again when they rest")
 
-    def _dump(self, kind: int, body: bytes) -> tuple[list[Answer], bool]:
+    def _dump(self, kind: int, body: bytes) -> tuple[list[bytes], bool]:
         self._sequence += 1
         self.socket.send(HEADER.pack(16 + len(body), kind, REQUEST | DUMP, self._sequence, 0) + body)
-        found: list[Answer] = []
-        whole = True
+        found: list[bytes] = []
+        flagged, unpack = 0, HEADER.unpack_from
         while True:
-            for answer, flags, sequence in self._received():
-                if sequence != self._sequence:
-                    continue
-                whole = whole and not flags & DUMP_INTERRUPTED
-                if answer.kind in (ERROR, DONE):
-                    number = -struct.unpack_from("=i", answer.body)[0] if len(answer.body) >= 4 else 0
-                    if number not in (0, errno.ENOENT):
-                        raise KernelSaysNo(0, number, _words(answer.body, flags))
-                    return found, whole
-                found.append(answer)
+            block, at = self._block(), 0
+            while at < len(block):
+                length, told, flags, sequence, _ = unpack(block, at)
+                if sequence == self._sequence:
+                    flagged |= flags
+                    if told == kind - 2:  # RTM_NEW... is two before RTM_GET...
+                        found.append(block[at + 16 : at + length])
+                    else:
+                        _ended(block[at + 16 : at + length], flags)
+                        return found, not flagged & DUMP_INTERRUPTED
+                at += (length + 3) & ~3
 
-    def _received(self) -> Iterator[tuple[Answer, int, int]]:
+    def _block(self) -> bytes:
         try:
-            block = self.socket.recv(BUFFER_BYTES)
+            return self.socket.recv(BUFFER_BYTES)
         except OSError as error:
             raise Missing(f"netlink: {error.strerror}; try again") from error
-        at = 0
+
+    def _received(self) -> Iterator[tuple[Answer, int, int]]:
+        block, at = self._block(), 0
         while at + 16 <= len(block):
             length, kind, flags, sequence, _ = HEADER.unpack_from(block, at)
             yield Answer(kind, block[at + 16 : at + length]), flags, sequence
@@ -174,6 +180,13 @@ class Netlink:
                     if refused:
                         raise refused
                     return
+
+
+def _ended(body: bytes, flags: int) -> None:
+    """The last message of a dump. Errors: `KernelSaysNo`, unless the table is only absent."""
+    number = -struct.unpack_from("=i", body)[0] if len(body) >= 4 else 0
+    if number not in (0, errno.ENOENT):
+        raise KernelSaysNo(0, number, _words(body, flags))
 
 
 def _words(body: bytes, flags: int) -> str:

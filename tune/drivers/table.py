@@ -52,11 +52,15 @@ RULE_PRIORITY, RULE_TABLE, RULE_PROTOCOL = 6, 15, 21
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that stands in the kernel by our hand. `ruled` holds the IP versions whose lookups reach our table."""
+    """All that stands in the kernel by our hand.
+
+    versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table
+    """
 
     routes: Mapping[Key, Way]
     profiles: Mapping[int, Profile]
     ruled: frozenset[int]
+    versions: frozenset[int]
 
     def rules(self, *, whole: bool = True) -> Rules:
         """As rules; with `whole` only what is in force: a rule leads there, the route has its profile's metrics."""
@@ -64,26 +68,28 @@ class Seen:
         versions = self.ruled if whole else frozenset({4, 6})
         prefixes: dict[str, str] = {}
         defaults: dict[int, str] = {}
-        # in the kernel's order: of two routes to a prefix the lower metric is in force
-        for key in sorted(self.routes, key=lambda key: key.metric, reverse=True):
-            number = key.metric % COPY
-            if number not in wanted or key.version not in versions or COPY <= key.metric < DEFAULT:
+        best: dict[str, int] = {}
+        fits: dict[tuple[int, int], bool] = {}
+        for (version, address, length, metric), way in self.routes.items():
+            number = metric % COPY
+            if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
                 continue
             name, metrics = wanted[number]
-            way = self.routes[key]
-            if whole and way.kind == "unicast" and not holds(way.metrics, metrics):
+            if (id(way), number) not in fits:
+                fits[id(way), number] = not whole or way.kind != "unicast" or holds(way.metrics, metrics)
+            if not fits[id(way), number]:
                 continue
-            if key.metric < COPY:
-                prefixes[text(key.version, key.address, key.length)] = name
-            else:
-                defaults[key.version] = name
+            if metric >= DEFAULT:
+                defaults[version] = name
+                continue
+            prefix = text(version, address, length)
+            # of two routes to a prefix the kernel takes the lower metric
+            if best.setdefault(prefix, metric) >= metric:
+                best[prefix], prefixes[prefix] = metric, name
         profiles = {profile.name: profile for profile in self.profiles.values()}
-        return Rules(profiles, prefixes, _agreed(defaults))
-
-
-def _agreed(defaults: Mapping[int, str]) -> str:
-    """The default profile's name, once every IP version that has routes of ours has the same."""
-    return next(iter(defaults.values())) if len(set(defaults.values())) == 1 else ""
+        everywhere = not whole or self.versions <= defaults.keys()
+        agreed = next(iter(defaults.values())) if everywhere and len(set(defaults.values())) == 1 else ""
+        return Rules(profiles, prefixes, agreed)
 
 
 class Table:
@@ -130,12 +136,12 @@ class Table:
                         f"move it to another table: ip route show table {TABLE}"
                     )
                 routes[route.key] = route.way
-        return Seen(routes, self.profiles(), self.ruled())
+        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions))
 
     def default(self) -> str:
         """The default profile's name, without a look at the prefixes."""
         standing = {r.key: r.way for v in self.versions for r in read(self.net, v, TABLE, protocol=STANDING)}
-        return Seen(standing, self.profiles(), self.ruled()).rules().default
+        return Seen(standing, self.profiles(), self.ruled(), frozenset(self.versions)).rules().default
 
     def change(self, have: Mapping[Key, Way], want: Mapping[Key, Way]) -> int:
         """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
@@ -166,7 +172,7 @@ class Table:
 
     def _rules(self, version: int) -> list[bytes]:
         found = self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
-        return [answer.body for answer in found if answer.kind == NEW_RULE and _is_ours(answer.body)]
+        return [body for body in found if _is_ours(body)]
 
     def clear(self) -> None:
         """Leave nothing of ours: the rule first, so that the main table is back at once."""
