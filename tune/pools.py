@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
 from configtron.errors import BadInput
@@ -78,6 +78,17 @@ def _setting(pool: str, part: str) -> tuple[str, Value]:
 def web(profile: Profile) -> dict[str, Value]:
     """What of a profile a pool decides."""
     return {knob: value for knob, value in profile.settings if knob in KNOBS and KNOBS[knob].layer in WEB_LAYERS}
+
+
+def for_kernel(rules: Rules) -> Rules:
+    """The rules without what a pool decides: what is left for drivers."""
+    rest = {name: _without_web(profile) for name, profile in rules.profiles.items()}
+    return replace(rules, profiles=rest)
+
+
+def _without_web(profile: Profile) -> Profile:
+    theirs = web(profile)
+    return Profile(profile.name, tuple(setting for setting in profile.settings if setting[0] not in theirs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from configtron.errors import BadInput
 from configtron.nouns import Profile
-from configtron.tune.pools import map_text, pool_of, routing
+from configtron.tune.pools import for_kernel, map_text, pool_of, routing
 from configtron.tune.router import lookup as program
 from configtron.tune.rules import lookup
 from configtron.tuning import Rules
@@ -42,6 +42,12 @@ def test_settings_of_http_2_choose_too() -> None:
     assert routing(Rules({"asked": asked}, {"10.0.0.0/8": "asked"}), [OLD, NEW, many]).pools == {"10.0.0.0/8": "many"}
     with pytest.raises(BadInput, match="profile asked: no pool serves h2_max_concurrent_streams=250, http_version=h2"):
         routing(Rules({"asked": asked}), [OLD, NEW])
+
+
+def test_drivers_get_what_pools_do_not_decide() -> None:
+    assert {name: profile.settings for name, profile in for_kernel(Rules(PROFILES, PREFIXES)).profiles.items()} == {
+        "modern": (("initcwnd", 30),), "plain": (), "tcp": (("initcwnd", 4),),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

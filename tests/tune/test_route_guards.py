@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput, Refused
+from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.rtnetlink import Netlink
@@ -164,3 +164,22 @@ def _apply_until(hosts: Hosts, writes: int) -> None:
         os._exit(0)
     finally:
         os._exit(1)
+
+
+def test_a_cgroup_is_not_a_routes(hosts: Hosts) -> None:
+    with pytest.raises(Missing, match="the same for every cgroup"):
+        RouteDriver(Place(netns=hosts.server, cgroup="/web")).apply(Changes(BOTH))
+
+
+def test_only_clients_reached_through_the_named_interface(hosts: Hosts) -> None:
+    ip(hosts, "link add other type veth peer name rehto")
+    ip(hosts, "link set other up")
+    ip(hosts, "link set rehto up")
+    ip(hosts, "route add 10.2.0.0/16 dev other")
+    driver = RouteDriver(Place(netns=hosts.server, interface="vs"))
+    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}, default="slow"))
+    assert "throw 10.2.0.0/16" in ip(hosts, f"route show table {TABLE}")
+    with pytest.raises(Refused, match="10.2.1.0/24: its clients are not reached through the interface"):
+        driver.apply(Changes({}, {"10.2.1.0/24": "fast"}))
+    with pytest.raises(BadInput, match="no interface is called 'absent'"):
+        RouteDriver(Place(netns=hosts.server, interface="absent")).apply(Changes(BOTH))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from configtron.errors import BadInput, Refused
 from configtron.lab.links import inside, sysctl
 from configtron.nouns import Profile, Value
+from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
 from configtron.tuning import Changes, Place, Rules
 from tests.tune.two_hosts import CLIENTS, Hosts, congestion_control, info, two_hosts, unsent
@@ -155,3 +159,46 @@ def test_the_first_namespace_is_not_touched(hosts: Hosts, driver: SysctlDriver) 
     assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0, notsent_lowat=20_000)
     assert {knob: (FOLDER / switch.file).read_text() for knob, switch in BY_KNOB.items()} == ours
     assert set(json.loads(driver.before())) == set(driver.settable())
+
+
+def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: SysctlDriver) -> None:
+    untouched, before = texts(hosts), driver.before()
+    for survived in range(100):
+        child = os.fork()
+        if not child:
+            _apply_until(hosts, survived)
+        _, status = os.waitpid(child, 0)
+        driver.read()
+        driver.revert(before)
+        assert texts(hosts) == untouched
+        if os.waitstatus_to_exitcode(status) == 0:
+            assert survived > 5
+            return
+    raise AssertionError("it never came to its end")
+
+
+def _apply_until(hosts: Hosts, writes: int) -> None:
+    """Apply twice, the second with other knobs, in a process that is killed before its next write but so many."""
+    left = iter(range(writes))
+    send, write = Netlink._send, Path.write_text
+
+    def last_write() -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def sent(net: Netlink, *words: Any) -> None:
+        last_write()
+        send(net, *words)
+
+    def written(path: Path, text: str) -> int:
+        last_write()
+        return write(path, text)
+
+    Netlink._send, Path.write_text = sent, written  # type: ignore[method-assign, assignment]
+    try:
+        driver = SysctlDriver(Place(netns=hosts.server))
+        assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0)
+        assign(driver, "second", tcp_slow_start_after_idle=0, notsent_lowat=20_000)
+        os._exit(0)
+    finally:
+        os._exit(1)

@@ -53,9 +53,14 @@ def cookie(name: str) -> int:
         return int.from_bytes(one.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
 
 
+def is_absent(name: str) -> bool:
+    """Whether a name is no namespace's."""
+    return bool(name) and not (NAMED / name).exists()
+
+
 def absent(name: str) -> str:
     """Why one cannot change that namespace's network, in one line; "" if one can."""
-    if name and not (NAMED / name).exists():
+    if is_absent(name):
         there = ", ".join(sorted(path.name for path in NAMED.iterdir())) if NAMED.exists() else ""
         return f"no network namespace is called {name!r}; there is: {there or 'none'} (ip netns list)"
     return "" if _may_administer() else "needs CAP_NET_ADMIN; run as root"

@@ -56,10 +56,8 @@ class RouteDriver:
 
     @cached_property
     def _table(self) -> Table:
-        if self.place.netns and self.missing():
-            raise BadInput(self.missing())
         if why := self.missing():
-            raise Missing(f"the driver route {why}")
+            raise (BadInput if netns.is_absent(self.place.netns) else Missing)(f"the driver route: {why}")
         return Table(self.place)
 
     @cached_property
@@ -67,6 +65,8 @@ class RouteDriver:
         return Monitor(self.place.netns)
 
     def missing(self) -> str:
+        if self.place.cgroup:
+            return "a route is the same for every cgroup; leave --cgroup out, or use the driver ebpf"
         return netns.absent(self.place.netns)
 
     def settable(self) -> Mapping[str, Reach]:

@@ -4,8 +4,8 @@ Rules for this file: it knows the wire format and nothing of profiles. Every req
 an answer or stands in a batch whose last does; an error names the request it belongs to. What the kernel cannot say
 in a table's dump because the table changed meanwhile (NLM_F_DUMP_INTR) is asked again.
 
-Cost       of 100 000 routes written: benchmarks/route.py. Packing one by hand takes a tenth of what a general library
-           takes.
+Cost       `python -m benchmarks.tune_scale --drivers route`. Packing one by hand takes a tenth of what a general
+           library takes.
 Source     linux/netlink.h, linux/rtnetlink.h, linux/fib_rules.h; rtnetlink(7)
 """
 

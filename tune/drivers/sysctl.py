@@ -107,10 +107,12 @@ class SysctlDriver:
     @cached_property
     def _notes(self) -> Notes:
         if why := self.missing():
-            raise (BadInput if self.place.netns and "is called" in why else Missing)(f"the driver sysctl: {why}")
+            raise (BadInput if netns.is_absent(self.place.netns) else Missing)(f"the driver sysctl: {why}")
         return Notes(Netlink(self.place.netns), NOTES_TABLE, PROTOCOL)
 
     def missing(self) -> str:
+        if self.place.cgroup or self.place.interface:
+            return "a sysctl is the same for every cgroup and interface; leave both out, or use another driver"
         return netns.absent(self.place.netns)
 
     def settable(self) -> Mapping[str, Reach]:
