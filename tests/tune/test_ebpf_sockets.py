@@ -265,6 +265,14 @@ def test_mishaps(tmp_path: Path) -> None:
     assert len(told) > 15
 
 
+@pytest.mark.root
+def test_killed_before_any_call() -> None:
+    """Every ninth here, at least fifty in all; `cut_short.py` alone tries each."""
+    told = aside("cut_short.py", "9")
+    assert {what: sweep["wrong"] for what, sweep in told.items() if sweep["wrong"]} == {}
+    assert sum(sweep["turns"] // 9 + 1 for sweep in told.values()) >= 50
+
+
 @pytest.mark.lab
 def test_in_the_labs_kernel(tmp_path: Path) -> None:
     """User-Mode Linux 6.12, in virtual time: no kernel types, no JIT; the options are all there, and vegas."""
