@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from configtron.nouns import Context, Decision, Outcome, Packet, Segment
 from configtron.tuning import Changes, Reach, Rules
@@ -54,6 +54,22 @@ class Driver(Protocol):
 
     def revert(self, before: str) -> None:
         """Leave nothing of ours and put back `before`. From any state, any number of times."""
+
+
+@runtime_checkable
+class Mover(Protocol):
+    """A driver that also reaches connections which are open already, when told to."""
+
+    def move(self) -> tuple[int, int]:
+        """Put what is in force on them too; returns (open connections of clients, those of them with a profile)."""
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A driver that sees what the kernel refuses at a connection, long after `apply` read everything back."""
+
+    def refusals(self) -> Mapping[str, tuple[int, str]]:
+        """Knob -> (how often, why the last time). Empty when all is well."""
 
 
 class Policy(Protocol):

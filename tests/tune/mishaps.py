@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
 from configtron.tune.drivers import netns
-from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.bpf import layout, pins
+from configtron.tune.drivers.bpf.layout import Row
 from configtron.tune.drivers.bpf.libbpf import Map, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
@@ -144,7 +145,10 @@ def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
     """Values that the kernel will not take, let through on purpose: none of them is lost without a word."""
     found: dict[str, object] = {}
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    settings = (("initcwnd", 7), ("min_rto", 0.4), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
+    # two options that REFUSED says the kernel denies to BPF, and a time-out beyond what it allows
+    layout.ROWS = (*layout.ROWS, Row("quickack", 6, 12), Row("busy_poll", 1, 46))
+    refused = {"min_rto": 0.4, "quickack": 1, "busy_poll": 50}
+    settings = (("initcwnd", 7), *refused.items(), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
     driver.apply(Changes({"p": Profile("p", settings[:1])}, {"127.0.0.0/8": "p"}))
     with Tables(pins.folder(PLACE)) as tables:
         tables.set_profiles({"p": Profile("p", settings)}, 100)
@@ -155,7 +159,7 @@ def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
                 told = driver.refusals()
                 found["the others are set"] = served.getsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT) == 5
         (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
-    found["what is refused is counted"] = told == {"min_rto": (1, os.strerror(errno.EINVAL))}
+    found["what is refused is counted"] = told == dict.fromkeys(refused, (1, os.strerror(errno.EINVAL)))
     return found
 
 

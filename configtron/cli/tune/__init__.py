@@ -13,6 +13,7 @@ ROWS = {
     "apply": Row("configtron.cli.tune.apply", "apply", "Put the wanted rules in force, for as long as a lease."),
     "rollback": Row("configtron.cli.tune.rollback", "rollback", "Put back what stood before; or --keep what stands."),
     "watch": Row("configtron.cli.tune.watch", "watch", "Renew leases, and yield to whoever else changes a knob."),
+    "move": Row("configtron.cli.tune.move", "move", "Put connections that are open right too."),
     "verify": Row("configtron.cli.tune.verify", "verify", "Read everything back and compare it with what was applied."),
     "doctor": Row("configtron.cli.tune.doctor", "doctor", "Say what can be set here, by which driver, and what lacks."),
     "profile": Row("configtron.cli.tune.profile", "profile", "Profiles: named settings of knobs."),

@@ -24,6 +24,7 @@ COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 @form_options
 def verify(form: str, output_file: str) -> int:
     """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
+    A knob that the kernel refuses at single connections is shown too, where the driver sees that.
 
     Exit code 1: something differs; 4: nothing is in force.
     """
@@ -50,6 +51,7 @@ def verify(form: str, output_file: str) -> int:
 
 def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
     from configtron.cli.tune.acting import in_force
+    from configtron.ports import Witness
     from configtron.records import value_form
     from configtron.tune.plan import advise
 
@@ -61,3 +63,9 @@ def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
             "act": act.id, "driver": act.driver, "scope": wrong.scope, "knob": wrong.knob,
             "applied": value_form(wrong.was), "found": value_form(wrong.to),
         }  # fmt: skip
+    if isinstance(driver, Witness):
+        for knob, (count, why) in driver.refusals().items():
+            yield {
+                "act": act.id, "driver": act.driver, "scope": "connections", "knob": knob,
+                "applied": None, "found": f"refused {count} times: {why}",
+            }  # fmt: skip
