@@ -110,8 +110,7 @@ class Bound(NamedTuple):
     @property
     def text(self) -> str:
         """As it is typed."""
-        ends = ("" if end is None else f"{end:g}" for end in (self.least, self.most))
-        return "|".join(self.values) if self.values else "..".join(ends)
+        return "|".join(self.values) if self.values else _range(self.least, self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +151,12 @@ def reach_text(reach: Reach) -> str:
     """The values that a driver takes, in few words."""
     if reach.values:
         return ", ".join(map(value_text, reach.values))
-    ends = ("" if end is None else f"{end:g}" for end in (reach.least, reach.most))
-    return "..".join(ends) if reach.least is not None or reach.most is not None else "any number"
+    return _range(reach.least, reach.most) if reach.least is not None or reach.most is not None else "any number"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    ends = ("" if end is None else f"{end:.0f}" if end == int(end) else f"{end:g}" for end in (least, most))
+    return "..".join(ends)
 
 
 def _unfair(profile: Profile) -> Iterator[str]:

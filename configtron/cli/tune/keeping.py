@@ -2,8 +2,8 @@
 
     python -m configtron.cli.tune.keeping DATABASE ACT
 
-It looks at the journal four times a second: a look is two reads of memory that SQLite shares. It ends when the act is
-over, kept, or replaced, so none is left after a rollback. It works in the network namespace that it was started in.
+It glances at the journal four times a second, and holds nothing open between. It ends when the act is over, kept, or
+replaced, so none is left after a rollback. It works in the network namespace that it was started in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import configtron
 from configtron.cli.tune.processes import alive, end, ended, named
 from configtron.errors import DONE, ConfigtronError, Missing, Refused
-from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, UNDOING, WRITING, Act
+from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, Act
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -73,50 +73,40 @@ def dismissed(act: Act) -> None:
 
 def main(arguments: list[str]) -> int:
     """Watch over one act until it is over."""
-    from configtron.cli.tune.desk import desk
-    from configtron.db.tuning import Tuning
+    from configtron.db.tuning import glance
 
     path, number = Path(arguments[0]), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())
-    with Tuning(path) as book:
-        os.write(1, READY)
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, 1)
-        os.close(devnull)
-        here = desk(book)
-        while True:
-            with suppress(ConfigtronError, OSError):
-                if _over(here, number):
-                    return DONE
-            time.sleep(LOOK_S)
+    os.write(1, READY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.close(devnull)
+    while True:
+        with suppress(ConfigtronError, OSError):
+            status, expires_s = glance(path, lambda book: book.state(number))
+            if status not in OPEN or status == KEPT:
+                return DONE
+            late_s = time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
+            if (status != LEASED or late_s >= 0) and not _mended(path, late_s if status != UNDOING else 0.0):
+                time.sleep(AGAIN_S)
+        time.sleep(LOOK_S)
 
 
-def _over(here: Desk, number: int) -> bool:
-    """One look: do what is due; whether there is nothing left to guard."""
-    status, expires_s = here.book.state(number)
-    if status not in OPEN or status == KEPT:
-        return True
-    late_s = here.now_s() - expires_s
-    if status in (BEGUN, WRITING, UNDOING) or late_s >= 0:
-        if not _intervened(here, late_s if status in (WRITING, LEASED) else 0.0):
-            time.sleep(AGAIN_S)
-    return False
-
-
-def _intervened(here: Desk, late_s: float) -> bool:
+def _mended(path: Path, late_s: float) -> bool:
     """If nobody is acting, an act that is half done was left so by somebody who died: mend it. Who hangs is ended.
 
     False if it could not be mended.
     """
     from configtron.cli.tune.acting import recover
-    from configtron.cli.tune.desk import sole, worker
+    from configtron.cli.tune.desk import desk, sole, worker
+    from configtron.db.tuning import Tuning
 
     try:
-        with sole(here.book.path, 0):
-            return bool(recover(here))
+        with sole(path, 0), Tuning(path) as book:
+            return bool(recover(desk(book)))
     except Refused:
         if late_s > OVERRUN_S:
-            end(worker(here.book.path), signal.SIGKILL)
+            end(worker(path), signal.SIGKILL)
         return True
 
 

@@ -1,0 +1,97 @@
+"""`plan` writes nothing anywhere: proved by tracing its system calls, on a stack where it would have much to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tune_kills import ground
+from configtron.db.tuning import Tuning
+from configtron.tune.drivers import DRIVERS, load
+from configtron.tuning import Place
+from tests.cli.tune.tracing import traced, writes
+
+# Those whose rules are somewhere else than in this process, best last: what is not here is skipped, and says so.
+KERNEL = [name for name in DRIVERS if name != "memory"]
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Byte code is written by whoever imports first, once an installation: not by these."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    yield
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("driver", KERNEL)
+@pytest.mark.parametrize("standing", [False, True])
+def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> None:
+    """With nothing in force, and with something else in force, a keeper at work and the database open."""
+    if lack := load(driver, Place()).missing():
+        pytest.skip(lack)
+    with ground(driver) as here:
+        if standing:
+            here.run("apply", *here.where, "--lease", "60")
+            here.run("profile", "set", "web", "tcp_congestion_control=cubic")
+        before = here.state()
+        # Somebody else may have the database open: then its log is there.
+        other = Tuning(here.database) if standing else None
+        done = traced(here.command("plan", *here.where, "-f", "jsonl"), tmp_path / "log")
+        if other is not None:
+            other.close()
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count('"kind":"advice"') >= 1
+        found = list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))
+        assert found == []
+        assert here.state() == before
+        # The same eyes see what apply writes.
+        traced(here.command("apply", *here.where), tmp_path / "log")
+        assert len(list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))) > 3
+        here.run("rollback")
+
+
+@pytest.mark.root
+def test_plan_makes_no_database(tmp_path: Path) -> None:
+    database = tmp_path / "sub" / "tune.db"
+    words = [sys.executable, "-m", "configtron", "--db", str(database), "tune", "plan", "--driver", "memory"]
+    assert traced(words, tmp_path / "log").returncode == 0
+    assert list(writes((tmp_path / "log").read_text(errors="replace").splitlines())) == []
+    assert os.listdir(tmp_path) == ["log"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'write(4</x/tune.db>, "x", 1) = 1',
+        '12 pwrite64(4</x/tune.db-wal>, "x"..., 4096, 0) = 4096',
+        'openat(AT_FDCWD</x>, "/proc/sys/net/ipv4/tcp_autocorking", O_WRONLY|O_CLOEXEC) = 3</proc/sys>',
+        'openat(AT_FDCWD</x>, "/x/tune.db", O_RDWR|O_CREAT, 0644) = 3</x>',
+        "sendto(5<NETLINK:[ROUTE:1]>, [{nlmsg_len=44, nlmsg_type=RTM_NEWROUTE, nlmsg_flags=NLM_F_REQUEST}], 44) = 44",
+        "bpf(BPF_MAP_UPDATE_ELEM, {map_fd=3</x>}, 32) = 0",
+        "bpf(BPF_LINK_CREATE, {link_create={prog_fd=3}}, 32) = 4",
+        "ioctl(3</dev/configtron>, _IOC(_IOC_WRITE, 0xc7, 0x4, 0x18), 0x7ffd) = 0",
+        'unlink("/x") = 0',
+    ],
+)
+def test_what_writes_is_seen(line: str) -> None:
+    assert list(writes([line])) == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'write(1</dev/null>, "x", 1) = 1',
+        'openat(AT_FDCWD</x>, "/x/tune.db", O_RDONLY|O_CLOEXEC) = 3</x>',
+        'openat(AT_FDCWD</x>, "/x/tune.db-wal", O_RDWR|O_CREAT, 0644) = 3</x>',
+        'openat(AT_FDCWD</x>, "/x", O_WRONLY) = -1 EACCES (Permission denied)',
+        "sendto(5<NETLINK:[ROUTE:1]>, [{nlmsg_len=20, nlmsg_type=RTM_GETROUTE, nlmsg_flags=NLM_F_DUMP}], 20) = 20",
+        "bpf(BPF_MAP_LOOKUP_ELEM, {map_fd=3</x>}, 32) = 0",
+        "ioctl(0</dev/null>, TCGETS, 0x7ffd) = -1 ENOTTY",
+    ],
+)
+def test_what_looks_is_let_pass(line: str) -> None:
+    assert list(writes([line])) == []

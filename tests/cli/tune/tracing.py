@@ -1,0 +1,69 @@
+"""What a traced process did to the world, read off strace's log: calls that write, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+# What strace is to tell: all that opens or writes files, talks to devices, BPF or netlink, or changes mounts.
+TRACED = (
+    "%file,%desc,sendto,sendmsg,sendmmsg,bpf,ioctl,mount,umount2,init_module,finit_module,delete_module,unshare,"
+    "reboot,settimeofday,clock_settime,kill,tgkill,pidfd_send_signal"
+)
+CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
+# A file descriptor as `strace -y` shows it: 3</path>.
+OPENED = re.compile(r"^(\d+)<([^>]*)>")
+OPENS = frozenset({"open", "openat", "openat2", "creat"})
+WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "pwritev2", "ftruncate", "fallocate", "copy_file_range"})
+SENDS = frozenset({"sendto", "sendmsg", "sendmmsg"})
+CHANGES = frozenset(
+    "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod mknodat chmod "
+    "fchmod fchmodat chown fchown fchownat lchown truncate utimensat setxattr fsetxattr removexattr mount umount2 "
+    "init_module finit_module delete_module unshare reboot settimeofday clock_settime kill tgkill "
+    "pidfd_send_signal".split()
+)
+# Commands of bpf(2) that only look.
+BPF_LOOKS = re.compile(r"^BPF_(OBJ_GET\b|MAP_LOOKUP|MAP_GET_NEXT|OBJ_GET_INFO|\w+_GET_NEXT_ID|\w+_GET_FD_BY_ID)")
+NETLINK_LOOKS = re.compile(r"nlmsg_type=(RTM_GET\w+|NLMSG_NOOP|CTRL_CMD_GET\w+|SOCK_DIAG\w*|TCPDIAG_GETSOCK)\b")
+# Calls of ioctl(2) that ask a terminal or a file, never a device that is set by them.
+IOCTL_LOOKS = re.compile(r"^(TCGETS|TIOCGWINSZ|FIOCLEX|FIONCLEX|FIONREAD|FIONBIO|NS_GET_\w+)\b")
+
+
+def traced(words: Sequence[str], log: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command under strace, its children too."""
+    command = ["strace", "-f", "-y", "-s", "64", "-e", f"trace={TRACED}", "-o", str(log), *words]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def writes(lines: Iterable[str]) -> Iterator[str]:
+    """The calls that changed something outside the process, but for what it printed."""
+    for line in lines:
+        found = CALL.match(line)
+        if found is None or int(found[3]) < 0:
+            continue
+        call, told = found[1], found[2]
+        if _changes(call, told):
+            yield line.strip()
+
+
+def _changes(call: str, told: str) -> bool:
+    if call == "fchown" and "-wal>, 0, 0" in told:
+        # As root, SQLite gives a log that it opens the owner that the database has, and the log.
+        return False
+    if call in CHANGES:
+        return True
+    if call in OPENS:
+        # SQLite opens a log that is there for writing and creating, whatever it means to do; its writes are seen.
+        return bool(re.search(r"O_(WRONLY|TRUNC|CREAT)|O_RDWR", told)) and not re.search(
+            r'-wal"|"/dev/(null|tty)"', told
+        )
+    if call in WRITES:
+        opened = OPENED.match(told)
+        return opened is None or opened[1] not in ("1", "2")
+    if call in SENDS:
+        return "NETLINK" in told and not NETLINK_LOOKS.search(told)
+    if call == "bpf":
+        return not BPF_LOOKS.match(told)
+    return call == "ioctl" and not IOCTL_LOOKS.match(told.partition(", ")[2])
