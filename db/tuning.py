@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from configtron.db.connection import Database
 from configtron.db.schema import VERSION
@@ -30,11 +30,16 @@ T = TypeVar("T")
 SALT_BYTES = 8
 
 ACT_COLUMNS = (
-    "id", "driver", "place", "space", "boot", "begun_at", "status", "before", "rules", "mark", "lease_s", "expires_s",
-    "over", "held", "keeper", "why",
+    "id", "driver", "place", "space", "boot", "begun_at", "status", "before", "rules", "lease_s", "expires_s", "over",
+    "held", "keeper", "why",
 )  # fmt: skip
 SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
-PUT_ACT = f"INSERT OR REPLACE INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
+BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
+# What changes in the life of an act. Its rules do not: a hundred thousand prefixes are megabytes, written once.
+CHANGING = ("status", "lease_s", "expires_s", "over", "keeper", "why")
+PUT_ACT = f"UPDATE act SET {', '.join(f'{name} = :{name}' for name in CHANGING)} WHERE id = :id"
+EMPTY_ACT = "UPDATE act SET rules = ?, before = '' WHERE id = ?"
+NO_RULES = rules_text(Rules())
 SELECT_STANDING = (
     f"{SELECT_ACT} WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
 )
@@ -148,19 +153,18 @@ class Tuning(Database):
 
     def begin(self, act: Act) -> Act:
         """Write a new act; it as kept, with its number and date."""
-        act = replace(act, id=self._next_act(), begun_at=self._now())
-        self.put(act)
-        return act
+        act = replace(act, begun_at=self._now())
+        with self._clear():
+            cursor = self._connection.execute(BEGIN_ACT, (None, *_act_row(act)[1:]))
+        return replace(act, id=cast(int, cursor.lastrowid))
 
     def put(self, *acts: Act) -> None:
-        """Write acts as they are now, all or none."""
+        """Write what became of acts, all or none. Their rules do not change, but for those of one that is over."""
         with self._clear(), self._transaction():
-            self._connection.executemany(PUT_ACT, map(_act_row, acts))
-
-    def _next_act(self) -> int:
-        with self._clear():
-            (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM act").fetchone()
-        return int(last) + 1
+            for act in acts:
+                self._connection.execute(PUT_ACT, {name: getattr(act, name) for name in (*CHANGING, "id")})
+                if act.rules == Rules():
+                    self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
 
     def acts(self, *statuses: str) -> list[Act]:
         """Acts, oldest first; only those of these statuses, if any is named."""
@@ -180,11 +184,10 @@ class Tuning(Database):
             row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
         return _act_of(row) if row else None
 
-    def in_force(self) -> dict[int, tuple[str, str]]:
-        """Status and mark of every act whose rules are in force, by number; cheap enough for 2 Hz."""
-        query = f"SELECT id, status, mark FROM act WHERE status IN {IN_FORCE} ORDER BY id"
+    def in_force(self) -> dict[int, str]:
+        """Status of every act whose rules are in force, by number; cheap enough for 2 Hz."""
         with self._clear():
-            return {number: (status, mark) for number, status, mark in self._connection.execute(query)}
+            return dict(self._connection.execute(f"SELECT id, status FROM act WHERE status IN {IN_FORCE} ORDER BY id"))
 
     def state(self, number: int) -> tuple[str, float]:
         """Status and end of the lease of an act (seconds since boot); cheap enough for 4 Hz."""
@@ -202,11 +205,6 @@ class Tuning(Database):
         with self._clear():
             self._connection.execute("UPDATE act SET why = ? WHERE id = ?", (why, number))
 
-    def marked(self, number: int, mark: str) -> None:
-        """Keep the driver's mark of an act that somebody else has touched, so that it is told once."""
-        with self._clear():
-            self._connection.execute("UPDATE act SET mark = ? WHERE id = ?", (mark, number))
-
     def renew(self, number: int, expires_s: float) -> bool:
         """Put off the end of a lease; False if the act is no longer leased."""
         query = "UPDATE act SET expires_s = ? WHERE id = ? AND status = 'leased'"
@@ -218,8 +216,9 @@ class Tuning(Database):
     def freeze(self, act: Act, scopes: Mapping[str, tuple[str, str]]) -> None:
         """Hands off these scopes of an act: each with what we had set and what was found."""
         whose = (act.driver, place_text(act.place), act.space)
-        rows = [(*whose, scope, *pair, self._now()) for scope, pair in scopes.items()]
-        query = "INSERT INTO frozen (driver, place, space, scope, was, found, frozen_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        rows = [(act.id, *whose, scope, *pair, self._now()) for scope, pair in scopes.items()]
+        names = "act, driver, place, space, scope, was, found, frozen_at"
+        query = f"INSERT INTO frozen ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         with self._clear(), self._transaction():
             self._connection.executemany(query, rows)
 
@@ -228,6 +227,11 @@ class Tuning(Database):
         query = f"SELECT {', '.join(Frozen._fields)} FROM frozen WHERE resumed_at IS NULL ORDER BY id"
         with self._clear():
             return [Frozen(*row) for row in self._connection.execute(query)]
+
+    def known(self, number: int) -> set[tuple[str, str]]:
+        """What was found of an act's scopes by now, resumed or not: what was told once is not told again."""
+        with self._clear():
+            return set(self._connection.execute("SELECT scope, found FROM frozen WHERE act = ?", (number,)))
 
     def resume(self, scopes: Collection[str] | None) -> int:
         """Touch these scopes again (None: all); how many were frozen."""
@@ -291,7 +295,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _act_row(act: Act) -> tuple[str | int | float, ...]:
     return (
         act.id, act.driver, place_text(act.place), act.space, act.boot, act.begun_at, act.status, act.before,
-        rules_text(act.rules), act.mark, act.lease_s, act.expires_s, act.over, act.held, act.keeper, act.why,
+        rules_text(act.rules), act.lease_s, act.expires_s, act.over, act.held, act.keeper, act.why,
     )  # fmt: skip
 
 

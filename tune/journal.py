@@ -52,7 +52,6 @@ class Act:
     boot       the kernel's boot id when it began: after a reboot nothing of it is in force
     before     what the driver said stood here before anything of ours (JSON)
     rules      what is to be in force after it, all of it
-    mark       the driver's mark once it was in force: another one means that somebody else was here
     lease_s    for how long it was granted; 0 is without end
     expires_s  when that ends, in seconds since boot
     over       the act that it replaced and that is in force again once it is undone; 0: the untouched stack
@@ -70,7 +69,6 @@ class Act:
     rules: Rules
     id: int = 0
     begun_at: str = ""
-    mark: str = ""
     lease_s: float = 0.0
     expires_s: float = 0.0
     over: int = 0
@@ -80,7 +78,7 @@ class Act:
 
     def closed(self, status: str, why: str) -> Act:
         """The act once it is over; its rules, a hundred thousand prefixes perhaps, are not kept for the record."""
-        return replace(self, status=status, why=why, rules=Rules(), before="", mark="", keeper="")
+        return replace(self, status=status, why=why, rules=Rules(), before="", keeper="")
 
 
 def due(status: str, *, rebooted: bool, expired: bool) -> str:

@@ -25,6 +25,8 @@ def rules_text(rules: Rules) -> str:
     return canonical({"profiles": profiles, "prefixes": prefixes, "default": rules.default})
 
 
+# An act's rules are read several times by one command, and are the same bytes each time.
+@lru_cache(4)
 def rules_of(text: str) -> Rules:
     """The rules that `rules_text` wrote."""
     form = json.loads(text)

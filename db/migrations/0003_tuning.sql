@@ -37,7 +37,6 @@ CREATE TABLE act (
     status    TEXT NOT NULL CHECK (status IN ('begun', 'writing', 'leased', 'kept', 'undoing', 'undone', 'replaced')),
     before    TEXT NOT NULL,                      -- what the driver said stood here
     rules     TEXT NOT NULL CHECK (json_valid(rules)),  -- what is to be in force
-    mark      TEXT NOT NULL,
     lease_s   REAL NOT NULL,
     expires_s REAL NOT NULL,                      -- since boot
     over      INTEGER NOT NULL,                   -- the act to go back to; 0: none
@@ -51,6 +50,7 @@ CREATE INDEX act_by_status ON act (status);
 -- Somebody else changed what we had set: hands off, until a command says otherwise.
 CREATE TABLE frozen (
     id         INTEGER PRIMARY KEY,
+    act        INTEGER NOT NULL,                  -- that had set it
     driver     TEXT NOT NULL,
     place      TEXT NOT NULL,
     space      TEXT NOT NULL,

@@ -22,7 +22,7 @@ from tests.test_layers import ROOT
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
 RULES = Rules({"web": WEB}, {"10.1.0.0/16": "web", "2001:db8::/32": "web"}, "web")
-ACT = Act("route", Place(netns="x"), "", "boot", WRITING, '{"a":1}', RULES, "", lease_s=5, expires_s=7.5)
+ACT = Act("route", Place(netns="x"), "", "boot", WRITING, '{"a":1}', RULES, lease_s=5, expires_s=7.5)
 
 
 @pytest.fixture
@@ -86,18 +86,17 @@ def test_acts_come_back(book: Tuning) -> None:
     assert book.act(1) == act == book.standing("route", Place(netns="x"), "")
     assert book.standing("route", Place(), "") is None and book.standing("kmod", Place(netns="x"), "") is None
     assert book.standing("route", Place(netns="x"), "net:[1]") is None
-    leased = replace(act, status=LEASED, mark="m", keeper="1 2")
+    leased = replace(act, status=LEASED, keeper="1 2")
     second = book.begin(replace(ACT, driver="kmod"))
     book.put(leased, second.closed(UNDONE, "lease ended"))
     assert book.acts() == [leased, second.closed(UNDONE, "lease ended")]
     assert book.acts(LEASED, KEPT) == [leased]
-    assert book.in_force() == {1: (LEASED, "m")}
+    assert book.in_force() == {1: LEASED}
     assert book.state(1) == (LEASED, 7.5) and book.state(99)[0] == UNDONE
     assert book.renew(1, 9.5) and not book.renew(2, 9.5)
     book.note(1, "trouble")
-    book.marked(1, "n")
     book.guarded(1, "3 4")
-    assert book.act(1) == replace(leased, expires_s=9.5, why="trouble", mark="n", keeper="3 4")
+    assert book.act(1) == replace(leased, expires_s=9.5, why="trouble", keeper="3 4")
 
 
 def test_frozen_scopes(book: Tuning) -> None:
@@ -106,6 +105,7 @@ def test_frozen_scopes(book: Tuning) -> None:
     assert [(frozen.scope, frozen.was, frozen.found) for frozen in book.frozen()] == [
         ("10.1.0.0/16", "profile=web", ""), ("default", "", "profile=x"),
     ]  # fmt: skip
+    assert book.known(act.id) == {("10.1.0.0/16", ""), ("default", "profile=x")} and book.known(99) == set()
     assert book.resume(["10.1.0.0/16", "10.9.0.0/16"]) == 1
     assert [frozen.scope for frozen in book.frozen()] == ["default"]
     assert book.resume(None) == 1 and book.resume(None) == 0

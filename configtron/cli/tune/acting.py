@@ -36,8 +36,6 @@ NOT_YET = "; not undone yet: "
 log = logging.getLogger("configtron.tune")
 # An apply that is to be kept has no lease; one that has not ended after so long hangs.
 HANG_S = 600.0
-# Who changes a knob while we read it back twice is there to stay: the watch will see it.
-READINGS = 3
 
 
 def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
@@ -62,12 +60,11 @@ def enforce(desk: Desk, driver: Driver, place: Place, have: Rules, target: Rules
     act = replace(act, keeper=keeping.start(desk, act.id), status=WRITING)
     desk.book.put(act, *_replaced(standing, act))
     try:
-        driver.apply(changes(have, target))
-        mark = confirm(driver, target)
+        write(driver, have, target)
     except BaseException as error:
         _take_back(desk, act, error)
         raise
-    act = replace(act, status=LEASED, mark=mark, expires_s=desk.now_s() + lease_s)
+    act = replace(act, status=LEASED, expires_s=desk.now_s() + lease_s)
     if not lease_s:
         return keep(desk, act)
     desk.book.put(act)
@@ -94,18 +91,23 @@ def _replaced(standing: Act | None, by: Act) -> list[Act]:
     return [standing.closed(REPLACED, f"act {by.id}")]
 
 
-def confirm(driver: Driver, target: Rules) -> str:
-    """Read everything back; the mark from before that reading. Errors: `Mismatch`."""
-    mark = driver.mark()
-    for _ in range(READINGS):
+def write(driver: Driver, have: Rules, target: Rules) -> None:
+    """Bring what is in force to the target, and compare what reads back with it.
+
+    A driver reads back what it was told to change; where something was to go, all is read. Errors: `Mismatch`.
+    """
+    todo = changes(have, target)
+    back = driver.apply(todo)
+    if todo.dropped_profiles or todo.dropped_prefixes:
         found = in_force(driver, [target])
-        if (again := driver.mark()) == mark:
-            break
-        mark = again
+    else:
+        untold = {name: target.profiles[name] for name in target.profiles.keys() - todo.profiles.keys()}
+        back = recognised(back, [target])
+        same = {prefix: name for prefix, name in target.prefixes.items() if prefix not in todo.prefixes}
+        found = Rules({**back.profiles, **untold}, {**same, **back.prefixes}, back.default)
     if wrong := advise(driver.name, target, found):
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise Mismatch(f"driver {driver.name}: does not read back as written: {wrong[0].text}{more}")
-    return mark
 
 
 def keep(desk: Desk, act: Act) -> Act:
@@ -126,8 +128,8 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
         driver = desk.load(act.driver, act.place)
         driver.revert(act.before)
         if base is not None:
-            driver.apply(changes(Rules(), base.rules))
-            base = replace(base, status=KEPT, mark=confirm(driver, base.rules))
+            write(driver, Rules(), base.rules)
+            base = replace(base, status=KEPT)
     done = act.closed(UNDONE, why)
     desk.book.put(done, *([base] if base else []))
     log.warning("act %d (%s) undone: %s", act.id, act.driver, why)

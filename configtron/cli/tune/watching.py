@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ from configtron.cli.tune.acting import in_force, recover
 from configtron.cli.tune.desk import Desk, sole
 from configtron.errors import ConfigtronError, Refused
 from configtron.records import Json
-from configtron.tune.journal import KEPT, Act
+from configtron.tune.journal import LEASED, Act
 from configtron.tune.plan import advise
 from configtron.tune.text import value_text
 
@@ -46,14 +47,21 @@ class Event(NamedTuple):
                 "scope": self.scope, "was": self.was, "found": self.found}  # fmt: skip
 
 
+class Watched:
+    """One act in force, its driver, and the driver's mark once all was read back; None before."""
+
+    def __init__(self, act: Act, driver: Driver) -> None:
+        self.act, self.driver = act, driver
+        self.mark: str | None = None
+        self.failing = False
+
+
 class Watcher:
-    """Watches over what is in force here. Acts are read again only when the journal says that they changed."""
+    """Watches over what is in force here. What each act set is read from the journal once; a turn looks at marks."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._acts: dict[int, Act] = {}
-        self._drivers: dict[int, Driver] = {}
-        self._failing: set[int] = set()
+        self._watched: dict[int, Watched] = {}
 
     def turn(self) -> list[Event]:
         """Do all of it once. While somebody else acts, nothing: what he changes is no foreign change."""
@@ -61,56 +69,66 @@ class Watcher:
             with sole(self._desk.book.path, 0):
                 events = [Event("undone", act, found=act.why) for act in recover(self._desk)]
                 self._reread()
-                for act in self._acts.values():
-                    events += self._look(act)
+                for one in self._watched.values():
+                    events += self._look(one)
                 return events
         except Refused:
             return []
 
     def _reread(self) -> None:
-        book = self._desk.book
-        for number, (status, mark) in book.in_force().items():
-            known = self._acts.get(number)
-            if known is None or (known.status, known.mark) != (status, mark):
-                act = book.act(number)
-                if act is not None and act.boot == self._desk.boot and act.space in ("", self._desk.space):
-                    self._acts[number] = act
-                    self._drivers[number] = self._desk.load(act.driver, act.place)
-        for number in self._acts.keys() - book.in_force().keys():
-            del self._acts[number], self._drivers[number]
+        """Acts that came into force since, and went."""
+        desk, numbers = self._desk, self._desk.book.in_force()
+        for number in self._watched.keys() - numbers.keys():
+            del self._watched[number]
+        for number in numbers.keys() - self._watched.keys():
+            act = desk.book.act(number)
+            if act is not None and act.boot == desk.boot and act.space in ("", desk.space):
+                self._watched[number] = Watched(act, desk.load(act.driver, act.place))
 
-    def _look(self, act: Act) -> list[Event]:
-        now_s = self._desk.now_s()
-        if act.status != KEPT:
-            _, expires_s = self._desk.book.state(act.id)
-            if expires_s - now_s < act.lease_s * RENEW_BELOW:
-                self._desk.book.renew(act.id, now_s + act.lease_s)
-        driver = self._drivers[act.id]
+    def _look(self, one: Watched) -> list[Event]:
+        self._renew(one.act)
         try:
-            if driver.mark() == act.mark:
-                return []
-            events = self._foreign(act, driver)
-            self._failing.discard(act.id)
+            self._follow(one)
+            mark = one.driver.mark()
+            # What changed before the first look has no mark: then all is read.
+            events = self._foreign(one) if mark != one.mark else []
+            one.mark, one.failing = mark, False
             return events
         except (ConfigtronError, OSError) as error:
-            if act.id in self._failing:
+            told, one.failing = one.failing, True
+            if told:
                 return []
-            self._failing.add(act.id)
-            log.error("act %d (%s): %s", act.id, act.driver, error)
-            return [Event("failed", act, found=str(error))]
+            log.error("act %d (%s): %s", one.act.id, one.act.driver, error)
+            return [Event("failed", one.act, found=str(error))]
 
-    def _foreign(self, act: Act, driver: Driver) -> list[Event]:
-        """Somebody was here: see what differs, and keep our hands off it."""
-        mark = driver.mark()
-        known = {frozen.scope for frozen in self._desk.book.frozen() if frozen.driver == act.driver}
-        differ = [one for one in advise(act.driver, act.rules, in_force(driver, [act.rules])) if one.scope not in known]
+    def _renew(self, act: Act) -> None:
+        book, now_s = self._desk.book, self._desk.now_s()
+        status, expires_s = book.state(act.id)
+        if status == LEASED and expires_s - now_s < act.lease_s * RENEW_BELOW:
+            book.renew(act.id, now_s + act.lease_s)
+
+    def _follow(self, one: Watched) -> None:
+        """Lead routes where the host's own now lead (a gateway changed, a link came back), but for frozen scopes."""
+        follow = getattr(one.driver, "follow", None)
+        if follow is None:
+            return
+        rules = one.act.rules
+        if frozen := {scope.scope for scope in self._desk.book.frozen() if scope.driver == one.act.driver}:
+            rules = replace(rules, prefixes={p: name for p, name in rules.prefixes.items() if p not in frozen})
+        if count := follow(rules):
+            log.info("act %d (%s): %d routes follow the host's own", one.act.id, one.act.driver, count)
+
+    def _foreign(self, one: Watched) -> list[Event]:
+        """Somebody was here, or may have been: see what differs, and keep our hands off it. Each is told once."""
+        act, book = one.act, self._desk.book
         scopes: dict[str, tuple[str, str]] = {}
-        for one in differ:
-            was, found = (f"{one.knob}={value_text(value)}" if value is not None else "" for value in (one.was, one.to))
-            before = scopes.get(one.scope, ("", ""))
-            scopes[one.scope] = (f"{before[0]} {was}".strip(), f"{before[1]} {found}".strip())
-        self._desk.book.freeze(act, scopes)
-        self._desk.book.marked(act.id, mark)
-        for scope, (was, found) in scopes.items():
+        for wrong in advise(act.driver, act.rules, in_force(one.driver, [act.rules])):
+            ends = (f"{wrong.knob}={value_text(end)}" if end is not None else "" for end in (wrong.was, wrong.to))
+            before = scopes.get(wrong.scope, ("", ""))
+            scopes[wrong.scope] = tuple(f"{old} {new}".strip() for old, new in zip(before, ends, strict=True))  # type: ignore[assignment]
+        known = book.known(act.id)
+        fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
+        book.freeze(act, fresh)
+        for scope, (was, found) in fresh.items():
             log.warning("act %d (%s): %s: %s became %s by another hand; frozen", act.id, act.driver, scope, was, found)
-        return [Event("foreign", act, scope, was, found) for scope, (was, found) in scopes.items()]
+        return [Event("foreign", act, scope, was, found) for scope, (was, found) in fresh.items()]

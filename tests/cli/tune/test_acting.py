@@ -167,7 +167,8 @@ def test_acts_of_another_namespace_are_left_alone(desk: Later, stack: Stack) -> 
 
 def test_acts_of_a_namespace_that_is_gone_are_forgotten(desk: Later, stack: Stack) -> None:
     act = enforce(desk, ONE)
-    desk.book.put(replace(act, place=Place(netns="there-is-none"), space=""))
+    desk.book.put(act.closed(UNDONE, ""))
+    desk.book.begin(replace(act, place=Place(netns="there-is-none"), space=""))
     stack.fail_revert = AssertionError("reverted")
     assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
 

@@ -236,6 +236,7 @@ def test_other_hands_freeze_a_scope(wanted: Said, stack: Stack) -> None:
     assert wanted("resume")[0] == USAGE
     assert wanted("resume", "10.1.0.0/16")[0] == DONE
     assert wanted("resume", "10.1.0.0/16")[0] == NOTHING
+    assert wanted("watch", "--for", "0.1")[1] == "", "what was resumed is not told again"
     wanted("apply", "--driver", "memory")
     assert stack.rules.prefixes["10.1.0.0/16"] == "web"
 
