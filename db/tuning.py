@@ -8,16 +8,13 @@ rows, and with them all that they describe: nothing that a driver sets outlives 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 from configtron.db.connection import Database
-from configtron.db.schema import VERSION
 from configtron.errors import BadInput
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
@@ -25,7 +22,6 @@ from configtron.tune.journal import IN_FORCE, OPEN, Act
 from configtron.tune.text import place_of, place_text, rules_of, rules_text
 from configtron.tuning import Place, Rules
 
-T = TypeVar("T")
 # Enough that nobody who sees which prefixes are held back can tell which others would be.
 SALT_BYTES = 8
 
@@ -241,55 +237,6 @@ class Tuning(Database):
                 return self._connection.execute(query, (self._now(),)).rowcount
             rows = [(self._now(), scope) for scope in scopes]
             return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
-
-
-def glance(path: Path, look: Callable[[Tuning], T]) -> T:
-    """Look at a database without leaving a trace in the file system; one that is not there, or never tuned, is empty.
-
-    A file without a log is read as it stands, so it is read again if somebody wrote meanwhile.
-    """
-    while True:
-        before = _stamp(path)
-        with _opened(path) as tuning:
-            seen = look(tuning)
-        if _stamp(path) == before:
-            return seen
-
-
-def _opened(path: Path) -> Tuning:
-    if not path.is_file():
-        return Nothing(path)
-    try:
-        return Tuning(path, traceless=True)
-    except BadInput:
-        # Of an older schema there is nothing to see: whoever tunes brings it up to date.
-        if 0 < _version(path) < VERSION:
-            return Nothing(path)
-        raise
-
-
-def _version(path: Path) -> int:
-    # In the file's header (sqlite.org/fileformat.html section 1.3): big-endian, at byte 60.
-    with path.open("rb") as file:
-        return int.from_bytes(file.read(64)[60:], "big")
-
-
-class Nothing(Tuning):
-    """The database of somebody who has never tuned: empty, and in memory."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-
-    def _connect(self, manner: str) -> sqlite3.Connection:
-        return sqlite3.connect(":memory:", isolation_level=None)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What differs once a file without a log was written to; with a log, readers see one state of it."""
-    log = path.with_name(path.name + "-wal")
-    if not path.exists() or (log.exists() and log.stat().st_size):
-        return ()
-    return (path.stat().st_size, path.stat().st_mtime_ns)
 
 
 def _act_row(act: Act) -> tuple[str | int | float, ...]:

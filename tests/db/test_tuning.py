@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from configtron.db.glance import glance
 from configtron.db.store import Store
-from configtron.db.tuning import Tuning, glance
+from configtron.db.tuning import Tuning
 from configtron.errors import BadInput
 from configtron.nouns import Profile
 from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Act

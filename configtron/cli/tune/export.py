@@ -30,7 +30,7 @@ def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
     with -6 for `ip -6 -batch -`. What it makes is read by configtron as its own. networkd: sections for .network files.
     sysctl: the default profile, for sysctl.d. What a tool cannot say stands in comments. Gateways are those of now.
     """
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.tune.rules import check
 

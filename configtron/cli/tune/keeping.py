@@ -73,7 +73,7 @@ def dismissed(act: Act) -> None:
 
 def main(arguments: list[str]) -> int:
     """Watch over one act until it is over."""
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
 
     path, number = Path(arguments[0]), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())

@@ -18,7 +18,8 @@ def mute(ids: tuple[str, ...], about: str, form: str, output_file: str) -> int:
 
     An id is a hash of what the advice says: it stays muted until that changes.
     """
-    from configtron.db.tuning import Tuning, glance
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 

@@ -35,7 +35,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     from configtron.cli.tune.desk import desk
     from configtron.cli.tune.planfile import advice_form, lines
     from configtron.cli.tune.planning import DUE, guarded, planned
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 

@@ -69,7 +69,8 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
 @form_options
 def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
     """Say which profile clients at these addresses get, as wanted, and by which prefix."""
-    from configtron.db.tuning import Tuning, glance
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
     from configtron.records import Json
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
@@ -99,7 +100,8 @@ def list_(form: str, output_file: str) -> int:
     """List prefixes with their profiles, and the default; in the order of addresses."""
     from ipaddress import ip_network
 
-    from configtron.db.tuning import Tuning, glance
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 

@@ -52,7 +52,8 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int
 @form_options
 def show(name: str, form: str, output_file: str) -> int:
     """Show one profile, a row a knob. Exit code 4: there is none of that name."""
-    from configtron.db.tuning import Tuning, glance
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
     from configtron.knobs import KNOBS
     from configtron.records import value_form
     from configtron.report.lines import opened
@@ -77,7 +78,8 @@ def list_(form: str, output_file: str) -> int:
     """List profiles, and how many prefixes have each."""
     from collections import Counter
 
-    from configtron.db.tuning import Tuning, glance
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
     from configtron.records import pairs_form
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows

@@ -89,7 +89,7 @@ def router(
 def _publish(
     at: Server, name: str, file: Path | None, written: tuple[str, ...], default: str, dry_run: bool, form: str, out: str
 ) -> int:
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
     from configtron.tune import router as edge

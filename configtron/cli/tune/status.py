@@ -26,7 +26,7 @@ def status(form: str, output_file: str) -> int:
 
     Reads the database only, and writes nothing; `verify` reads the stack. Exit code 0 also if nothing is in force.
     """
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 

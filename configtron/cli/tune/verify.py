@@ -29,7 +29,7 @@ def verify(form: str, output_file: str) -> int:
     Exit code 1: something differs; 4: nothing is in force.
     """
     from configtron.cli.tune.desk import desk
-    from configtron.db.tuning import glance
+    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
     from configtron.tune.journal import IN_FORCE
