@@ -193,7 +193,7 @@ def restored(here: Ground, baseline: str, within_s: float) -> float | None:
 
 
 def round_of(
-    here: Ground, baseline: str, point: Point, words: Sequence[str], *, both: bool
+    here: Ground, baseline: str, point: Point, words: Sequence[str], within_s: float, *, both: bool
 ) -> tuple[bool, float | None]:
     """One kill and what came of it: whether it fell, and how long until the baseline stood."""
     fell = kill_at(here, point, words)
@@ -201,12 +201,12 @@ def round_of(
         for _, _, keeper in here.open_acts():
             end(keeper, signal.SIGKILL)
         began = time.monotonic()
-        while here.open_acts() and time.monotonic() - began < LEASE_S + SLACK_S:
+        while here.open_acts() and time.monotonic() - began < within_s:
             here.run("recover")
-    return fell, restored(here, baseline, LEASE_S + SLACK_S)
+    return fell, restored(here, baseline, within_s)
 
 
-def campaign(driver: str, verb: str, count: int) -> bool:
+def campaign(driver: str, verb: str, count: int, within_s: float = LEASE_S + SLACK_S) -> bool:
     """Kill one command at its points; prints the line, False if the baseline ever failed to come back."""
     with ground(driver) as here:
         baseline = here.state()
@@ -222,7 +222,7 @@ def campaign(driver: str, verb: str, count: int) -> bool:
             if verb == "rollback":
                 here.run(*apply)
                 assert here.state() != baseline, "apply does nothing"
-            fell, after = round_of(here, baseline, point, words, both=n % 2 == 1)
+            fell, after = round_of(here, baseline, point, words, within_s, both=n % 2 == 1)
             lived += not fell
             times.append(after or 0.0)
             if after is None:
@@ -231,7 +231,7 @@ def campaign(driver: str, verb: str, count: int) -> bool:
                 here.run("rollback", *here.where)
         print(
             f"{driver:7} {verb:9} {len(chosen):4} points ({lived} outlived), {len(chosen) - len(missed)} restored;"
-            f" slowest {max(times):.2f} s of {LEASE_S + SLACK_S:g}; not restored: {missed or 'none'}",
+            f" slowest {max(times):.2f} s of {within_s:g}; not restored: {missed or 'none'}",
             flush=True,
         )
         return not missed and len(chosen) - lived >= min(count, len(chosen)) * 0.9

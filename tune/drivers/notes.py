@@ -81,7 +81,7 @@ def free(taken: Iterable[int]) -> Iterator[int]:
     """Numbers that no note has, from 1. Errors: `BadInput` when they come to an end."""
     held = set(taken)
     yield from (number for number in range(1, MOST_NOTES + 1) if number not in held)
-    raise BadInput(f"there are {MOST_NOTES} profiles already; drop some: configtron tune profile rm NAME")
+    raise BadInput(f"there are {MOST_NOTES} profiles already; drop some: configtron tune profile drop NAME")
 
 
 def _key(number: int, place: int, piece: bytes) -> Key:

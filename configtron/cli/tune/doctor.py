@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from configtron.cli.tune.options import form_options, place, where_options
-from configtron.errors import DONE, NOTHING
+from configtron.errors import DONE, NOTHING, ConfigtronError
 
 if TYPE_CHECKING:
-    from configtron.ports import Driver
     from configtron.records import Json
     from configtron.tuning import Reach
 
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
-KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "note")
+KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
 BOTH = ("kind", *DRIVER_COLUMNS, *KNOB_COLUMNS)
 # What is said of knobs that no driver here reaches.
 NONE = "-"
+
+
+class Examined(NamedTuple):
+    """A driver, what it lacks here, what it reaches here, what it would reach, and what it never will and why."""
+
+    name: str
+    lack: str
+    reach: Mapping[str, Reach]
+    would: Mapping[str, Reach]
+    refused: Mapping[str, str]
 
 
 @click.command(short_help="Say what can be set here, by which driver, and what lacks.")
 @where_options
 @form_options
 def doctor(form: str, output_file: str, **_: object) -> int:
-    """Say which drivers can act here; of the others what they lack and what to do about it; and for each knob which
-    driver would set it, how far it reaches, and which would in its place. Nothing is written.
+    """Say which drivers can act here, and of the others what they lack and what to do about it. For each knob: which
+    driver would set it (by), how far that reaches (per), which drivers would in its place (else), and which better one
+    would, if it were not lacking something (instead of). Nothing is written.
 
-    Exit code 4: no driver can act.
+    One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
+    driver can act.
     """
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 
-    drivers = dict(_drivers())
-    able = {name: driver for name, (driver, lack) in drivers.items() if not lack}
-    rows, knobs = list(_driver_rows(drivers)), list(_knob_rows(able, {n: d for n, (d, _) in drivers.items()}))
+    drivers = list(_examined())
+    rows: list[dict[str, Json]] = [
+        {"kind": "driver", "driver": one.name, "knobs": len(one.reach), "missing": one.lack} for one in drivers
+    ]
+    knobs = [_knob_row(knob, drivers) for knob in _knobs(drivers)]
     with opened(output_file) as out:
         if form == "table":
             write_rows(form, DRIVER_COLUMNS, rows, out)
@@ -45,58 +58,48 @@ def doctor(form: str, output_file: str, **_: object) -> int:
             write_rows(form, KNOB_COLUMNS, knobs, out)
         else:
             write_rows(form, BOTH, [*rows, *knobs], out)
-    return DONE if able else NOTHING
+    return DONE if any(not one.lack for one in drivers) else NOTHING
 
 
-def _drivers() -> Iterator[tuple[str, tuple[Driver, str]]]:
-    """Every driver, and what it lacks, best first."""
+def _examined() -> Iterator[Examined]:
+    """Every driver, best first."""
     from configtron.cli.tune.planning import FOR_TRIALS
     from configtron.tune.drivers import DRIVERS, load
 
     for name in DRIVERS:
-        if name != FOR_TRIALS:
-            driver = load(name, place())
-            yield name, (driver, driver.missing())
+        if name == FOR_TRIALS:
+            continue
+        driver = load(name, place())
+        module = import_module(type(driver).__module__)
+        try:
+            lack = driver.missing()
+        except ConfigtronError as error:
+            lack = str(error)
+        reach = driver.settable() if not lack else {}
+        yield Examined(name, lack, reach, getattr(module, "REACHES", reach), getattr(module, "REFUSED", {}))
 
 
-def _driver_rows(drivers: Mapping[str, tuple[Driver, str]]) -> Iterator[dict[str, Json]]:
-    for name, (driver, lack) in drivers.items():
-        reached = len(driver.settable()) if not lack else 0
-        yield {"kind": "driver", "driver": name, "knobs": reached, "missing": lack}
+def _knobs(drivers: Sequence[Examined]) -> list[str]:
+    """What can be set of a connection, and what else some driver sets."""
+    from configtron.tune.capabilities import SETTABLE
+
+    others = {knob for one in drivers for knob in one.would} - set(SETTABLE)
+    return [*SETTABLE, *sorted(others)]
 
 
-def _knob_rows(able: Mapping[str, Driver], every: Mapping[str, Driver]) -> Iterator[dict[str, Json]]:
-    """A row a knob: the driver that would set it, and those that would if that one could not."""
+def _knob_row(knob: str, drivers: Sequence[Examined]) -> dict[str, Json]:
+    """One knob: the driver that would set it, and those that would if that one could not."""
     from configtron.knobs import KNOBS
     from configtron.tune.guard import reach_text
 
-    reach = {name: driver.settable() for name, driver in able.items()}
-    refused = {name: _refused(driver) for name, driver in every.items()}
-    for knob in _knobs(reach, refused):
-        by = [name for name in reach if knob in reach[name]]
-        if by:
-            found: Reach = reach[by[0]][knob]
-            unit = KNOBS[knob].unit if knob in KNOBS else ""
-            takes = f"{reach_text(found)} {unit}".strip()
-            yield _row(knob, by[0], found.per, takes, ", ".join(by[1:]), found.note)
-        else:
-            why = next((reasons[knob] for reasons in refused.values() if knob in reasons), "")
-            yield _row(knob, NONE, "", "", "", why)
-
-
-def _row(knob: str, by: str, per: str, takes: str, otherwise: str, note: str) -> dict[str, Json]:
-    return {"kind": "knob", "knob": knob, "by": by, "per": per, "takes": takes, "else": otherwise, "note": note}
-
-
-def _knobs(reach: Mapping[str, Mapping[str, Reach]], refused: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Every knob that some driver sets or refuses, in the order of the knob table."""
-    from configtron.knobs import KNOBS
-
-    named = {knob for knobs in (*reach.values(), *refused.values()) for knob in knobs}
-    return [knob for knob in KNOBS if knob in named] + sorted(named - KNOBS.keys())
-
-
-def _refused(driver: Driver) -> Mapping[str, str]:
-    """The driver's table of what it cannot set, and why."""
-    found: Mapping[str, str] = getattr(import_module(type(driver).__module__), "REFUSED", {})
-    return found
+    able = [one for one in drivers if knob in one.reach]
+    lacking = [one for one in drivers if one.lack and knob in one.would]
+    row: dict[str, Json] = {"kind": "knob", "knob": knob, "by": NONE, "per": "", "takes": "", "else": ""}
+    if able:
+        first, found = able[0], able[0].reach[knob]
+        better = [one.name for one in lacking if drivers.index(one) < drivers.index(first)]
+        takes = f"{reach_text(found)} {KNOBS[knob].unit if knob in KNOBS else ''}".strip()
+        row |= {"by": first.name, "per": found.per, "takes": takes, "else": ", ".join(one.name for one in able[1:])}
+        return row | {"instead_of": ", ".join(better), "note": found.note}
+    why = next((one.refused[knob] for one in drivers if knob in one.refused), "")
+    return row | {"instead_of": ", ".join(one.name for one in lacking), "note": why}

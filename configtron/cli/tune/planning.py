@@ -105,13 +105,23 @@ def chosen(desk: Desk, want: Rules) -> Driver:
         lack = driver.missing()
         if not lack and desk.book.standing(name, place(), desk.space_of(place())):
             return driver
-        if not lack and (out := sorted(knobs - driver.settable().keys())):
-            lack = f"does not reach {', '.join(out)}"
+        if not lack:
+            lack = _short_of(driver, knobs, prefixes=bool(want.prefixes))
         if not lack:
             return driver
         why.append(f"{name}: {lack}")
     told = "; ".join(why) or "none is here"
     raise Missing(f"no driver reaches all that is wanted ({told}); see: configtron tune doctor")
+
+
+def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:
+    """Why a driver that can act will not do; "" if it will."""
+    reach = driver.settable()
+    if out := sorted(knobs - reach.keys()):
+        return f"does not reach {', '.join(out)}"
+    if prefixes and (wide := sorted(knob for knob in knobs if reach[knob].per not in ("connection", "prefix"))):
+        return f"sets {', '.join(wide)} for all clients at once, and there are prefixes"
+    return ""
 
 
 def guarded(driver: Driver, target: Rules) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.tune import keeping
-from configtron.errors import CONDITION, DONE, NOTHING, REFUSED, USAGE
+from configtron.cli.tune import keeping, planning
+from configtron.errors import CONDITION, DONE, NOTHING, PRIVILEGE, REFUSED, USAGE
 from configtron.nouns import Profile
+from configtron.tune import drivers
+from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
-from configtron.tuning import Changes, Rules
+from configtron.tuning import Changes, Place, Reach, Rules
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]
@@ -262,6 +266,54 @@ def test_recover(wanted: Said, stack: Stack) -> None:
     assert code == DONE and "lease ended" in out and stack.rules == Rules()
 
 
-def test_doctor(wanted: Said) -> None:
+class Lame(MemoryDriver):
+    """A driver that lacks something here."""
+
+    def missing(self) -> str:
+        return "no module; run: make kmod"
+
+    def settable(self) -> Mapping[str, Reach]:
+        raise AssertionError("asked though it cannot act")
+
+
+def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach = {knob: Reach(knob, "netns") for knob in ("initcwnd", "tcp_congestion_control")}
+    monkeypatch.setattr(MemoryDriver, "settable", lambda _: reach)
+    monkeypatch.setattr(planning, "FOR_TRIALS", "")
+    monkeypatch.setattr(planning, "DRIVERS", {"memory": ""})
+    code, _, told = wanted("plan")
+    assert code == PRIVILEGE and "sets initcwnd, tcp_congestion_control for all clients at once" in told
+    wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")
+    assert wanted("plan")[0] == DONE
+
+
+def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lacks is named with the next step; who would be better, who is chosen, who is left."""
+    plain = MemoryDriver(Place())
+    better = ModuleType("better")
+    better.REACHES = {"initcwnd": Reach("initcwnd"), "busy_poll": Reach("busy_poll")}  # type: ignore[attr-defined]
+    better.Lame = Lame  # type: ignore[attr-defined]
+    monkeypatch.setattr(Lame, "__module__", "better")
+    monkeypatch.setitem(sys.modules, "better", better)
+    monkeypatch.setattr(MemoryDriver, "settable", lambda _: {"initcwnd": Reach("initcwnd", "prefix", least=1, most=9)})
+    same = "configtron.tune.drivers.memory:MemoryDriver"
+    for module in (drivers, planning):
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame", "ebpf": same, "route": same})
     code, out, _ = wanted("doctor", "-f", "jsonl")
-    assert code in (DONE, NOTHING) and "memory" not in out
+    found = rows(out)
+    assert code == DONE and plain.missing() == ""
+    assert [(row["driver"], row["knobs"], row["missing"]) for row in found if row["kind"] == "driver"] == [
+        ("kmod", 0, "no module; run: make kmod"), ("ebpf", 1, ""), ("route", 1, ""),
+    ]  # fmt: skip
+    knobs = {row["knob"]: row for row in found if row["kind"] == "knob"}
+    window, poll = knobs["initcwnd"], knobs["busy_poll"]
+    assert (window["by"], window["else"], window["instead_of"], window["per"]) == ("ebpf", "route", "kmod", "prefix")
+    assert window["takes"] == "1..9 segments"
+    assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
+    for module in (drivers, planning):
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame"})
+    assert wanted("doctor")[0] == NOTHING
+    code, _, told = wanted("plan")
+    assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told

@@ -1,0 +1,114 @@
+"""Killed anywhere, the host is as it was within the lease; and what a watch sees on a real stack."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from benchmarks import tune_kills
+from benchmarks.tune_kills import Ground, Point, ground, points, restored
+from configtron.cli.tune.keeping import OVERRUN_S
+from configtron.cli.tune.processes import alive, end, named
+
+# Whether it is restored at all; in what time, the benchmark says.
+PATIENCE_S = 30.0
+pytestmark = pytest.mark.root
+
+
+@pytest.mark.parametrize("verb", ["apply", "rollback"])
+@pytest.mark.parametrize("driver", ["sysctl", "route"])
+def test_killed_at_some_calls(driver: str, verb: str) -> None:
+    assert tune_kills.campaign(driver, verb, 5, PATIENCE_S)
+
+
+def test_a_baseline_that_does_not_come_back_is_seen() -> None:
+    """The benchmark's own eyes: with an act that nobody undoes, it says so."""
+    with ground("route") as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--lease", "60")
+        assert restored(here, baseline, 1.0) is None
+
+
+def keeper_of(here: Ground) -> str:
+    ((_, _, keeper),) = here.open_acts()
+    return keeper
+
+
+def test_a_keeper_that_was_killed_is_replaced_and_none_is_left() -> None:
+    with ground("sysctl") as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--lease", "10")
+        first = keeper_of(here)
+        assert alive(first) and here.state() != baseline
+        end(first, signal.SIGKILL)
+        status = subprocess.run(here.command("status"), capture_output=True, text=True).stdout
+        assert "nobody will undo it" in status
+        here.run("recover")
+        second = keeper_of(here)
+        assert alive(second) and second != first
+        assert restored(here, baseline, PATIENCE_S) is not None
+        assert not alive(second)
+
+
+def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
+    """Stopped while it writes, with the lock in its hand: the keeper cannot wait for it."""
+    with ground("route") as here:
+        baseline = here.state()
+        words = ("apply", *here.where, "--lease", "1")
+        send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
+        here.run("rollback")
+        stop = f"inject={send.call}:signal=STOP:when={send.number}"
+        strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={send.call}", "-e", stop]
+        began = time.monotonic()
+        with subprocess.Popen([*strace, *here.command(*words)], stdout=subprocess.DEVNULL) as hanging:
+            assert hanging.wait(timeout=60) != 0
+            assert time.monotonic() - began > 1 + OVERRUN_S
+        assert restored(here, baseline, PATIENCE_S) is not None
+
+
+def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
+    with ground("route") as here:
+        baseline = here.state()
+        words = ("apply", *here.where, "--lease", "60")
+        send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
+        here.run("rollback")
+        assert tune_kills.kill_at(here, Point(send.call, send.number), words)
+        end(keeper_of(here), signal.SIGKILL)
+        assert here.open_acts()[0][1] == "writing"
+        here.run("apply", *here.where, "--lease", "60")
+        assert [status for _, status, _ in here.open_acts()] == ["leased"]
+        here.run("rollback")
+        assert here.state() == baseline
+
+
+def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:
+    with ground("route") as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--lease", "2")
+        with subprocess.Popen(here.command("watch", "-f", "jsonl"), stdout=subprocess.PIPE, text=True) as watch:
+            assert watch.stdout is not None
+            try:
+                gateway = ("route", "replace", "default", "via", "192.0.2.253")
+                # Longer than the lease, which the watch renews.
+                time.sleep(3.0)
+                subprocess.run(["ip", "-n", here.name, *gateway], check=True)
+                until = time.monotonic() + 20
+                while "10.1.2.0/24 via 192.0.2.253" not in here.state():
+                    assert time.monotonic() < until, here.state()
+                    time.sleep(0.05)
+                asked = ["ip", "-j", "-n", here.name, "route", "show", "table", "all", "exact", "10.2.0.0/16"]
+                table = str(json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)[0]["table"])
+                subprocess.run(["ip", "-n", here.name, "route", "del", "10.2.0.0/16", "table", table], check=True)
+                event = json.loads(watch.stdout.readline())
+                assert (event["event"], event["scope"], event["was"]) == ("foreign", "10.2.0.0/16", "profile=web")
+            finally:
+                watch.terminate()
+            assert watch.wait() == 130
+            assert watch.stdout.read() == ""
+        assert named(watch.pid) == ""
+        here.run("rollback")
+        assert here.state() == baseline.replace("192.0.2.254", "192.0.2.253")
