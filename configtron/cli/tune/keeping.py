@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import configtron
 from configtron.cli.tune.processes import alive, end, ended, named
 from configtron.errors import DONE, ConfigtronError, Missing, Refused
-from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, Act
+from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Act
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -77,19 +77,31 @@ def main(arguments: list[str]) -> int:
 
     path, number = Path(arguments[0]), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())
+    act = glance(path, lambda book: book.act(number))
     os.write(1, READY)
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.close(devnull)
-    while True:
+    while act is not None:
         with suppress(ConfigtronError, OSError):
-            status, expires_s = glance(path, lambda book: book.state(number))
+            status, expires_s = glance(path, lambda book: book.state(number)) if path.exists() else _lost(act)
             if status not in OPEN or status == KEPT:
                 return DONE
             late_s = time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
             if (status != LEASED or late_s >= 0) and not _mended(path, late_s if status != UNDOING else 0.0):
                 time.sleep(AGAIN_S)
         time.sleep(LOOK_S)
+    return DONE
+
+
+def _lost(act: Act) -> tuple[str, float]:
+    """What becomes of an act whose database was removed: nobody can renew or keep it, so it is undone now."""
+    from configtron.cli.tune.desk import gone
+    from configtron.tune.drivers import load
+
+    if not gone(act.place):
+        load(act.driver, act.place).revert(act.before)
+    return UNDONE, 0.0
 
 
 def _mended(path: Path, late_s: float) -> bool:

@@ -38,11 +38,12 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.tune.journal import UNDOING, WRITING
 
-    def look(book: Tuning) -> Planned:
-        return planned(desk(book))
+    def look(book: Tuning) -> tuple[Planned, list[int]]:
+        return planned(desk(book)), [act.id for act in book.acts(WRITING, UNDOING)]
 
-    found = glance(settings().db, look)
+    found, halves = glance(settings().db, look)
     rows: Iterator[dict[str, Json]]
     if form == "jsonl":
         rows = iter(lines(found, place()))
@@ -54,6 +55,8 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
         write_rows(form, COLUMNS, rows, out)
     if settings().loudness >= 0:
         click.echo(_summary(found), err=True)
+    for act in halves:
+        click.echo(f"act {act} is under way, or was left half done: configtron tune recover", err=True)
     guarded(found.driver, found.target)
     return DONE
 

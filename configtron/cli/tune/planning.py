@@ -97,16 +97,13 @@ def chosen(desk: Desk, want: Rules) -> Driver:
             raise Missing(f"driver {name}: {lack}")
         return driver
     knobs = {knob for profile in want.profiles.values() for knob, _ in profile.settings}
-    why = []
-    for name in DRIVERS:
-        if name == FOR_TRIALS:
-            continue
-        driver = load(name, place())
-        lack = driver.missing()
-        if not lack and desk.book.standing(name, place(), desk.space_of(place())):
+    drivers = {name: load(name, place()) for name in DRIVERS if name != FOR_TRIALS}
+    for name, driver in drivers.items():
+        if desk.book.standing(name, place(), desk.space_of(place())) and not driver.missing():
             return driver
-        if not lack:
-            lack = _short_of(driver, knobs, prefixes=bool(want.prefixes))
+    why = []
+    for name, driver in drivers.items():
+        lack = driver.missing() or _short_of(driver, knobs, prefixes=bool(want.prefixes))
         if not lack:
             return driver
         why.append(f"{name}: {lack}")

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import tune_kills
 from benchmarks.tune_kills import Ground, Point, ground, points, restored
 from configtron.cli.tune.keeping import OVERRUN_S
-from configtron.cli.tune.processes import alive, end, named
+from configtron.cli.tune.processes import alive, end, ended, named
 
 # Whether it is restored at all; in what time, the benchmark says.
 PATIENCE_S = 30.0
@@ -52,6 +52,16 @@ def test_a_keeper_that_was_killed_is_replaced_and_none_is_left() -> None:
         assert alive(second) and second != first
         assert restored(here, baseline, PATIENCE_S) is not None
         assert not alive(second)
+
+
+def test_an_act_whose_database_is_removed_is_undone() -> None:
+    with ground("route") as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--lease", "60")
+        keeper = keeper_of(here)
+        here.database.unlink()
+        assert ended(keeper, PATIENCE_S)
+        assert here.state() == baseline
 
 
 def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
