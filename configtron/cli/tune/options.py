@@ -21,11 +21,33 @@ SHARE = click.FloatRange(0, 1)
 Command = Callable[..., Any]
 
 
+def _drivers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Names of drivers, for the shell's completion."""
+    from configtron.tune.drivers import DRIVERS
+
+    return [name for name in (AUTO, *DRIVERS) if name.startswith(begun)]
+
+
+def profiles(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Names of wanted profiles, for the shell's completion; the database is that of the command line."""
+    from configtron.cli.settings import default_db
+    from configtron.db.glance import glance
+    from configtron.db.tuning import Tuning
+
+    path = ctx.find_root().params.get("db") or default_db()
+    return [name for name in glance(path, Tuning.wanted).profiles if name.startswith(begun)]
+
+
 def where_options(command: Command) -> Command:
     """By which driver, and where."""
     return _added(
         command,
-        click.option("--driver", metavar="NAME", help="Who sets it: auto (the default), or one that doctor lists."),
+        click.option(
+            "--driver",
+            metavar="NAME",
+            shell_complete=_drivers,
+            help="Who sets it: auto (the default), or one that doctor lists.",
+        ),
         click.option("--netns", metavar="NAME", help="In this network namespace; else in the one we are in."),
         click.option("--interface", metavar="NAME", help="Whose routes; else the default route's."),
         click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.tune.options import form_options, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def prefix() -> None:
 
 @prefix.command(name="set", short_help="Give prefixes a profile.")
 @click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...")
-@click.argument("profile")
+@click.argument("profile", shell_complete=profiles)
 def set_(prefixes: tuple[str, ...], profile: str) -> int:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.tune.options import form_options, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def profile() -> None:
 
 
 @profile.command(name="set", short_help="Make a profile, or set knobs of one.")
-@click.argument("name")
+@click.argument("name", shell_complete=profiles)
 @click.argument("settings_", nargs=-1, metavar="[KNOB=VALUE]...")
 @click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="This knob is no longer set; several times.")
 def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int:
@@ -48,7 +48,7 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int
 
 
 @profile.command(short_help="Show one profile.")
-@click.argument("name")
+@click.argument("name", shell_complete=profiles)
 @form_options
 def show(name: str, form: str, output_file: str) -> int:
     """Show one profile, a row a knob. Exit code 4: there is none of that name."""
@@ -102,7 +102,7 @@ def list_(form: str, output_file: str) -> int:
 
 
 @profile.command(short_help="Forget a profile.")
-@click.argument("name")
+@click.argument("name", shell_complete=profiles)
 def drop(name: str) -> int:
     """Forget a profile that nobody has; what is in force stays until the next apply. Exit code 4: there was none."""
     from configtron.db.tuning import Tuning

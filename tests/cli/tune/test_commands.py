@@ -317,3 +317,17 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted("doctor")[0] == NOTHING
     code, _, told = wanted("plan")
     assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told
+
+
+def test_names_are_completed(wanted: Said) -> None:
+    from click.shell_completion import ShellComplete
+
+    from configtron.cli.root import root
+
+    def offered(*words: str, begun: str = "") -> list[str]:
+        complete = ShellComplete(root, {}, "configtron", "_CONFIGTRON_COMPLETE")
+        return [item.value for item in complete.get_completions(list(words), begun)]
+
+    assert offered("tune", "profile", "show", begun="w") == ["web"]
+    assert offered("tune", "plan", "--driver", begun="ro") == ["route"]
+    assert "rollback" in offered("tune")
