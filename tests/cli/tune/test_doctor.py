@@ -1,0 +1,86 @@
+"""Which driver is chosen, what the others lack, and what the shell completes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+
+import pytest
+
+from configtron.cli.tune import planning
+from configtron.errors import DONE, NOTHING, PRIVILEGE
+from configtron.tune import drivers
+from configtron.tune.drivers.memory import MemoryDriver
+from configtron.tuning import Place, Reach
+from tests.cli.tune.memory import Stack, stack
+from tests.cli.tune.typed import Said, rows, tune, wanted
+
+__all__ = ["stack", "tune", "wanted"]
+
+
+class Lame(MemoryDriver):
+    """A driver that lacks something here."""
+
+    def missing(self) -> str:
+        return "no module; run: make kmod"
+
+    def settable(self) -> Mapping[str, Reach]:
+        raise AssertionError("asked though it cannot act")
+
+
+def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach = {knob: Reach(knob, "netns") for knob in ("initcwnd", "tcp_congestion_control")}
+    monkeypatch.setattr(MemoryDriver, "settable", lambda _: reach)
+    monkeypatch.setattr(planning, "FOR_TRIALS", "")
+    monkeypatch.setattr(planning, "DRIVERS", {"memory": ""})
+    code, _, told = wanted("plan")
+    assert code == PRIVILEGE and "sets initcwnd, tcp_congestion_control for all clients at once" in told
+    wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")
+    assert wanted("plan")[0] == DONE
+
+
+def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lacks is named with the next step; who would be better, who is chosen, who is left."""
+    plain = MemoryDriver(Place())
+    better = ModuleType("better")
+    better.REACHES = {"initcwnd": Reach("initcwnd"), "busy_poll": Reach("busy_poll")}  # type: ignore[attr-defined]
+    better.Lame = Lame  # type: ignore[attr-defined]
+    monkeypatch.setattr(Lame, "__module__", "better")
+    monkeypatch.setitem(sys.modules, "better", better)
+    monkeypatch.setattr(MemoryDriver, "settable", lambda _: {"initcwnd": Reach("initcwnd", "prefix", least=1, most=9)})
+    same = "configtron.tune.drivers.memory:MemoryDriver"
+    for module in (drivers, planning):
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame", "ebpf": same, "route": same})
+    code, out, _ = wanted("doctor", "-f", "jsonl")
+    found = rows(out)
+    assert code == DONE and plain.missing() == ""
+    assert [(row["driver"], row["knobs"], row["missing"]) for row in found if row["kind"] == "driver"] == [
+        ("kmod", 0, "no module; run: make kmod"), ("ebpf", 1, ""), ("route", 1, ""),
+    ]  # fmt: skip
+    knobs = {row["knob"]: row for row in found if row["kind"] == "knob"}
+    window, poll = knobs["initcwnd"], knobs["busy_poll"]
+    assert (window["by"], window["else"], window["instead_of"], window["per"]) == ("ebpf", "route", "kmod", "prefix")
+    assert window["takes"] == "1..9 segments"
+    assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
+    for module in (drivers, planning):
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame"})
+    assert wanted("doctor")[0] == NOTHING
+    code, _, told = wanted("plan")
+    assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told
+
+
+def test_names_are_completed(wanted: Said) -> None:
+    from click.shell_completion import ShellComplete
+
+    from configtron.cli.root import root
+
+    def offered(*words: str, begun: str = "") -> list[str]:
+        complete = ShellComplete(root, {}, "configtron", "_CONFIGTRON_COMPLETE")
+        return [item.value for item in complete.get_completions(list(words), begun)]
+
+    assert offered("tune", "profile", "show", begun="w") == ["web"]
+    assert offered("tune", "plan", "--driver", begun="ro") == ["route"]
+    assert "rollback" in offered("tune")

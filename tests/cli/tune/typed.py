@@ -1,0 +1,47 @@
+"""Commands of `tune` as people type them, run in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.tune import keeping
+from configtron.errors import DONE
+
+Spoken = pytest.CaptureFixture[str]
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> Said:
+    """Run a command of `tune`: its exit code, what it printed, what it told. No keepers: time does not pass here."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr(keeping, "start", lambda desk, act: "")
+
+    def said(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["tune", *words])
+        found = capsys.readouterr()
+        assert "Traceback" not in found.err
+        return code, found.out, found.err
+
+    return said
+
+
+@pytest.fixture
+def wanted(tune: Said) -> Said:
+    """Two profiles, two prefixes, a default."""
+    assert tune("profile", "set", "web", "initcwnd=20", "tcp_congestion_control=reno") == (DONE, "", "")
+    assert tune("profile", "set", "small", "initcwnd=4")[0] == DONE
+    assert tune("prefix", "set", "10.1.0.0/16", "2001:db8::/32", "web")[0] == DONE
+    assert tune("prefix", "set", "default", "small")[0] == DONE
+    return tune
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
