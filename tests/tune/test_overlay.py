@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from configtron.errors import Refused
 from configtron.nouns import Profile
+from configtron.tune.drivers.table import Seen
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.overlay import (
     COPY,
@@ -118,6 +119,20 @@ def test_what_routes_inside_a_prefix_become() -> None:
     assert {(key.length, key.metric): way.hops[0].interface for key, way in routes.items()} == {
         (8, 2): 1, (24, COPY + 2): 2, (16, 1): 3,
     }  # fmt: skip
+
+
+def test_the_default_has_one_route_for_all_that_no_other_holds() -> None:
+    routes = made([route("0.0.0.0/0", 1), route("::/0", 1)], Rules(PROFILES, {}, "slow"))
+    assert [key.metric for key in routes if key.length == 0] == [DEFAULT + 1, DEFAULT + 1]
+
+
+def test_of_two_routes_to_a_prefix_the_kernels_is_read() -> None:
+    """A run that was killed after it made the new route, before it took the old one away."""
+    profiles = {numbered.number: PROFILES[name] for name, numbered in NUMBERED.items()}
+    ways = {Key(4, bytes(4), 8, n): Way(metrics=numbers(profile)) for n, profile in profiles.items()}
+    for order in (ways.items(), reversed(ways.items())):
+        seen = Seen(dict(order), profiles, frozenset({4, 6}), frozenset({4, 6}))
+        assert seen.rules().prefixes == {"0.0.0.0/8": "slow"}
 
 
 def test_link_local_and_multicast_stay_with_the_main_table() -> None:

@@ -17,7 +17,16 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.two_hosts import CLIENTS, Hosts, congestion_control, info, two_hosts, unsent
+from tests.tune.two_hosts import (
+    CLIENTS,
+    Hosts,
+    congestion_control,
+    corked,
+    info,
+    two_hosts,
+    unsent,
+    window_after_idle,
+)
 
 pytestmark = pytest.mark.root
 
@@ -82,17 +91,24 @@ def test_tcp_window_scaling(hosts: Hosts, driver: SysctlDriver) -> None:
     assert not scaled()
 
 
-@pytest.mark.parametrize("knob", ["tcp_slow_start_after_idle", "tcp_autocorking"])
-def test_switches_are_the_kernels(hosts: Hosts, driver: SysctlDriver, knob: str) -> None:
-    """These two leave no trace in a socket's state; what they do, `lab` and `fingerprint` measure."""
-    assert texts(hosts)[knob] == "1"
-    assign(driver, **{knob: 0})
-    assert texts(hosts)[knob] == "0"
+def test_tcp_slow_start_after_idle(hosts: Hosts, driver: SysctlDriver) -> None:
+    # bbr never restarts
+    assign(driver, tcp_congestion_control="reno")
+    grown, again = window_after_idle(hosts, CLIENTS[0])
+    assert again < grown
+    assign(driver, tcp_congestion_control="reno", tcp_slow_start_after_idle=0)
+    grown, again = window_after_idle(hosts, CLIENTS[0])
+    assert again >= grown
+
+
+def test_tcp_autocorking(hosts: Hosts, driver: SysctlDriver) -> None:
+    assert corked(hosts, CLIENTS[0]) > 0
+    assign(driver, tcp_autocorking=0)
+    assert corked(hosts, CLIENTS[0]) == 0
 
 
 def test_every_knob_has_its_test() -> None:
-    named = {"tcp_slow_start_after_idle", "tcp_autocorking"}
-    assert {name.removeprefix("test_") for name in globals() if name.startswith("test_")} | named >= set(REACHES)
+    assert {name.removeprefix("test_") for name in globals() if name.startswith("test_")} >= set(REACHES)
 
 
 def test_what_stood_before_comes_back_exactly(hosts: Hosts, driver: SysctlDriver) -> None:

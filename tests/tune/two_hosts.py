@@ -34,6 +34,7 @@ class Info:
 
     options: int
     rto_us: int
+    idle_ms: int
     ssthresh: int
     cwnd: int
 
@@ -115,7 +116,7 @@ def info(end: socket.socket) -> Info:
     """The kernel's own words about a connection."""
     told = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112)
     words = struct.unpack_from("=26I", told, 8)
-    return Info(options=told[5], rto_us=words[0], ssthresh=words[17], cwnd=words[18])
+    return Info(options=told[5], rto_us=words[0], idle_ms=words[9], ssthresh=words[17], cwnd=words[18])
 
 
 def congestion_control(end: socket.socket) -> str:
@@ -215,3 +216,29 @@ def unsent(hosts: Hosts, source: str) -> int:
         while select.select([], [theirs], [], 0)[1]:
             taken += theirs.send(bytes(4096), socket.MSG_DONTWAIT)
         return taken
+
+
+def corked(hosts: Hosts, source: str) -> int:
+    """How many of the server's small writes wait for an earlier packet that has not left the host yet."""
+    slow = ["tc", "-netns", hosts.server, "qdisc", "add", "dev", "vs", "root", "tbf"]
+    subprocess.run([*slow, *"rate 8kbit burst 1600 limit 100000".split()], check=True)
+    try:
+        with hosts.connection(source) as (theirs, _):
+            theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            before = hosts.counter("TcpExtTCPAutoCorking")
+            for size in (1000, 1000, 1000, 10, 10):
+                theirs.send(bytes(size))
+            return hosts.counter("TcpExtTCPAutoCorking") - before
+    finally:
+        subprocess.run(["tc", "-netns", hosts.server, "qdisc", "del", "dev", "vs", "root"], check=True)
+
+
+def window_after_idle(hosts: Hosts, source: str) -> tuple[int, int]:
+    """The server's congestion window, grown, and when it sends again after it was idle for its own time-out."""
+    with hosts.connection(source) as (theirs, ours):
+        send_all(theirs, ours, 2_000_000)
+        grown = info(theirs)
+        while info(theirs).idle_ms * 1000 <= 2 * grown.rto_us:
+            select.select([ours], [], [], 0.02)
+        send_all(theirs, ours, 1)
+        return grown.cwnd, info(theirs).cwnd
