@@ -57,8 +57,10 @@ def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: Rout
     mark = driver.mark()
     ip(hosts, f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static")
     assert driver.mark() != mark
-    with pytest.raises(Refused, match="192.0.2.0/24 that is not ours"):
-        driver.apply(Changes({}, {}, default="fast"))
+    for changes in (Changes(default="fast"), Changes({}, {"192.0.2.0/24": "fast"})):
+        with pytest.raises(Refused, match="192.0.2.0/24 that is not ours"):
+            driver.apply(changes)
+    assert driver.read() == RULES
     driver.revert(driver.before())
     assert "192.0.2.0/24" in ip(hosts, f"route show table {TABLE}")
 

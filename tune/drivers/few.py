@@ -99,8 +99,11 @@ def _step(table: Table, overlay: Overlay, prefix: str, parsed: Prefix, name: str
 def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
     """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
-    ours = found is not None and found.table == TABLE and found.key.length == parsed[2]
-    return (found.key, found.way) if found and ours else None
+    if found is None or found.table != TABLE or found.key.length != parsed[2]:
+        return None
+    if found.protocol != PROTOCOL:
+        raise Unclear(parsed)  # somebody else's: whoever reads the whole table says whose
+    return found.key, found.way
 
 
 def _leading(table: Table, parsed: Prefix) -> Found | None:

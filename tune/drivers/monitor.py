@@ -22,6 +22,9 @@ from configtron.tune.drivers.rtnetlink import (
 )
 from configtron.tune.drivers.table import MAIN, NOTES_TABLE, TABLE
 
+NEW_LINK = 16
+# struct ifinfomsg: family, type, index, flags, which of the flags have changed
+IFINFO = struct.Struct("=BxHiII")
 # RTNLGRP_*: links, IPv4 addresses, routes, rules; IPv6 addresses, routes, rules.
 GROUPS = (1, 5, 7, 8, 9, 11, 19)
 MAIN_CHANGED, OURS_CHANGED, LINK_CHANGED, LOST = "main", "ours", "link", "lost"
@@ -60,8 +63,8 @@ def _told(block: bytes) -> list[str]:
             found.append(_TABLES.get(_table(body), ""))
         elif kind in (NEW_RULE, DEL_RULE):
             found.append(OURS_CHANGED)
-        else:
-            found.append(LINK_CHANGED)
+        elif kind != NEW_LINK or IFINFO.unpack_from(body)[-1]:
+            found.append(LINK_CHANGED)  # an address, or a link that went up, down or away; not one that only tells
         at += max(HEADER.size, (length + 3) & ~3)
     return [word for word in found if word]
 

@@ -52,7 +52,7 @@ class RouteDriver:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._marked = ""
-        self._followed = False
+        self._followed: object = None
 
     @cached_property
     def _table(self) -> Table:
@@ -91,7 +91,7 @@ class RouteDriver:
 
     def _apply_all(self, changes: Changes, ground: Ground, parsed: Mapping[str, Prefix]) -> Rules:
         """By reading and comparing whole tables."""
-        table, seen = self._table, self._table.seen()
+        table, seen = self._table, self._table.seen().is_ours_alone()
         want = check_names(after(seen.rules(whole=False), changes))
         profiles = _numbered(seen.profiles, want.profiles)
         routes = self._routes(ground, profiles, want, parsed)
@@ -158,11 +158,9 @@ class RouteDriver:
 
     def _digest(self) -> str:
         """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
-        try:
-            seen = self._table.seen()
-        except Refused as foreign:
-            return blake2b(str(foreign).encode(), digest_size=8).hexdigest()
-        digest = blake2b(repr((sorted(seen.ruled), sorted(map(str, seen.profiles.items())))).encode(), digest_size=8)
+        seen = self._table.seen()
+        besides = (sorted(seen.ruled), sorted(map(str, seen.profiles.items())), seen.foreign)
+        digest = blake2b(repr(besides).encode(), digest_size=8)
         held: dict[tuple[Way, int], bytes] = {}
         for key, way in seen.routes.items():
             if not COPY <= key.metric < DEFAULT:
@@ -181,13 +179,15 @@ class RouteDriver:
         heard = self._monitor.heard()
         if heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
             self._marked = ""
-        if self._followed and not heard & {MAIN_CHANGED, LINK_CHANGED, LOST}:
+        if self._followed is not None and not heard & {MAIN_CHANGED, LINK_CHANGED, LOST}:
             return 0
-        self._followed = True
-        table, seen = self._table, self._table.seen()
+        table, ground = self._table, self._table.ground()
+        if self._followed == ground.routes and not heard & {LINK_CHANGED, LOST}:
+            return 0  # the main table has told of a route that is as it was
+        self._followed, seen = ground.routes, table.seen()
         rules = seen.rules(whole=False) if wanted is None else wanted
         profiles = _numbered(seen.profiles, rules.profiles)
-        routes = self._routes(table.ground(), profiles, rules, {})
+        routes = self._routes(ground, profiles, rules, {})
         again = bool(heard & {LINK_CHANGED, LOST})
         fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
         stale = [key for key in seen.routes if COPY <= key.metric < DEFAULT and key not in routes]

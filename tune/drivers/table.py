@@ -19,7 +19,7 @@ from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.netns import inside
 from configtron.tune.drivers.notes import Notes, profile_of
-from configtron.tune.drivers.routes import Writer, read, text
+from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.drivers.rtnetlink import (
     CREATE,
     DEL_RULE,
@@ -55,12 +55,24 @@ class Seen:
     """All that stands in the kernel by our hand.
 
     versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table
+    foreign    somebody else's routes in our table
     """
 
     routes: Mapping[Key, Way]
     profiles: Mapping[int, Profile]
     ruled: frozenset[int]
     versions: frozenset[int]
+    foreign: tuple[Found, ...] = ()
+
+    def is_ours_alone(self) -> Seen:
+        """Itself. Errors: `Refused` where somebody else's routes stand in our table: ours could replace them."""
+        for route in self.foreign:
+            where = text(*route.key[:3])
+            raise Refused(
+                f"table {TABLE} holds a route to {where} that is not ours (protocol {route.protocol}); "
+                f"move it to another table: ip route show table {TABLE}"
+            )
+        return self
 
     def rules(self, *, whole: bool = True) -> Rules:
         """As rules; with `whole` only what is in force: a rule leads there, the route has its profile's metrics."""
@@ -125,18 +137,16 @@ class Table:
         return {number: profile for number, profile in spelt.items() if profile is not None}
 
     def seen(self) -> Seen:
-        """All of ours. Errors: `Refused` where somebody else's routes stand in our table."""
+        """All that stands in our table."""
         routes: dict[Key, Way] = {}
+        foreign: list[Found] = []
         for version in self.versions:
             for route in read(self.net, version, TABLE):
-                if route.protocol not in OURS:
-                    where = text(*route.key[:3])
-                    raise Refused(
-                        f"table {TABLE} holds a route to {where} that is not ours (protocol {route.protocol}); "
-                        f"move it to another table: ip route show table {TABLE}"
-                    )
-                routes[route.key] = route.way
-        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions))
+                if route.protocol in OURS:
+                    routes[route.key] = route.way
+                else:
+                    foreign.append(route)
+        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
     def default(self) -> str:
         """The default profile's name, without a look at the prefixes."""
