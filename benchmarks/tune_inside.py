@@ -43,6 +43,8 @@ PROFILES = {
     "short": Profile("short", (("initcwnd", 20), ("tcp_congestion_control", TUNED))),
     "long": Profile("long", (("initcwnd", 30), ("tcp_congestion_control", TUNED))),
 }
+# These are the same for every cgroup, and say so.
+NO_CGROUPS = ("route", "sysctl")
 ROLES = ("untouched", "tuned", "untouched again")
 # A server that does not listen by then has failed.
 PATIENCE_S = 30.0
@@ -172,7 +174,7 @@ def _group(netns: str) -> Path:
 @contextmanager
 def _tuned(driver: str, netns: str, prefixes: Sequence[str]) -> Iterator[None]:
     """The driver in force on that server; read back whole."""
-    hand = load(driver, Place(netns=netns, cgroup=netns))
+    hand = load(driver, Place(netns=netns, cgroup="" if driver in NO_CGROUPS else netns))
     if reason := hand.missing():
         raise SystemExit(f"driver {driver}: {reason}")
     before = hand.before()
