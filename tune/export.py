@@ -15,7 +15,7 @@ from ipaddress import ip_address
 
 from configtron.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
-from configtron.tune.overlay import COPY, Hop, Key, Way
+from configtron.tune.overlay import COPY, PROTOCOL, Hop, Key, Way, hand
 
 # A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}
@@ -29,7 +29,6 @@ class Draft:
     """What the driver route would write here.
 
     routes, notes   of our table, and of the one for names; `table` and `notes_table` are their numbers
-    hands           (from a metric on, protocol number), the highest metric first
     interfaces      index -> name
     """
 
@@ -37,13 +36,8 @@ class Draft:
     notes: Sequence[Key]
     table: int
     notes_table: int
-    hands: tuple[tuple[int, int], ...]
     preference: int
     interfaces: Mapping[int, str] = field(default_factory=dict)
-
-    def hand(self, key: Key) -> int:
-        """By whose hand a route is to be."""
-        return next(number for least, number in self.hands if key.metric >= least)
 
 
 def iproute2(draft: Draft, version: int) -> Iterator[str]:
@@ -52,16 +46,15 @@ def iproute2(draft: Draft, version: int) -> Iterator[str]:
     # on the link first: a gateway is looked up among them
     for key in sorted(routes, key=lambda key: (bool(_gateway(routes[key])), key)):
         way = routes[key]
-        place = f"table {draft.table} proto {draft.hand(key)} metric {key.metric}"
+        place = f"table {draft.table} proto {hand(key, way)} metric {key.metric}"
         head = ["route replace", _kind(way), _prefix(key), place]
         yield " ".join(filter(None, [*head, *_way(way, draft), *_metrics(way), *_hops(way, draft)]))
     if version == 4:
         for key in draft.notes:
-            place = f"table {draft.notes_table} proto {draft.hand(key._replace(metric=0))} metric {key.metric}"
+            place = f"table {draft.notes_table} proto {PROTOCOL} metric {key.metric}"
             yield f"route replace blackhole {_prefix(key)} {place}"
     if routes:
-        rule_hand = draft.hand(next(iter(routes))._replace(metric=0))
-        yield f"rule add pref {draft.preference} lookup {draft.table} proto {rule_hand}"
+        yield f"rule add pref {draft.preference} lookup {draft.table} proto {PROTOCOL}"
 
 
 def _kind(way: Way) -> str:
@@ -124,7 +117,7 @@ def networkd(draft: Draft) -> Iterator[str]:
 
 def _section(key: Key, way: Way, draft: Draft) -> Iterator[str]:
     yield from ("[Route]", f"Destination={_prefix(key)}", f"Table={draft.table}", f"Metric={key.metric}")
-    yield f"Protocol={draft.hand(key)}"
+    yield f"Protocol={hand(key, way)}"
     if way.kind != "unicast":
         yield f"Type={way.kind}"
     if way.source:

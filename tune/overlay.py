@@ -26,6 +26,10 @@ from configtron.tuning import Rules
 # Profiles' numbers stay below the first offset; decimal, so that `ip route` shows them legibly.
 COPY, DEFAULT = 10_000, 20_000
 
+# By whose hand a route is (protocol): 67 and 68 are nobody's in iproute2's list (rt_protos). The second marks routes
+# that are few, so that the kernel can list these alone: the default's, copies, and prefixes to which none leads.
+PROTOCOL, STANDING = 67, 68
+
 # One route a prefix cannot keep such a choice.
 BY_SERVICE = (
     "the main table has routes by type of service (ip route show tos all), which this driver would override; "
@@ -78,6 +82,11 @@ class Given(NamedTuple):
     metric: int
     way: Way
     tos: int = 0
+
+
+def hand(key: Key, way: Way) -> int:
+    """By which of our hands a route is."""
+    return STANDING if key.metric >= COPY or way.kind == "throw" else PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)

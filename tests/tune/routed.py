@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from configtron.nouns import Profile
 from configtron.tuning import Rules
 from tests.tune.two_hosts import Hosts
@@ -28,3 +30,14 @@ def ip(hosts: Hosts, words: str) -> str:
 def everything(hosts: Hosts) -> tuple[str, ...]:
     """Every route and rule of the server."""
     return tuple(ip(hosts, words) for words in ("rule", "-6 rule", "route show table all", "-6 route show table all"))
+
+
+def several(hosts: Hosts, words: str = "") -> None:
+    """The default route by two gateways, where the kernel can."""
+    ways = "nexthop via 10.9.0.2 dev vs weight 2 nexthop via 10.9.0.3 dev vs"
+    try:
+        ip(hosts, f"route replace default {words} {ways}")
+    except AssertionError as refused:
+        if "Multipath support not enabled" not in str(refused):
+            raise
+        pytest.skip("this kernel knows one gateway a route (CONFIG_IP_ROUTE_MULTIPATH)")

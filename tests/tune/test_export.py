@@ -19,7 +19,7 @@ from configtron.tune.export import Draft, iproute2, networkd
 from configtron.tune.overlay import THROW, Hop, Key, Way
 from configtron.tune.rules import difference
 from configtron.tuning import Place, Rules
-from tests.tune.routed import everything, ip
+from tests.tune.routed import everything, ip, several
 from tests.tune.two_hosts import Hosts, two_hosts
 
 Spoken = pytest.CaptureFixture[str]
@@ -57,7 +57,7 @@ def batch(hosts: Hosts, lines: str, *words: str) -> None:
 
 @pytest.mark.root
 def test_iproute2_makes_what_the_driver_reads_as_its_own(hosts: Hosts, tmp_path: Path, capsys: Spoken) -> None:
-    ip(hosts, "route replace default mtu lock 1400 nexthop via 10.9.0.2 dev vs weight 2 nexthop via 10.9.0.3 dev vs")
+    several(hosts, "mtu lock 1400")
     ip(hosts, "route add 203.0.113.0/24 via inet6 fd09::9 dev vs")
     ip(hosts, "route add 10.7.0.0/16 via 10.66.0.1 dev vs onlink")
     bare, db = everything(hosts), database(tmp_path / "x.db", RULES)
@@ -114,7 +114,6 @@ DRAFT = Draft(
     (),
     table=7,
     notes_table=8,
-    hands=((10_000, 68), (0, 67)),
     preference=9,
     interfaces={2: "eth0", 3: "eth1"},
 )  # fmt: skip
@@ -123,7 +122,7 @@ DRAFT = Draft(
 def test_iproute2_in_words() -> None:
     metrics = "window 9000 initcwnd 30 rto_min 20ms quickack 1 congctl bbr"
     assert list(iproute2(DRAFT, 4)) == [
-        "route replace throw 10.2.0.0/16 table 7 proto 67 metric 1",
+        "route replace throw 10.2.0.0/16 table 7 proto 68 metric 1",
         f"route replace 10.1.0.0/16 table 7 proto 67 metric 1 via inet 10.9.0.2 dev eth0 {metrics}",
         "rule add pref 9 lookup 7 proto 67",
     ]
@@ -141,5 +140,5 @@ def test_networkd_in_words() -> None:
         "# left out: networkd has no word for window_clamp=9000\nInitialCongestionWindow=30\n"
         "TCPRetransmissionTimeoutSec=20ms\nQuickAck=yes\nTCPCongestionControlAlgorithm=bbr\n"
     ) in said
-    assert "[Route]\nDestination=10.2.0.0/16\nTable=7\nMetric=1\nProtocol=67\nType=throw\n" in said
+    assert "[Route]\nDestination=10.2.0.0/16\nTable=7\nMetric=1\nProtocol=68\nType=throw\n" in said
     assert "MultiPathRoute=fd09::2@eth0 1\nMultiPathRoute=fd08::2@eth1 5\nInitialCongestionWindow=4\n" in said

@@ -15,7 +15,7 @@ from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.routed import BOTH, RULES, SLOW, everything, ip
+from tests.tune.routed import BOTH, RULES, SLOW, everything, ip, several
 from tests.tune.two_hosts import Hosts, two_hosts
 
 pytestmark = pytest.mark.root
@@ -73,7 +73,7 @@ def test_few_changes_lead_where_reading_everything_leads(
         here = after(here, changes)
         assert driver.read() == here
     routes = ip(hosts, f"route show table {TABLE}")
-    monkeypatch.setattr(few, "suffices", lambda *_: False)
+    monkeypatch.setattr(few, "FEW", 0)
     driver.apply(Changes({}, dict(here.prefixes)))
     assert ip(hosts, f"route show table {TABLE}") == routes
 
@@ -129,7 +129,7 @@ def test_without_a_route_it_waits_for_one(hosts: Hosts, driver: RouteDriver) -> 
 
 
 def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts, driver: RouteDriver) -> None:
-    ip(hosts, "route replace default nexthop via 10.9.0.2 dev vs weight 2 nexthop via 10.9.0.3 dev vs")
+    several(hosts)
     ip(hosts, "route add 203.0.113.0/24 via inet6 fd09::9 dev vs")
     ip(hosts, "route add 198.51.100.0/24 via 10.66.0.1 dev vs onlink")
     ip(hosts, "-6 route replace default nexthop via fd09::2 dev vs nexthop via fd09::3 dev vs")

@@ -2,7 +2,7 @@
 
 The lookup is the kernel's own for a client of the prefix (RTM_GETROUTE, fib match), through every rule. It cannot say
 all: where a longer prefix of ours begins and ends with the same addresses, or a route is `throw`, it says nothing
-about ours; then `suffices` is false and the whole table is read instead. Both ways lead to the same table
+about ours; then it raises `Unclear` and the whole table is read instead. Both ways lead to the same table
 (`tests/tune/test_route.py`).
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from configtron.errors import ConfigtronError, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.notes import free, spelt
-from configtron.tune.drivers.routes import Found, Prefix, match, read
-from configtron.tune.drivers.table import PROTOCOL, TABLE, Table
+from configtron.tune.drivers.routes import Found, Prefix, match
+from configtron.tune.drivers.table import TABLE, Seen, Table
 from configtron.tune.metrics import numbers
-from configtron.tune.overlay import Ground, Key, Numbered, Overlay, Way, bits, overlaid
+from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, overlaid
 from configtron.tuning import Changes, Rules
 
 # The host's own addresses and broadcasts.
@@ -27,22 +27,23 @@ FEW = 1000
 
 
 class Unclear(Exception):
-    """A lookup does not tell whether there is a route of ours to that very prefix."""
+    """Changes touch more than their own prefixes' routes, or lookups do not tell whether these are there."""
 
 
-def suffices(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> bool:
-    """Whether changes touch nothing but their own prefixes' routes, and lookups can tell about these."""
-    held = {profile.name: profile for profile in table.profiles().values()}
+def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
+    """`seen` is the table without what may be many. Errors: `Unclear`."""
+    held = {profile.name: profile for profile in seen.profiles.values()}
     others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
-    if len(parsed) > FEW or others or changes.dropped_profiles or changes.default is not None:
-        return False
+    if others or changes.dropped_profiles or changes.default is not None:
+        raise Unclear
     if any(length == 0 for _, _, length in parsed.values()) or overlaid(ground, parsed.values()):
-        return False
-    thrown = {tuple(route.key[:3]) for v in table.versions for route in read(table.net, v, TABLE, kind="throw")}
-    if thrown & set(parsed.values()) or not {key[0] for key in parsed.values()} <= table.ruled():
-        return False
+        raise Unclear
+    thrown = {tuple(key[:3]) for key, way in seen.routes.items() if way.kind == "throw"}
+    if thrown & set(parsed.values()) or not {key[0] for key in parsed.values()} <= seen.ruled:
+        raise Unclear
     ways = (ground.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
-    return all(way is not None and way.kind == "unicast" for way in ways)
+    if not all(way is not None and way.kind == "unicast" for way in ways):
+        raise Unclear
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,18 @@ class Step:
     old: tuple[Key, Way] | None
     new: tuple[Key, Way] | None
 
-    def stale(self) -> Key | None:
-        """The key that the prefix no longer has."""
-        return self.old[0] if self.old and (self.new is None or self.new[0] != self.old[0]) else None
+    def stale(self) -> tuple[Key, Way] | None:
+        """The route that the prefix no longer has."""
+        return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
 
 def apply(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
     """Put few changes in force. Errors: `Unclear` before anything is written, `Refused` with everything as before."""
-    numbered, noted = _numbered(table, changes)
+    if len(parsed) > FEW:
+        raise Unclear
+    seen = table.standing()
+    _check_clear(seen, ground, changes, parsed)
+    numbered, noted = _numbered(seen.profiles, changes)
     overlay = Overlay(ground, numbered)
     steps = [_step(table, overlay, prefix, parsed[prefix], name) for prefix, name in changes.prefixes.items()]
     steps += [Step(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes]
@@ -75,20 +80,21 @@ def apply(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, P
         table.notes.drop(noted)
         raise
     back = {profile.name: profile for profile in table.profiles().values()}
-    return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), table.default())
+    return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), seen.rules().default)
 
 
 def _take(table: Table, steps: list[Step]) -> None:
-    table.write([step.new for step in steps if step.new], [key for step in steps if (key := step.stale())])
+    table.write([step.new for step in steps if step.new], [stale for step in steps if (stale := step.stale())])
 
 
-def _numbered(table: Table, changes: Changes) -> tuple[dict[str, Numbered], dict[int, Profile]]:
+def _numbered(
+    profiles: Mapping[int, Profile], changes: Changes
+) -> tuple[dict[str, Numbered], dict[int, Profile]]:
     """Profiles by name as routes carry them, and those that want a note."""
-    profiles = table.profiles()
     names = {profile.name for profile in profiles.values()}
     fresh = [profile for name, profile in changes.profiles.items() if name not in names]
     noted = dict(zip(free(profiles), fresh, strict=False)) if fresh else {}
-    every = (profiles | noted).items()
+    every = ({**profiles, **noted}).items()
     return {profile.name: Numbered(number, numbers(profile)) for number, profile in every}, noted
 
 
@@ -102,7 +108,7 @@ def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
     if found is None or found.table != TABLE or found.key.length != parsed[2]:
         return None
     if found.protocol != PROTOCOL:
-        raise Unclear(parsed)  # somebody else's: whoever reads the whole table says whose
+        raise Unclear  # somebody else's: whoever reads the whole table says whose
     return found.key, found.way
 
 
@@ -115,7 +121,7 @@ def _leading(table: Table, parsed: Prefix) -> Found | None:
         found = match(table.net, version, number.to_bytes(len(address), "big"))
         if found is None or found.table != LOCAL_TABLE and (found.table != TABLE or found.key.length <= length):
             return found
-    raise Unclear(parsed)
+    raise Unclear
 
 
 def _check(table: Table, step: Step) -> None:

@@ -39,7 +39,7 @@ class Notes:
 
     def __init__(self, net: Netlink, table: int, protocol: int) -> None:
         self._net, self._table, self._protocol = net, table, protocol
-        self._writer = Writer(table, (0, protocol))
+        self._writer = Writer(table, lambda *_: protocol)
 
     def read(self) -> dict[int, str]:
         """Every whole note by its number."""
@@ -61,11 +61,11 @@ class Notes:
         self.drop(list(self._pieces()))
 
     def _forget(self, keys: Iterable[Key]) -> None:
-        self._net.write((self._writer.delete(key) for key in keys), forgiven=(errno.ESRCH,))
+        self._net.write((self._writer.delete(key, BLACKHOLE) for key in keys), forgiven=(errno.ESRCH,))
 
     def _pieces(self) -> dict[int, dict[int, bytes]]:
         found: dict[int, dict[int, bytes]] = {}
-        for route in read(self._net, 4, self._table, protocol=self._protocol):
+        for route in read(self._net, 4, self._table, self._protocol):
             number, place = route.key.metric >> PLACE_BITS, route.key.metric & (1 << PLACE_BITS) - 1
             found.setdefault(number, {})[place] = route.key.address
         return found

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -82,11 +83,8 @@ class RouteDriver:
             numbers(profile)
         table, parsed = self._table, {p: parse(p) for p in (*changes.prefixes, *changes.dropped_prefixes)}
         ground = table.ground()
-        if few.suffices(table, ground, changes, parsed):
-            try:
-                return few.apply(table, ground, changes, parsed)
-            except few.Unclear:
-                pass  # nothing is written yet
+        with suppress(few.Unclear):  # then nothing is written yet
+            return few.apply(table, ground, changes, parsed)
         return self._apply_all(changes, ground, parsed)
 
     def _apply_all(self, changes: Changes, ground: Ground, parsed: Mapping[str, Prefix]) -> Rules:
@@ -190,7 +188,8 @@ class RouteDriver:
         routes = self._routes(ground, profiles, rules, {})
         again = bool(heard & {LINK_CHANGED, LOST})
         fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
-        stale = [key for key in seen.routes if COPY <= key.metric < DEFAULT and key not in routes]
+        copies = ((key, way) for key, way in seen.routes.items() if COPY <= key.metric < DEFAULT)
+        stale = [(key, way) for key, way in copies if key not in routes]
         table.write(fresh, stale)
         return len(fresh) + len(stale)
 
@@ -204,7 +203,7 @@ class RouteDriver:
             interfaces = dict(if_nameindex())
         routes = self._routes(table.ground(), profiles, rules, {})
         notes = pieces({number: spelt(profile) for number, profile in profiles.items()})
-        return Draft(routes, notes, TABLE, NOTES_TABLE, table.writer.protocols, RULE_PREFERENCE, interfaces)
+        return Draft(routes, notes, TABLE, NOTES_TABLE, RULE_PREFERENCE, interfaces)
 
     def revert(self, before: str) -> None:
         json.loads(before)

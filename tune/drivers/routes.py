@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
@@ -78,11 +78,11 @@ def text(version: int, address: bytes, length: int) -> str:
 class Writer:
     """Packs requests for one table; what follows the destination once for each way.
 
-    protocols   (from a metric on, by whose hand), the highest metric first
+    hand   by whose hand (protocol) a route is to be
     """
 
-    def __init__(self, table: int, *protocols: tuple[int, int]) -> None:
-        self.table, self.protocols = table, protocols
+    def __init__(self, table: int, hand: Callable[[Key, Way], int]) -> None:
+        self.table, self._hand = table, hand
         self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, Way]] = {}
 
     def new(self, key: Key, way: Way) -> tuple[int, int, bytes]:
@@ -97,15 +97,15 @@ class Writer:
     def _around(self, key: Key, way: Way) -> tuple[bytes, bytes]:
         flags = ONLINK if len(way.hops) == 1 and way.hops[0].onlink else 0
         scope = way.scope if way.kind == "unicast" else 0
-        head = self._head(key, scope, NUMBERS[way.kind], flags) + DST_HEAD[len(key.address)]
+        head = self._head(key, way, scope, NUMBERS[way.kind], flags) + DST_HEAD[len(key.address)]
         return head, self._place(key) + _hops(key.version, way) + _metrics(way)
 
-    def delete(self, key: Key) -> tuple[int, int, bytes]:
-        """Take away the one route with that key, if it is of our protocol."""
-        return DEL_ROUTE, 0, self._head(key, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
+    def delete(self, key: Key, way: Way) -> tuple[int, int, bytes]:
+        """Take away the one route with that key, if it is by our hand."""
+        return DEL_ROUTE, 0, self._head(key, way, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
 
-    def _head(self, key: Key, scope: int, kind: int, flags: int) -> bytes:
-        protocol = next(number for least, number in self.protocols if key.metric >= least)
+    def _head(self, key: Key, way: Way, scope: int, kind: int, flags: int) -> bytes:
+        protocol = self._hand(key, way)
         return RTMSG.pack(FAMILIES[key.version], key.length, 0, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
 
     def _place(self, key: Key) -> bytes:
@@ -148,9 +148,9 @@ def _packed(address: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
 
 
-def read(net: Netlink, version: int, table: int, *, kind: str = "", protocol: int = 0) -> Iterator[Found]:
+def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
     """The routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
-    body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, NUMBERS.get(kind, 0), 0)
+    body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
     shapes: dict[bytes, tuple[int, Way, int, int]] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
         if found[7] in KINDS:

@@ -33,14 +33,11 @@ from configtron.tune.drivers.rtnetlink import (
     attributes,
 )
 from configtron.tune.metrics import holds, numbers
-from configtron.tune.overlay import COPY, DEFAULT, Given, Ground, Key, Way
+from configtron.tune.overlay import COPY, DEFAULT, PROTOCOL, STANDING, Given, Ground, Key, Way, hand
 from configtron.tuning import Place, Rules
 
 # Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
 TABLE, NOTES_TABLE = 49393, 49394
-# By whose hand a route is: 67 and 68 are nobody's in iproute2's list (rt_protos). The second marks the default
-# profile's routes and the copies, which are few: the kernel can list these alone.
-PROTOCOL, STANDING = 67, 68
 OURS = (PROTOCOL, STANDING)
 MAIN = 254
 RULE_PREFERENCE = 32765
@@ -111,7 +108,7 @@ class Table:
         self._place = place
         self.net = Netlink(place.netns)
         self.notes = Notes(self.net, NOTES_TABLE, PROTOCOL)
-        self.writer = Writer(TABLE, (COPY, STANDING), (0, PROTOCOL))
+        self.writer = Writer(TABLE, hand)
         with inside(place.netns):
             self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
 
@@ -148,19 +145,20 @@ class Table:
                     foreign.append(route)
         return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
-    def default(self) -> str:
-        """The default profile's name, without a look at the prefixes."""
-        standing = {r.key: r.way for v in self.versions for r in read(self.net, v, TABLE, protocol=STANDING)}
-        return Seen(standing, self.profiles(), self.ruled(), frozenset(self.versions)).rules().default
+    def standing(self) -> Seen:
+        """The few: the default profile's routes, copies, and prefixes to which no route leads."""
+        found = (route for version in self.versions for route in read(self.net, version, TABLE, STANDING))
+        routes = {route.key: route.way for route in found}
+        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions))
 
     def change(self, have: Mapping[Key, Way], want: Mapping[Key, Way]) -> int:
         """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
         fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
-        stale = [key for key in have if key not in want]
+        stale = [(key, way) for key, way in have.items() if key not in want]
         self.write(fresh, stale)
         return len(fresh) + len(stale)
 
-    def write(self, fresh: Iterable[tuple[Key, Way]], stale: Iterable[Key]) -> None:
+    def write(self, fresh: Iterable[tuple[Key, Way]], stale: Iterable[tuple[Key, Way]]) -> None:
         """Routes to make or replace, then routes to take away; a prefix that changes its profile is never without."""
         # on the link first: IPv6 looks a gateway up in the very table that its route goes to
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
@@ -168,7 +166,7 @@ class Table:
             self.net.write(self.writer.new(key, way) for key, way in fresh)
         except KernelSaysNo as no:
             raise Refused(_half(fresh, no)) from no
-        self.net.write((self.writer.delete(key) for key in stale), forgiven=(errno.ESRCH, errno.ENOENT))
+        self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
 
     def ruled(self) -> frozenset[int]:
         """The IP versions with a rule of ours."""
@@ -188,7 +186,7 @@ class Table:
         """Leave nothing of ours: the rule first, so that the main table is back at once."""
         self.rule(())
         for version in self.versions:
-            ours = [route.key for hand in OURS for route in read(self.net, version, TABLE, protocol=hand)]
+            ours = [(route.key, route.way) for ours in OURS for route in read(self.net, version, TABLE, ours)]
             self.write((), ours)
         self.notes.clear()
 
