@@ -34,6 +34,7 @@ BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(
 # What changes in the life of an act. Its rules do not: a hundred thousand prefixes are megabytes, written once.
 CHANGING = ("status", "lease_s", "expires_s", "over", "keeper", "why")
 PUT_ACT = f"UPDATE act SET {', '.join(f'{name} = :{name}' for name in CHANGING)} WHERE id = :id"
+SELECT_BARE = SELECT_ACT.replace(" rules,", f" '{rules_text(Rules())}',")
 EMPTY_ACT = "UPDATE act SET rules = ?, before = '' WHERE id = ?"
 NO_RULES = rules_text(Rules())
 SELECT_STANDING = (
@@ -155,23 +156,25 @@ class Tuning(Database):
         return replace(act, id=cast(int, cursor.lastrowid))
 
     def put(self, *acts: Act) -> None:
-        """Write what became of acts, all or none. Their rules do not change, but for those of one that is over."""
+        """Write what became of acts, all or none. What they set does not change, but is dropped of one that is over."""
         with self._clear(), self._transaction():
             for act in acts:
                 self._connection.execute(PUT_ACT, {name: getattr(act, name) for name in (*CHANGING, "id")})
-                if act.rules == Rules():
+                if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
 
-    def acts(self, *statuses: str) -> list[Act]:
-        """Acts, oldest first; only those of these statuses, if any is named."""
+    def acts(self, *statuses: str, bare: bool = False) -> list[Act]:
+        """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
         where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
-        with self._clear(), closing(self._connection.execute(f"{SELECT_ACT}{where} ORDER BY id", statuses)) as rows:
+        query = f"{SELECT_BARE if bare else SELECT_ACT}{where} ORDER BY id"
+        with self._clear(), closing(self._connection.execute(query, statuses)) as rows:
             return [_act_of(row) for row in rows]
 
-    def act(self, number: int) -> Act | None:
-        """The act of that number."""
+    def act(self, number: int, *, bare: bool = False) -> Act | None:
+        """The act of that number; `bare`: without its rules."""
+        query = f"{SELECT_BARE if bare else SELECT_ACT} WHERE id = ?"
         with self._clear():
-            row = self._connection.execute(f"{SELECT_ACT} WHERE id = ?", (number,)).fetchone()
+            row = self._connection.execute(query, (number,)).fetchone()
         return _act_of(row) if row else None
 
     def standing(self, driver: str, place: Place, space: str) -> Act | None:

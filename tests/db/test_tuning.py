@@ -92,6 +92,7 @@ def test_acts_come_back(book: Tuning) -> None:
     book.put(leased, second.closed(UNDONE, "lease ended"))
     assert book.acts() == [leased, second.closed(UNDONE, "lease ended")]
     assert book.acts(LEASED, KEPT) == [leased]
+    assert book.acts(LEASED, bare=True) == [replace(leased, rules=Rules())]
     assert book.in_force() == {1: LEASED}
     assert book.state(1) == (LEASED, 7.5) and book.state(99)[0] == UNDONE
     assert book.renew(1, 9.5) and not book.renew(2, 9.5)

@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
 
     path, number = Path(arguments[0]), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())
-    act = glance(path, lambda book: book.act(number))
+    act = glance(path, lambda book: book.act(number, bare=True))
     os.write(1, READY)
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)

@@ -85,6 +85,25 @@ def test_what_was_kept_comes_back_when_a_later_lease_ends(desk: Later, stack: St
     assert stack.rules == Rules() and statuses(desk) == [UNDONE, REPLACED, UNDONE]
 
 
+def test_an_act_that_takes_all_away_is_undone_like_any_other(desk: Later, stack: Stack) -> None:
+    enforce(desk, ONE, 0.0)
+    act = enforce(desk, Rules())
+    assert stack.rules == Rules() and desk.book.act(act.id) == act and act.before == "{}"
+    stack.fail_revert = Missing("no device")
+    acting.recover(replace(desk, ahead_s=61.0))
+    (left,) = desk.book.acts(UNDOING)
+    assert left.before == "{}", "what is to be handed to the driver is kept until it is done"
+    stack.fail_revert = None
+    acting.recover(replace(desk, ahead_s=61.0))
+    assert stack.rules == ONE and statuses(desk) == [KEPT, UNDONE]
+    # And the kept one takes nothing away, kept in its turn.
+    acting.keep(desk, enforce(desk, Rules()))
+    enforce(desk, TWO)
+    acting.recover(replace(desk, ahead_s=61.0))
+    (kept,) = desk.book.acts(KEPT)
+    assert (kept.rules, kept.before) == (Rules(), "{}") and stack.rules == Rules()
+
+
 def test_rollback_wholly_forgets_what_was_kept_before(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE, 0.0)
     act = enforce(desk, TWO)
