@@ -11,7 +11,7 @@ from configtron.report.lines import visible
 
 # What a row calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.tuning/1"
-# Cells of a table are cut there, so that a line stays one.
+# Cells of a table are cut there, but for those of the last column, which says what to do.
 WIDEST = 60
 
 Row = Mapping[str, Json]
@@ -32,10 +32,10 @@ def write_rows(form: str, columns: Sequence[str], rows: Iterable[Row], out: Text
 
 def aligned(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
     """A table's lines; none if there are no rows."""
-    cells = [[_short(visible(_cell(row.get(column)))) for column in columns] for row in rows]
+    cells = [[visible(_cell(row.get(column))) for column in columns] for row in rows]
     if not cells:
         return []
-    table = [list(columns), *cells]
+    table = [list(columns), *([*map(_short, row[:-1]), row[-1]] for row in cells)]
     widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
 

@@ -31,6 +31,8 @@ from configtron.tune.journal import (
 from configtron.tune.plan import advise, changes, recognised
 from configtron.tuning import Place, Rules
 
+# Why an act is undone that somebody wanted undone.
+ASKED = "rollback"
 # Between why an act is to be undone and why it could not be.
 NOT_YET = "; not undone yet: "
 log = logging.getLogger("configtron.tune")
@@ -132,7 +134,8 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
             base = replace(base, status=KEPT)
     done = act.closed(UNDONE, why)
     desk.book.put(done, *([base] if base else []))
-    log.warning("act %d (%s) undone: %s", act.id, act.driver, why)
+    # What was asked for is no news.
+    log.log(logging.INFO if why == ASKED else logging.WARNING, "act %d (%s) undone: %s", act.id, act.driver, why)
     return done
 
 

@@ -67,7 +67,7 @@ def _each(here: Desk, last: bool, keep: bool) -> list[tuple[Act, Act]]:
             continue
         if not keeping.guarded(act):
             keeping.start(here, act.id)
-        done.append((act, acting.undo(here, act, "rollback", wholly=not last)))
+        done.append((act, acting.undo(here, act, acting.ASKED, wholly=not last)))
     if not done and named != AUTO and not keep:
         _unknown(here, named)
     return done
