@@ -1,0 +1,98 @@
+"""Keepers as processes: they undo what is due, and go when there is nothing to keep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.tune import keeping
+from configtron.cli.tune.desk import Desk, desk, lock_path, sole, worker
+from configtron.cli.tune.processes import alive, end, ended, myself, named
+from configtron.db.tuning import Tuning
+from configtron.errors import Missing, Refused
+from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Act
+from configtron.tuning import Place, Rules
+
+# A Python on a busy machine.
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Desk]:
+    with Tuning(tmp_path / "t.db") as book:
+        yield desk(book)
+
+
+def begun(here: Desk, status: str, lease_s: float) -> Act:
+    """An act of the memory driver, of which there is nothing to revert, so that only the journal tells."""
+    act = Act("memory", Place(), here.space, here.boot, status, "{}", Rules(), lease_s=lease_s)
+    return here.book.begin(replace(act, expires_s=here.now_s() + lease_s))
+
+
+def outcome(here: Desk, act: Act) -> tuple[str, str]:
+    found = here.book.act(act.id)
+    assert found is not None
+    return found.status, found.why
+
+
+def test_a_lease_that_ends_is_undone_and_its_keeper_goes(here: Desk) -> None:
+    act = begun(here, LEASED, 1.0)
+    keeper = keeping.start(here, act.id)
+    assert alive(keeper) and here.book.act(act.id) == replace(act, keeper=keeper)
+    assert keeping.guarded(replace(act, keeper=keeper)) and not keeping.guarded(act)
+    assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, "lease ended")
+
+
+@pytest.mark.parametrize(("status", "why"), [(WRITING, "killed while it wrote"), (BEGUN, "killed before it wrote")])
+def test_who_died_leaves_the_lock_and_is_mended_at_once(here: Desk, status: str, why: str) -> None:
+    act = begun(here, status, 3600.0)
+    with sole(here.book.path):
+        keeper = keeping.start(here, act.id)
+        # Somebody is at work: nothing is mended.
+        assert not ended(keeper, 3 * keeping.LOOK_S) and outcome(here, act) == (status, "")
+    assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, why)
+
+
+@pytest.mark.parametrize("status", [KEPT, UNDONE])
+def test_nothing_to_keep(here: Desk, status: str) -> None:
+    act = begun(here, LEASED, 3600.0)
+    keeper = keeping.start(here, act.id)
+    here.book.put(replace(act, status=status))
+    keeping.dismissed(replace(act, keeper=keeper))
+    assert not alive(keeper) and outcome(here, act) == (status, "")
+
+
+def test_a_keeper_that_cannot_start_is_told(here: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(Missing, match="nothing was written"):
+        keeping.start(here, begun(here, BEGUN, 1.0).id)
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with sole(path):
+        assert worker(path) == myself()
+        with pytest.raises(Refused, match=f"process {os.getpid()} is acting"), sole(path, 0):
+            pass
+    with sole(path, 0):
+        pass
+    assert lock_path(path).exists()
+
+
+def test_processes_are_known_by_number_and_start() -> None:
+    assert alive(myself()) and not alive("") and not alive(f"{os.getpid()} 1")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        name = named(child.pid)
+        # Another process of that number: not the one that is meant.
+        end(f"{child.pid} 1", signal.SIGKILL)
+        assert alive(name) and not ended(name, 0.1)
+        end(name, signal.SIGKILL)
+        assert ended(name, PATIENCE_S) and named(child.pid) == ""
+    end(name, signal.SIGKILL)
