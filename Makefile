@@ -3,6 +3,7 @@
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
+# make kmod-debug  the kernel module under debug kernels, for an hour: stress, failing allocations, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
@@ -10,6 +11,8 @@
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
 SEED ?= 1
 FUZZ_S ?= 600
+CONNECTIONS ?= 100000
+LOADS ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever its contents' list changes.
@@ -17,7 +20,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel demo demo-tune test check golden lint docs man bench fuzz clean
+.PHONY: help install packages kernel demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -79,6 +82,10 @@ man: $(INSTALLED)
 bench: kernel
 	$(call say,six servers on this host as distributions ship them)
 	@$(BIN)/python -m benchmarks.hosts
+
+kmod-debug: install
+	$(call say,the kernel module in three kernels: $(CONNECTIONS) connections and $(LOADS) loads)
+	@$(BIN)/python -m tests.kmod.nets --connections $(CONNECTIONS) --loads $(LOADS)
 
 fuzz: $(INSTALLED)
 	$(call say,arbitrary captures and traces for $(FUZZ_S) s - seed $(SEED))

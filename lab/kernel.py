@@ -205,7 +205,12 @@ def run(command: list[str], log: Path) -> None:
 
 def bound(command: list[str]) -> list[str]:
     """The same command, ended with us, and behind everyone else in the queue for the processor."""
-    return ["setpriv", "--pdeathsig", "TERM", "nice", *command]
+    return tied(["nice", *command])
+
+
+def tied(command: list[str]) -> list[str]:
+    """The same command, ended with us."""
+    return ["setpriv", "--pdeathsig", "TERM", *command]
 
 
 def build_environment() -> dict[str, str]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from configtron.errors import Missing
 from configtron.lab.kernel import (
     Progress,
-    bound,
     build_environment,
     build_lock,
     configured,
@@ -27,6 +26,7 @@ from configtron.lab.kernel import (
     keep,
     kernel_folder,
     run,
+    tied,
 )
 from configtron.lab.recipes import LAB, Recipe
 
@@ -94,7 +94,7 @@ def make_module(sources: Path, folder: Path, tree: Path, arch: str) -> tuple[Pat
             shutil.copyfile(path, copy)
     unknown = [] if (tree / "Module.symvers").exists() else ["KBUILD_MODPOST_WARN=1"]
     make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, "modules"]
-    done = subprocess.run(bound(make), capture_output=True, text=True, env=build_environment(), check=False)
+    done = subprocess.run(tied(make), capture_output=True, text=True, env=build_environment(), check=False)
     if done.returncode:
         raise Missing(f"{sources} does not compile for {tree}:\n{(done.stdout + done.stderr)[-3000:]}")
     return tuple(sorted(folder.rglob("*.ko")))

@@ -131,7 +131,7 @@ int main(int count, char **words)
 	shared->wanted = atol(words[1]);
 	signal(SIGPIPE, SIG_IGN);
 	profiles_make(device);
-	listen_everywhere();
+	listen_everywhere(1);
 	server = start(serve, seed);
 	for (unsigned int i = 0; i < sizeof(roles) / sizeof(*roles); i++)
 		others[i] = start(roles[i], seed * 100 + i);

@@ -23,6 +23,7 @@ enum { PLAIN, BY_NAME, BOTH_FAMILIES, BY_MPTCP, LISTENERS };
 #define KEPT 256
 
 uint64_t random_state;
+unsigned int keep_most = KEPT;
 static int listeners[LISTENERS];
 
 static int listener(int family, int protocol, unsigned int port)
@@ -41,13 +42,13 @@ static int listener(int family, int protocol, unsigned int port)
 	return fd;
 }
 
-void listen_everywhere(void)
+void listen_everywhere(int by_name)
 {
 	listeners[PLAIN] = listener(AF_INET, 0, FIRST_PORT + PLAIN);
 	listeners[BY_NAME] = listener(AF_INET, 0, FIRST_PORT + BY_NAME);
 	listeners[BOTH_FAMILIES] = listener(AF_INET6, 0, FIRST_PORT + BOTH_FAMILIES);
 	listeners[BY_MPTCP] = listener(AF_INET, IPPROTO_MPTCP, FIRST_PORT + BY_MPTCP);
-	if (setsockopt(listeners[BY_NAME], IPPROTO_TCP, TCP_CONGESTION, "configtron", 10))
+	if (by_name && setsockopt(listeners[BY_NAME], IPPROTO_TCP, TCP_CONGESTION, "configtron", 10))
 		die("TCP_CONGESTION configtron");
 }
 
@@ -94,7 +95,7 @@ static void take_liberties(int device, int fd)
 
 static void accept_one(int device, int from, int *kept)
 {
-	unsigned int place = below(KEPT);
+	unsigned int place = below(keep_most);
 	int fd = accept4(from, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)

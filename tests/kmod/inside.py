@@ -1,0 +1,142 @@
+"""Runs as root inside a guest: loads the module, lets the stress programs at it, and tells what came of each step.
+
+    python3 inside.py FOLDER STEP[=NUMBER] ...
+
+FOLDER holds the modules and the compiled programs. One JSON object a step goes to stdout; the first that fails ends it,
+with exit code 1. What the kernel says meanwhile is in its log, behind the line that BEGIN names; gate.py reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+BEGIN = "configtron: the nets are out"
+DEFAULT_CC = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
+# kmemleak tells of a block only once it is this old; two scans, for a pointer may hide in a register during one.
+LEAK_AGE_S = 6
+SCANS = 2
+# Ours by its frames: functions of the module begin with ct_, those of the planted one with planted_; a frame without a
+# name is of a module that has been unloaded, and only ours are.
+OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|\] 0x[0-9a-f]{8,}")
+# The last connections wait for their ACK, the last versions for RCU.
+UNLOAD_PATIENCE_S = 30
+MISTAKES = ("rcu", "atomic-sleep", "lock-order", "use-after-free", "leak")
+
+Told = dict[str, object]
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{Path(command[0]).name}: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def load(folder: Path) -> None:
+    run("insmod", folder / "configtron.ko")
+
+
+def unload() -> int:
+    """How often it was refused, since something still held the module."""
+    DEFAULT_CC.write_text("cubic")
+    deadline = time.monotonic() + UNLOAD_PATIENCE_S
+    refusals = 0
+    while True:
+        try:
+            run("rmmod", "configtron")
+            return refusals
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+        refusals += 1
+        time.sleep(0.1)
+
+
+def churn(folder: Path, connections: int) -> Told:
+    load(folder)
+    DEFAULT_CC.write_text("configtron")
+    told: Told = json.loads(run(folder / "churn", str(connections), "1"))
+    unload()
+    return told
+
+
+def loads(folder: Path, times: int) -> Told:
+    told: Told = json.loads(run(folder / "loads", str(times), folder / "configtron.ko", "1"))
+    return told
+
+
+def failures(folder: Path, _: int) -> Told:
+    """Every allocation of loading and of every call fails once."""
+    told: Told = json.loads(run(folder / "failnth", "insmod", folder / "configtron.ko"))
+    load(folder)
+    told |= json.loads(run(folder / "failnth", "calls"))
+    unload()
+    return told
+
+
+def kunit(folder: Path, _: int) -> Told:
+    """The module's own unit tests. Their verdicts are in the kernel's log, as KTAP."""
+    run("insmod", folder / "configtron_kunit.ko")
+    lines = run("dmesg").splitlines()
+    verdicts = [match[1] for line in lines if (match := re.search(r"^(?:\[[^]]*\])?\s*((?:not )?ok) \d+", line))]
+    run("rmmod", "configtron_kunit")
+    if "not ok" in verdicts or not verdicts:
+        raise RuntimeError(f"KUnit: {verdicts.count('not ok')} of {len(verdicts)} tests failed")
+    return {"tests": len(verdicts)}
+
+
+def plant(folder: Path, _: int) -> Told:
+    """Each mistake once. The order matters: the kernel stops looking for lock mistakes after the first it finds."""
+    for mistake in MISTAKES:
+        run("insmod", folder / "planted.ko", f"mistake={mistake}")
+        # the last stays, for kmemleak to have names
+        if mistake != MISTAKES[-1]:
+            run("rmmod", "planted")
+    return {"planted": len(MISTAKES)}
+
+
+def leaks(_: Path, __: int) -> Told:
+    """Memory that nothing points to any more, as kmemleak tells; blocks that are not ours are counted only."""
+    time.sleep(LEAK_AGE_S)
+    for _scan in range(SCANS):
+        KMEMLEAK.write_text("scan")
+    blocks = KMEMLEAK.read_text().split("unreferenced object")[1:]
+    ours = [block for block in blocks if OURS.search(block)]
+    return {"others": len(blocks) - len(ours), "leaked": ["unreferenced object" + block for block in ours]}
+
+
+STEPS: dict[str, Callable[[Path, int], Told]] = {
+    "churn": churn, "loads": loads, "failures": failures, "kunit": kunit, "plant": plant, "leaks": leaks,
+}  # fmt: skip
+
+
+def main(folder: Path, steps: list[str]) -> int:
+    subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=True)
+    # client addresses of IPv6, as many as 127.0.0.0/8 has of IPv4
+    subprocess.run(["ip", "-6", "route", "add", "local", "fd00::/16", "dev", "lo"], check=True)
+    Path("/dev/kmsg").write_text(f"<4>{BEGIN}\n")
+    for step in steps:
+        name, _, number = step.partition("=")
+        started = time.monotonic()
+        told: Told = {"step": name}
+        try:
+            told |= STEPS[name](folder, int(number or 0))
+        except (RuntimeError, OSError) as error:
+            told["error"] = str(error)
+        print(json.dumps({**told, "seconds": round(time.monotonic() - started, 1)}), flush=True)
+        if "error" in told:
+            return 1
+    os.sync()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

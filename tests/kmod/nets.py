@@ -1,0 +1,203 @@
+"""The nets: kernels that catch mistakes of kernel code, and what is thrown at the module in each.
+
+    python -m tests.kmod.nets [NET ...] [--connections NUMBER]
+
+Question   Does the module survive every order of events, every allocation that fails, a second processor?
+Method     Three kernels: uml (one processor; bad accesses, lock order, RCU, leaks, failing allocations), smp (two
+           emulated ones, preemption; the same checks and sleeping while atomic) and debian (Debian 12's own, two
+           processors). In each: inside.py's steps, and then the kernel's log is read by gate.py.
+           First of all mistakes are planted: a net that lets one of them through is torn, its silence worth nothing.
+Reads as   a line a step; exit code 0 when every step ended well and no kernel complained, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configtron.errors import ConfigtronError
+from configtron.lab.debian import tree as debian_tree
+from configtron.lab.enclosure import Job
+from configtron.lab.modules import ensure_tree, make_module
+from configtron.lab.qemu import QemuDebian, QemuDebug
+from configtron.lab.recipes import UML_DEBUG, X86_DEBUG
+from configtron.lab.uml import Backend, UmlDebug
+from tests.kmod import gate
+
+HERE = Path(__file__).resolve().parent
+KMOD = HERE.parent.parent / "kmod"
+
+# Each program of stress/, and what it is made of.
+PROGRAMS = {
+    "churn": ("churn.c", "changes.c", "traffic.c"),
+    "loads": ("loads.c", "traffic.c"),
+    "failnth": ("failnth.c",),
+}
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers")
+
+# A mistake of planted/planted.c -> the kernel's words for it; a net must bring those of its own.
+PLANTED = {
+    "rcu": "suspicious RCU usage",
+    "lock-order": "possible circular locking dependency",
+    "use-after-free": "KASAN: slab-use-after-free in planted_use_after_free",
+    "leak": "planted_leak",
+    "atomic-sleep": "sleeping function called from invalid context",
+}
+
+# What the emulated debug kernel does with a hundredth of this is what the other does in two minutes.
+CONNECTIONS = 100_000
+LOADS = 100
+# With checks an emulated processor is two hundred times slower than a real one.
+SMP_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Net:
+    """One kernel: how it is booted, what modules are built with, the steps, and the planted mistakes it must see."""
+
+    backend: Backend
+    tree: Callable[[], Path]
+    arch: str
+    steps: Callable[[int, int], tuple[str, ...]]
+    catches: tuple[str, ...] = ()
+    memory_mb: int = 1024
+    limit_s: int = 4 * 3600
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+NETS = {
+    "uml": Net(
+        UmlDebug(),
+        lambda: ensure_tree(say, UML_DEBUG),
+        UML_DEBUG.arch,
+        lambda connections, times: (
+            "kunit", f"churn={connections}", f"loads={times}", "failures", "leaks",
+        ),
+        ("rcu", "lock-order", "use-after-free", "leak"),
+    ),
+    "smp": Net(
+        QemuDebug(),
+        lambda: ensure_tree(say, X86_DEBUG),
+        X86_DEBUG.arch,
+        lambda connections, times: (f"churn={int(connections * SMP_SHARE)}", f"loads={int(times * SMP_SHARE)}"),
+        ("rcu", "lock-order", "use-after-free", "atomic-sleep"),
+    ),
+    "debian": Net(
+        QemuDebian(),
+        debian_tree,
+        "x86_64",
+        lambda connections, times: (f"churn={connections}", f"loads={times}"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Catch:
+    """What came of one boot: the steps as inside.py told them, and what the kernel complained of."""
+
+    code: int
+    steps: list[dict[str, Any]]
+    reports: list[str]
+    console: str
+
+    def well(self) -> bool:
+        return self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
+
+
+@contextmanager
+def hold() -> Iterator[Path]:
+    """A folder for what is compiled and told, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="configtron-nets-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compile_programs(folder: Path) -> None:
+    for name, sources in PROGRAMS.items():
+        paths = [str(HERE / "stress" / source) for source in sources]
+        subprocess.run(["gcc", "-O2", *WARNINGS, f"-I{KMOD}", "-o", str(folder / name), *paths], check=True)
+
+
+def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
+    """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
+    for sources in (KMOD, HERE / "planted"):
+        for module in make_module(sources, folder / sources.name, net.tree(), net.arch):
+            shutil.copy(module, folder)
+    compile_programs(folder)
+    output = folder / "output"
+    command = ("python3", str(HERE / "inside.py"), str(folder), *steps)
+    running = net.backend.boot(Job(command, output, seed=1, cpu=0, memory_mb=net.memory_mb, limit_s=net.limit_s))
+    code = running.wait()
+    console = running.console.read_text()
+    told = [json.loads(line) for line in console.splitlines() if line.startswith("{")]
+    return Catch(code, told, gate.reports(running.kernel_log.read_text(errors="replace")), console)
+
+
+def torn(net: Net, catch: Catch) -> list[str]:
+    """The planted mistakes that a net should have caught and did not."""
+    words = "\n".join([*catch.reports, *(block for step in catch.steps for block in step.get("leaked", ()))])
+    return [mistake for mistake in net.catches if PLANTED[mistake] not in words]
+
+
+def try_net(name: str, connections: int, times: int) -> bool:
+    """Plant, then stress; prints as it goes. Whether all went well."""
+    net = NETS[name]
+    if reason := net.backend.available():
+        print(f"{name}: {reason}")
+        return False
+    well = True
+    with hold() as folder:
+        if net.catches:
+            started = time.monotonic()
+            leaks = ("leaks",) if "leak" in net.catches else ()
+            missed = torn(net, cast(net, ("plant", *leaks), folder))
+            well &= not missed
+            caught = ", ".join(mistake for mistake in net.catches if mistake not in missed)
+            print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")
+            print(f"; TORN: {', '.join(missed)}" if missed else "", f"({time.monotonic() - started:.0f} s)", flush=True)
+    with hold() as folder:
+        started = time.monotonic()
+        catch = cast(net, net.steps(connections, times), folder)
+        for step in catch.steps:
+            print(f"{name}  {json.dumps(step)}")
+        for report in catch.reports:
+            print(f"{name}  REPORT\n{report}")
+        verdict = "well" if catch.well() else f"NOT well (exit code {catch.code}) {catch.console[-2000:]}"
+        print(f"{name}  {verdict} ({time.monotonic() - started:.0f} s)", flush=True)
+    return well and catch.well()
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kmod.nets")
+    parser.add_argument("net", nargs="*", metavar="NET", help=f"of {', '.join(NETS)}; all when none is named")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--loads", type=int, default=LOADS)
+    asked = parser.parse_args(words)
+    if unknown := sorted(set(asked.net) - set(NETS)):
+        parser.error(f"no net {', '.join(unknown)}; there are {', '.join(NETS)}")
+    try:
+        # a list, not a generator: a torn net must not keep the others from being cast
+        well = [try_net(name, asked.connections, asked.loads) for name in asked.net or NETS]
+    except ConfigtronError as error:
+        print(f"nets: {error}", file=sys.stderr)
+        return error.code
+    return 0 if all(well) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""The module on Debian 12's own kernel with two processors: the net that is cast in every `make test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kmod import nets
+
+# As many as end within twenty seconds on an idle machine.
+CONNECTIONS = 2000
+LOADS = 3
+
+
+@pytest.mark.lab
+def test_connections_and_loads_on_debians_kernel(tmp_path: Path) -> None:
+    net = nets.NETS["debian"]
+    if reason := net.backend.available():
+        pytest.skip(reason)
+    catch = nets.cast(net, net.steps(CONNECTIONS, LOADS), tmp_path)
+    assert (catch.code, catch.reports) == (0, []), catch.console
+    churn, loads = catch.steps
+    assert churn["balanced"] and churn["connections"] == CONNECTIONS
+    # everything that was meant to happen did
+    happened = ("held", "assigned", "overridden", "reconnected", "changes", "namespaces", "unloads_refused", "records")
+    assert [what for what in happened if not churn[what]] == []
+    assert loads["loads"] == LOADS and loads["connections"] > 0

@@ -1,0 +1,58 @@
+"""The gate takes every kind of report for one, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kmod import gate, nets
+from tests.kmod.inside import BEGIN, OURS
+
+REPORTS = {
+    "BUG: KASAN: slab-use-after-free in planted_use_after_free+0x5d/0x70 [planted]",
+    "WARNING: suspicious RCU usage",
+    "WARNING: possible circular locking dependency detected",
+    "BUG: sleeping function called from invalid context at kernel/time/timer.c:2540",
+    "WARNING: CPU: 0 PID: 77 at kmod/main.c:88 ct_exit+0x31/0x40 [configtron]",
+    "refcount_t: underflow; use-after-free.",
+    "general protection fault, probably for non-canonical address 0xdffffc0000000000",
+    "INFO: task rmmod:99 blocked for more than 120 seconds.",
+    "Kernel panic - not syncing: Fatal exception in interrupt",
+}
+
+
+@pytest.mark.parametrize("line", sorted(REPORTS))
+@pytest.mark.parametrize("stamp", ["", "[   12.345678] ", "[   12.345678][   T99] "])
+def test_a_report_is_seen(line: str, stamp: str) -> None:
+    (report,) = gate.reports(f"{BEGIN}\n{stamp}{line}\n{stamp}Call Trace:\n{stamp} ct_exit+0x31/0x40 [configtron]\n")
+    assert report.startswith(line) and "ct_exit" in report
+
+
+def test_what_a_booting_kernel_says_does_not_count() -> None:
+    assert gate.reports(f"WARNING: a driver\n{BEGIN}\nconfigtron: loading out-of-tree module taints kernel.\n") == []
+
+
+def test_a_log_that_ends_too_soon_is_a_report() -> None:
+    assert gate.reports("Booting from ROM..") == ["the log ends before the stress began"]
+
+
+def test_two_reports_are_two() -> None:
+    one = "WARNING: CPU: 0 PID: 1 at a.c:1 ct_a+0x1/0x2 [configtron]\n ct_a\n---[ end trace 0000000000000000 ]---\n"
+    assert [report.count("end trace") for report in gate.reports(f"{BEGIN}\n{one}usual words\n{one}")] == [1, 1]
+
+
+def test_a_torn_net_is_told() -> None:
+    net = nets.NETS["uml"]
+    told = [nets.PLANTED[mistake] for mistake in net.catches if mistake != "leak"]
+    whole = nets.Catch(0, [{"leaked": ["  planted_leak+0x1"]}], told, "")
+    assert nets.torn(net, whole) == []
+    assert nets.torn(net, nets.Catch(0, [], told[1:], "")) == ["rcu", "leak"]
+
+
+def test_every_planted_mistake_is_for_some_net() -> None:
+    assert {mistake for net in nets.NETS.values() for mistake in net.catches} == set(nets.PLANTED)
+
+
+def test_only_our_leaks_are_ours() -> None:
+    assert OURS.search("    [<0>] ct_version_new+0x2a/0x90 [configtron]") and OURS.search("  planted_leak+0x1")
+    assert OURS.search("    [<0>] 0x00000000a0832123")
+    assert not OURS.search("    [<0>] __kmalloc_noprof+0x1\n    [<0>] direct_io_act+0x2\n tcp_v4_connect+0x1")
