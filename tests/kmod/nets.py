@@ -50,7 +50,7 @@ PLANTED = {
     "rcu": "suspicious RCU usage",
     "lock-order": "possible circular locking dependency",
     "use-after-free": "KASAN: slab-use-after-free in planted_use_after_free",
-    "leak": "planted_leak",
+    "leak": "a planted leak",
     "atomic-sleep": "sleeping function called from invalid context",
 }
 
@@ -84,7 +84,7 @@ NETS = {
         lambda: ensure_tree(say, UML_DEBUG),
         UML_DEBUG.arch,
         lambda connections, times: (
-            "kunit", f"churn={connections}", f"loads={times}", "failures", "leaks",
+            f"churn={connections}", f"loads={times}", "failures", "leaks",
         ),
         ("rcu", "lock-order", "use-after-free", "leak"),
     ),

@@ -54,10 +54,11 @@ static noinline void planted_atomic_sleep(void)
 
 static noinline void planted_leak(void)
 {
-	int *lost = kmalloc(1000, GFP_KERNEL);
+	char *lost = kzalloc(1000, GFP_KERNEL);
 
+	/* kmemleak shows the first bytes of what it finds */
 	if (lost)
-		planted_value = *lost;
+		planted_value = snprintf(lost, 1000, "a planted leak");
 }
 
 static const struct {
