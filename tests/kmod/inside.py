@@ -24,8 +24,8 @@ KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 LEAK_AGE_S = 6
 SCANS = 2
 # Ours by its frames: functions of the module begin with ct_, those of the planted one with planted_; a frame without a
-# name is of a module that has been unloaded, and only ours are. User-Mode Linux keeps no frames: then all count as ours.
-OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|\] 0x[0-9a-f]{8,}|backtrace[^\n]*:\s*\Z")
+# name is of an unloaded module, and only ours are unloaded. User-Mode Linux keeps no frames: there all count as ours.
+OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|] 0x[0-9a-f]{8,}|backtrace[^\n]*:\s*\Z")
 # The last connections wait for their ACK, the last versions for RCU.
 UNLOAD_PATIENCE_S = 30
 MISTAKES = ("rcu", "atomic-sleep", "lock-order", "use-after-free", "leak")
