@@ -1,14 +1,16 @@
 """Claim: the kernel module costs a connection at most 1 per cent, eBPF at most 3, however many prefixes there are.
 
-    python -m benchmarks.tune [DRIVER...]     as root; kmod, ebpf, route, shim; without names all of them
+    python -m benchmarks.tune [DRIVER...]     as root; kmod, ebpf, route, shim, listener; without names all
 
 A server in C that does nothing but accept, answer and close is visited by a client in C from 100 000 addresses; both
 share one processor, so that whatever a driver adds to either is seen. Blocks of connections go in turn to that server
 untouched, tuned and untouched once more, in an order drawn for each round; printed are medians over the rounds of the
 ratio to the untouched server of the same round, with 95 per cent intervals. "again" is the second untouched server:
-what the method makes of no difference at all. eBPF, routes and the LD_PRELOAD shim run on this host's kernel in
-namespaces and cgroups of their own; the module in the lab's kernel (User-Mode Linux in real time, which makes all but
-the module slower too), whose CPU time is measured from outside. Exit code 1: a goal is missed beyond its interval.
+what the method makes of no difference at all. "listener" is a server that itself asks for the profiles' congestion
+control, for everybody: what that one costs, whoever sets it. eBPF, routes and the LD_PRELOAD shim run on this host's
+kernel in namespaces and cgroups of their own; the module in the lab's kernel (User-Mode Linux in real time, which makes
+all but the module slower too), whose CPU time is measured from outside. Exit code 1: a goal is missed beyond its
+interval.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = Path(__file__).resolve().parent / "churn"
 SIZES = (0, 1_000, 100_000)
 # Where each is measured, its goal (how much worse than untouched, at most; None: no claim).
-DRIVERS = {"kmod": ("guest", 0.01), "ebpf": ("host", 0.03), "route": ("host", None), "shim": ("host", None)}
+DRIVERS = {
+    "kmod": ("guest", 0.01), "ebpf": ("host", 0.03), "route": ("host", None), "shim": ("host", None),
+    "listener": ("host", None),
+}  # fmt: skip
 # Connections of a block: some 20 ms on the host and 60 ms in the guest; what else the machine does changes more slowly.
 BLOCKS = {"host": 250, "guest": 250}
 # So many that the interval of CPU per connection is within one per cent of its median on a busy machine of two cores.
@@ -100,7 +105,8 @@ def measured(
     output.mkdir()
     if "kmod" in drivers:
         guest_module.build(output)
-    phases = [{"driver": driver, "prefixes": count} for driver in drivers for count in sizes]
+    numbers = {driver: sizes if driver != "listener" else (0,) for driver in drivers}
+    phases = [{"driver": driver, "prefixes": count} for driver in drivers for count in numbers[driver]]
     plan = {"phases": phases, "rounds": rounds, "block": BLOCKS[where], "seed": 1, "programs": str(folder)}
     (output / "plan.json").write_text(json.dumps(plan))
     words = (sys.executable, "-m", "benchmarks.tune_inside", "/run/output/plan.json")

@@ -37,7 +37,7 @@ CLIENT_NET = "10.64.0.0/11"
 # tuned server finds one, and the same addresses come at any size.
 LENGTHS = {1_000: 22, 100_000: 29}
 # Two profiles in turn. reno is the one congestion control that any namespace may have as its default; the profiles set
-# another, so that setting it is work, and what cubic itself costs a connection more is counted against the driver.
+# another, so that setting it is work. What that one itself costs is the row "listener".
 ORDINARY, TUNED = "reno", "cubic"
 PROFILES = {
     "short": Profile("short", (("initcwnd", 20), ("tcp_congestion_control", TUNED))),
@@ -45,6 +45,8 @@ PROFILES = {
 }
 # These are the same for every cgroup, and say so.
 NO_CGROUPS = ("route", "sysctl")
+# What needs no driver of ours: a library before the server; the server's own listener, for everybody alike.
+BY_THEMSELVES = ("shim", "listener")
 ROLES = ("untouched", "tuned", "untouched again")
 # A server that does not listen by then has failed.
 PATIENCE_S = 30.0
@@ -83,12 +85,12 @@ def _phase(number: int, phase: dict[str, Any], asked: dict[str, Any]) -> Iterato
     prefixes = prefixes_of(count)
     with ExitStack() as stack:
         servers = []
-        for role in range(len(ROLES)):
-            shim = prefixes if driver == "shim" and ROLES[role] == "tuned" else None
-            servers.append(stack.enter_context(_server(number * len(ROLES) + role, asked["programs"], shim)))
-        if driver != "shim":
+        for role, name in enumerate(ROLES):
+            by = driver if name == "tuned" else ""
+            servers.append(stack.enter_context(_server(number * len(ROLES) + role, asked["programs"], by, prefixes)))
+        if driver not in BY_THEMSELVES:
             stack.enter_context(_tuned(driver, servers[1].netns, prefixes))
-        _check(servers, tuned=count > 0)
+        _check(servers, tuned=count > 0 or driver == "listener")
         visits = stack.enter_context(_visitor(asked["programs"]))
         yield from _rounds(driver, count, servers, visits, asked)
 
@@ -134,8 +136,8 @@ def _address(number: int) -> str:
 
 
 @contextmanager
-def _server(number: int, programs: str, shim: Sequence[str] | None) -> Iterator[Server]:
-    """A server in a network namespace and a cgroup of its own; with `shim`, that library is loaded before it."""
+def _server(number: int, programs: str, driver: str, prefixes: Sequence[str]) -> Iterator[Server]:
+    """A server in a network namespace and a cgroup of its own, with what it does itself to be tuned."""
     netns, net = f"s{number}", f"10.200.{number}"
     links.ip("", [f"netns add {netns}"])
     links.ip(netns, [f"link add eth0 type veth peer name {netns} netns clients", f"addr add {net}.2/24 dev eth0",
@@ -145,16 +147,16 @@ def _server(number: int, programs: str, shim: Sequence[str] | None) -> Iterator[
     group = _group(netns)
     group.mkdir()
     environment = dict(os.environ)
-    if shim is not None:
+    if driver == "shim":
         file = OUTPUT / "prefixes.txt"
-        file.write_text("".join(f"{prefix} {TUNED}\n" for prefix in shim))
+        file.write_text("".join(f"{prefix} {TUNED}\n" for prefix in prefixes))
         environment |= {"LD_PRELOAD": f"{programs}/shim.so", "CHURN_PREFIXES": str(file)}
 
     def settle() -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
         links.enter(netns)
 
-    words = [f"{programs}/churn", "serve", str(PORT)]
+    words = [f"{programs}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, preexec_fn=settle) as process:
         try:
             assert process.stdout

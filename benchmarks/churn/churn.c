@@ -2,7 +2,7 @@
  * Connections, one after another, as fast as one processor makes them: the worst case for whatever acts once a
  * connection, since nothing else is done.
  *
- *   churn serve  PORT                    accept, read the question, answer, close; for ever
+ *   churn serve PORT [CONGESTION]        accept, read the question, answer, close; for ever; all under that one
  *   churn visit                          lines on stdin, a line on stdout for each:
  *       ADDRESS PORT PID COUNT FIRST  -> CONNECTIONS NS CPU_NS P50_NS P99_NS
  *
@@ -59,7 +59,7 @@ static int compare(const void *one, const void *other)
 	return (a > b) - (a < b);
 }
 
-static void serve(int port)
+static void serve(int port, const char *congestion)
 {
 	struct sockaddr_in6 here = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	static char answer[ANSWER_BYTES];
@@ -67,6 +67,8 @@ static void serve(int port)
 	char question[64];
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (congestion && setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, congestion, strlen(congestion)))
+		err(1, "TCP_CONGESTION %s", congestion);
 	if (bind(listener, (void *)&here, sizeof(here)) || listen(listener, BACKLOG))
 		err(1, "port %d", port);
 	puts("listening");
@@ -163,11 +165,11 @@ static void visits(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "serve"))
-		serve(atoi(argv[2]));
+	if ((argc == 3 || argc == 4) && !strcmp(argv[1], "serve"))
+		serve(atoi(argv[2]), argv[3]);
 	else if (argc == 2 && !strcmp(argv[1], "visit"))
 		visits();
 	else
-		errx(2, "usage: churn serve PORT | churn visit");
+		errx(2, "usage: churn serve PORT [CONGESTION] | churn visit");
 	return 0;
 }
