@@ -17,6 +17,13 @@ from configtron.report.page.sequence import Run, sequence
 from configtron.report.page.story import story
 
 
+READING = (
+    "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a driver "
+    "did shows in the first flight, before one round trip. Runs stand a little to the right of each other, or they would "
+    "hide each other. Below it the same conversations packet by packet, the first flight marked."
+)
+
+
 class Subject(NamedTuple):
     """One client, in words: its name, its prefix, its round trip, what its connections are to get."""
 
@@ -79,7 +86,8 @@ def page(shown: Shown) -> str:
     nav = el("nav", aria_label="Sections")
     for name in ("table", "gateway", *(subject.name for subject in shown.subjects), "steps"):
         add(nav, el("a", name, href=f"#{name}"))
-    header = el("header", el("h1", "Tuned, and put back"), el("p", shown.lead, class_="lead"), nav)
+    header = el("header", el("h1", "Tuned, and put back"), el("p", shown.lead, class_="lead"))
+    add(header, el("p", READING, class_="soft"), nav)
     parts = [_subject(subject, shown.drawn, shown.sights) for subject in shown.subjects]
     body = el("main", _table(shown.subjects, shown.sights), _gateway(shown.gateway), *parts, _steps(shown.scenes))
     return document("configtron tune: first flights", [header, body, el("footer", "This page loads nothing.")])
