@@ -18,9 +18,9 @@ from configtron.report.page.story import story
 
 
 READING = (
-    "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a driver "
-    "did shows in the first flight, before one round trip. Runs stand a little to the right of each other, or they would "
-    "hide each other. Below it the same conversations packet by packet, the first flight marked."
+    "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a "
+    "driver did shows in the first flight, before one round trip. Runs stand a little to the right of each other, or "
+    "they would hide each other. Below it the same conversations packet by packet, the first flight marked."
 )
 
 
