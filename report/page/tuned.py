@@ -16,7 +16,6 @@ from configtron.report.page.markup import add, document, el, scrolled
 from configtron.report.page.sequence import Run, sequence
 from configtron.report.page.story import story
 
-
 READING = (
     "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a "
     "driver did shows in the first flight, before one round trip. Runs stand a little to the right of each other, or "
