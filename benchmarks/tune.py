@@ -96,17 +96,13 @@ def compiled(folder: Path) -> None:
     subprocess.run([*gcc, "-shared", "-fPIC", str(SOURCES / "shim.c"), "-o", str(folder / "shim.so")], check=True)
 
 
-def measured(
-    where: str, drivers: Sequence[str], folder: Path, rounds: int, sizes: Sequence[int]
-) -> list[dict[str, Any]]:
-    """Blocks of all phases of these drivers."""
-    compiled(folder)
-    output = folder / where
+def measured(driver: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Blocks of all phases of a driver."""
+    where, output = DRIVERS[driver][0], folder / driver
     output.mkdir()
-    if "kmod" in drivers:
+    if driver == "kmod":
         guest_module.build(output)
-    numbers = {driver: sizes if driver != "listener" else (0,) for driver in drivers}
-    phases = [{"driver": driver, "prefixes": count} for driver in drivers for count in numbers[driver]]
+    phases = [{"driver": driver, "prefixes": count} for count in (sizes if driver != "listener" else (0,))]
     plan = {"phases": phases, "rounds": rounds, "block": BLOCKS[where], "seed": 1, "programs": str(folder)}
     (output / "plan.json").write_text(json.dumps(plan))
     words = (sys.executable, "-m", "benchmarks.tune_inside", "/run/output/plan.json")
@@ -143,15 +139,13 @@ def verdict(driver: str, found: Sequence[Ratio]) -> str:
     return f"holds ({goal:.0%})" if cpu.high <= 1 + goal else f"undecided ({goal:.0%})"
 
 
-def told(where: str, blocks: Sequence[dict[str, Any]]) -> list[str]:
-    """Print what was measured in that place; the verdicts."""
+def told(blocks: Sequence[dict[str, Any]]) -> list[str]:
+    """Print what was measured of a driver; the verdicts."""
     plain = [block for block in blocks if block["role"] == "untouched"]
     rate = median(1e9 * block["connections"] / block["wall_ns"] for block in plain)
     p50, p99 = (median(block[name] / 1e3 for block in plain) for name in ("p50_ns", "p99_ns"))
     cpu = median(block["cpu_ns"] / block["connections"] / 1e3 for block in plain)
-    print(f"{where}: untouched: {rate:.0f} connections/s, set-up p50 {p50:.1f} us, p99 {p99:.1f} us, CPU {cpu:.1f} us")
-    print("times untouched, above 1 is worse: median [95 %]")
-    print(f"{'driver':9}{'prefixes':>9}" + "".join(f"{name:>22}" for name in FIGURES) + "  goal")
+    print(f"{'untouched':18}{rate:22.0f}{p50:19.1f} us{p99:19.1f} us{cpu:19.1f} us")
     said, phases = [], dict.fromkeys((block["driver"], block["prefixes"]) for block in blocks)
     for driver, count in phases:
         of_phase = [block for block in blocks if (block["driver"], block["prefixes"]) == (driver, count)]
@@ -160,6 +154,7 @@ def told(where: str, blocks: Sequence[dict[str, Any]]) -> list[str]:
             word = verdict(name, found)
             said.append(word)
             print(f"{name:9}{count:>9}" + "".join(f"{ratio!s:>22}" for ratio in found) + (f"  {word}" if word else ""))
+    sys.stdout.flush()
     return said
 
 
@@ -170,10 +165,11 @@ def main(names: Sequence[str]) -> int:
         return USAGE
     chosen, said = list(names) or list(DRIVERS), []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        for where in BLOCKS:
-            drivers = [name for name in chosen if DRIVERS[name][0] == where]
-            if drivers:
-                said += told(where, measured(where, drivers, Path(folder), ROUNDS, SIZES))
+        compiled(Path(folder))
+        print("times untouched, above 1 is worse: median [95 %]")
+        print(f"{'driver':9}{'prefixes':>9}" + "".join(f"{name:>22}" for name in FIGURES) + "  goal", flush=True)
+        for driver in chosen:
+            said += told(measured(driver, Path(folder), ROUNDS, SIZES))
     return 1 if any(word.startswith("missed") for word in said) else 0
 
 

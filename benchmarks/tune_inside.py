@@ -44,7 +44,7 @@ PROFILES = {
     "long": Profile("long", (("initcwnd", 30), ("tcp_congestion_control", TUNED))),
 }
 # These are the same for every cgroup, and say so.
-NO_CGROUPS = ("route", "sysctl")
+NO_CGROUPS = ("kmod", "route", "sysctl")
 # What needs no driver of ours: a library before the server; the server's own listener, for everybody alike.
 BY_THEMSELVES = ("shim", "listener")
 ROLES = ("untouched", "tuned", "untouched again")
