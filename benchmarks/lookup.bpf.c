@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+// SPDX-License-Identifier: GPL-2.0-only
+/*
  * What one look-up of a client costs: the driver's own way through its own pinned maps, for addresses drawn at random,
  * beside the same loop with the look-up left out. Run by BPF_PROG_TEST_RUN, which measures.
  */

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
- * What no getsockopt tells of established sockets, one line of JSON each: a witness that shares nothing with the driver.
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What no getsockopt tells of established sockets, one line of JSON each: a witness that shares nothing with the
+ * driver.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -13,7 +14,7 @@
 struct sock_common {
 	__u16 skc_num;
 	__be16 skc_dport;
-	volatile unsigned char skc_state;
+	unsigned char skc_state;
 };
 
 struct sock {

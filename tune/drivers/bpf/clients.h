@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
  * Which client gets which profile: the maps that the programs beside this file share, and the way through them.
  *
  *   prefixes   client's prefix -> number of a profile, longest prefix first
@@ -11,8 +11,8 @@
  * that reaches an IPv6 listener over IPv4 is found too. The driver keeps a barrier at ::ffff:0:0/96, profile 0: without
  * it an IPv6 prefix as wide as ::/0 would hold all of IPv4.
  *
- * A profile is changed by writing its other version and then turning `current` to it with one store: a program that runs
- * meanwhile sees the old one or the new one, never half of each, and no prefix has to be written again.
+ * A profile is changed by writing its other version and then turning `current` to it with one store: a program that
+ * runs meanwhile sees the old one or the new one, never half of each, and no prefix has to be written again.
  */
 #ifndef CONFIGTRON_CLIENTS_H
 #define CONFIGTRON_CLIENTS_H
@@ -157,28 +157,27 @@ static __always_inline void count_refusal(__u32 knob, long error)
  * initial window only before the first byte. The congestion control comes last, since BBR derives its first pacing rate
  * from the window when it begins.
  */
-#define SET(on, profile, lives)                                                                      \
-	do {                                                                                         \
-		for (int i = 0; i < MAX_STEPS; i++) {                                                \
-			struct step *step = &(profile)->steps[i];                                    \
-			int value = step->value;                                                     \
-			long error;                                                                  \
-                                                                                                     \
-			if (i >= (profile)->steps_count)                                             \
-				break;                                                               \
-			if ((lives) && step->level == SOL_TCP && step->option == TCP_BPF_IW)         \
-				continue;                                                            \
-			error = bpf_setsockopt(on, step->level, step->option, &value, sizeof(value)); \
-			if (error)                                                                   \
-				count_refusal(step->knob, error);                                    \
-		}                                                                                    \
-		if ((profile)->congestion_control[0]) {                                              \
-			long error = bpf_setsockopt(on, SOL_TCP, TCP_CONGESTION,                     \
-						    (profile)->congestion_control, CC_BYTES);        \
-                                                                                                     \
-			if (error)                                                                   \
-				count_refusal(KNOB_CONGESTION_CONTROL, error);                       \
-		}                                                                                    \
-	} while (0)
+static __always_inline void set_profile(void *on, struct profile *profile, int lives)
+{
+	long error;
+
+	for (int i = 0; i < MAX_STEPS; i++) {
+		struct step *step = &profile->steps[i];
+		int value = step->value;
+
+		if (i >= profile->steps_count)
+			break;
+		if (lives && step->level == SOL_TCP && step->option == TCP_BPF_IW)
+			continue;
+		error = bpf_setsockopt(on, step->level, step->option, &value, sizeof(value));
+		if (error)
+			count_refusal(step->knob, error);
+	}
+	if (!profile->congestion_control[0])
+		return;
+	error = bpf_setsockopt(on, SOL_TCP, TCP_CONGESTION, profile->congestion_control, CC_BYTES);
+	if (error)
+		count_refusal(KNOB_CONGESTION_CONTROL, error);
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+// SPDX-License-Identifier: GPL-2.0-only
+/*
  * Puts the profiles in force on connections that live already.
  *
  * An iterator over the TCP sockets of the reader's network namespace. It meets listening sockets first and remembers
@@ -32,7 +32,7 @@ struct sock_common {
 	__be32 skc_daddr;
 	__u16 skc_num;
 	unsigned short skc_family;
-	volatile unsigned char skc_state;
+	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
 };
 
@@ -147,7 +147,7 @@ int configtron_move(struct bpf_iter__tcp *ctx)
 	profile = wanted_by(sk);
 	if (!profile)
 		return 0;
-	SET(tp, profile, 1);
+	set_profile(tp, profile, 1);
 	tally.moved++;
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+// SPDX-License-Identifier: GPL-2.0-only
+/*
  * Sets the profile of a client's prefix on each connection that a server takes.
  *
  * Runs for every TCP socket of one control group (version 2) and acts on those of one network namespace. The kernel
@@ -9,8 +9,8 @@
  *   RWND_INIT            a SYN came: the window to offer, in segments of the MSS that the SYN-ACK announces
  *   PASSIVE_ESTABLISHED  the handshake is complete, no byte was sent: everything else
  *
- * The first two are looked up only while some profile has an answer, so that most connections cost one look-up. Where we
- * have no opinion the reply is left alone: another program on the same group may have given one.
+ * The first two are looked up only while some profile has an answer, so that most connections cost one look-up. Where
+ * we have no opinion the reply is left alone: another program on the same group may have given one.
  */
 #include <linux/bpf.h>
 
@@ -79,7 +79,7 @@ int configtron(struct bpf_sock_ops *ops)
 		if (profile->rwnd_segments)
 			ops->reply = profile->rwnd_segments;
 	} else {
-		SET(ops, profile, 0);
+		set_profile(ops, profile, 0);
 	}
 	return 1;
 }

@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+// SPDX-License-Identifier: GPL-2.0-only
+/*
  * pacing=pfifo_fast for BBR: the same congestion control, its segments sent as soon as the window lets them go.
  *
  * BBR asks for pacing when it begins, and nothing that an option can set takes that back. Here its beginning is called
- * and the request is withdrawn at once; all else is BBR's own code, called as kernel functions. A queueing discipline fq
- * on the way out paces all the same: it asks the socket for itself.
+ * and the request is withdrawn at once; all else is BBR's own code, called as kernel functions. A queueing discipline
+ * fq on the way out paces all the same: it asks the socket for itself.
  *
  * cong_control and bbr_main have had four arguments since Linux 6.10; older kernels refuse the program, and the driver
  * says so.

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
+// SPDX-License-Identifier: GPL-2.0-only
+/*
  * The only hand that writes the prefixes.
  *
  * The table is frozen: no system call can write it any more, ours neither, so nobody changes it behind our back and
