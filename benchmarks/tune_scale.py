@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,7 @@ from configtron.nouns import Profile
 from configtron.ports import Driver
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import objects, pins
-from configtron.tune.drivers.bpf.libbpf import Object
+from configtron.tune.drivers.bpf.libbpf import Object, info, library
 from configtron.tune.rules import difference
 from configtron.tuning import Changes, Place, Rules
 
@@ -42,12 +44,15 @@ PROFILES = {
     "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
     "slow": Profile("slow", (("initcwnd", 4), ("tcp_congestion_control", "reno"))),
 }
-COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "read s", "revert s", "lookup ns", "complete")
+COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "read s", "revert s", "lookup ns", "setting ns", "complete")
 # The first change after so many finds caches cold; the median of these is told beside the worst.
 DIFFS = 5
 # Times 256 look-ups each: some ten milliseconds.
 LOOKUP_RUNS = 200
 LOOKUPS_A_RUN = 256
+CONNECTIONS = 2000
+# run_time_ns in struct bpf_prog_info.
+RUN_TIME, RUN_TIME_AT = struct.Struct("=Q"), 192
 
 
 def prefixes(count: int) -> dict[str, str]:
@@ -67,7 +72,8 @@ def seconds(act: Callable[[], object]) -> float:
 
 
 def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
-    want = Rules(PROFILES, prefixes(count))
+    # the default is what the clients of `bpf_setting_ns` get
+    want = Rules(PROFILES, prefixes(count), "fast")
     before = driver.before()
     try:
         row: dict[str, object] = {}
@@ -78,7 +84,7 @@ def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
         # of this process, in the kernel too: what a busy machine does not stretch
         row["apply cpu"] = time.process_time() - spent
         row["read s"] = seconds(lambda: back.append(driver.read()))
-        complete = all(rules.prefixes == want.prefixes and dict(rules.profiles) == PROFILES for rules in back)
+        complete = all((rules.prefixes, dict(rules.profiles)) == (want.prefixes, PROFILES) for rules in back)
         took = []
         for turn in range(DIFFS):
             some = list(want.prefixes)[turn * CHANGED : (turn + 1) * CHANGED]
@@ -87,6 +93,7 @@ def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
             complete = complete and back[-1].prefixes == other
         row["diff ms"], row["diff worst"] = sorted(took)[DIFFS // 2] * 1000, max(took) * 1000
         row["lookup ns"] = LOOKUPS[driver.name](place) if driver.name in LOOKUPS else None
+        row["setting ns"] = SETTINGS[driver.name](place) if driver.name in SETTINGS else None
         row["complete"] = "yes" if complete else "NO"
     finally:
         row["revert s"] = seconds(lambda: driver.revert(before))
@@ -103,8 +110,30 @@ def bpf_lookup_ns(place: Place) -> float:
     return (with_ - without) / LOOKUPS_A_RUN
 
 
-# How a driver's look-up is measured; a driver whose kernel part measures itself adds its row.
+def bpf_setting_ns(place: Place) -> float:
+    """Of all the driver's program does for one connection, both ends here, as the kernel's own clock counts it."""
+    program, _ = pins.link_state(pins.folder(place) / pins.LINK)
+    (pins.group(place) / "cgroup.procs").write_text("0")
+    # these end with their descriptors
+    counting, seen = library().bpf_enable_stats(0), library().bpf_prog_get_fd_by_id(program)
+    try:
+        began = RUN_TIME.unpack_from(info(seen), RUN_TIME_AT)
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            for turn in range(CONNECTIONS):
+                client = f"127.{turn % 200 + 1}.{turn % 251}.9"
+                with socket.create_connection(("127.0.0.1", server.getsockname()[1]), source_address=(client, 0)):
+                    server.accept()[0].close()
+        ended = RUN_TIME.unpack_from(info(seen), RUN_TIME_AT)
+    finally:
+        os.close(counting)
+        os.close(seen)
+        (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
+    return float(ended[0] - began[0]) / CONNECTIONS
+
+
+# How a driver's look-up is measured, and all it does for a connection; a driver that can tell adds its row.
 LOOKUPS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_lookup_ns}
+SETTINGS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_setting_ns}
 
 
 @contextmanager

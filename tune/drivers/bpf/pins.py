@@ -50,7 +50,7 @@ def group(place: Place) -> Path:
     # One that another mount hides is in the list, and cannot be reached.
     roots = [root for root in mounts("cgroup2") if (root / "cgroup.procs").exists()]
     if not roots:
-        raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none /sys/fs/cgroup")
+        raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none DIRECTORY")
     found = roots[0] / place.cgroup.strip("/")
     if not found.is_dir():
         raise BadInput(f"control group {place.cgroup!r}: there is no {found}; `systemd-cgls` lists those there are")
