@@ -58,6 +58,8 @@ def nothing_left() -> bool:
 
 def told(driver: EbpfDriver) -> dict[str, object]:
     before, found = driver.before(), dict[str, object]()
+    refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
+    found["refused at first, nothing made"] = nothing_left() and driver.before() == before
     with forked() as child:
         if child:
             driver.apply(CHANGES)
@@ -113,6 +115,10 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     (folder / pins.LINK).unlink()
     found["unpinned by others"] = driver.mark() == "nothing"
     driver.apply(CHANGES)
+    (folder / "profiles").unlink()
+    found["a map unpinned"] = driver.mark() == "nothing" and driver.read() == Rules()
+    driver.apply(CHANGES)
+    found["pinned again"] = driver.read() == wanted
     return found
 
 

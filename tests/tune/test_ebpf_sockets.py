@@ -279,7 +279,7 @@ def test_in_the_labs_kernel(tmp_path: Path) -> None:
     everything = JOB["profiles"]["all"] | {"tcp_congestion_control": "vegas", "tcp_slow_start_after_idle": 1}
     job = {"profiles": {"all": everything, "slow": JOB["profiles"]["slow"]}, "clients": [ALL, SLOW, NOBODY]}
     job["prefixes"] = {prefix: name for prefix, name in JOB["prefixes"].items() if name in ("all", "slow")}
-    job |= {"half_open": JOB["half_open"], "ways": JOB["ways"]}
+    job |= {"half_open": JOB["half_open"], "ways": JOB["ways"], "everywhere": True}
     seen = guest(UmlVirtual(), job, ("sockops", "write"), tmp_path)
     assert seen["as_asked"] and seen["read"] and seen["left"] == [] and seen["refusals"] == {}
     begun = seen["begun"]

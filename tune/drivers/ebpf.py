@@ -26,6 +26,7 @@ import os
 import socket
 import struct
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from configtron.errors import ConfigtronError, Missing, Refused
@@ -35,6 +36,7 @@ from configtron.tune.drivers.bpf import layout, objects, pins, reach
 from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, call, library
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, Tables
+from configtron.tune.rules import after, check
 from configtron.tuning import Changes, Place, Reach, Rules
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
@@ -74,6 +76,8 @@ class EbpfDriver:
         for profile in changes.profiles.values():
             reach.check(profile, reach.kernel())
             self._check_idle(profile)
+        if self._in_force() is None:
+            check(after(Rules(), changes))
         try:
             return self._apply(changes)
         except OSError as error:
@@ -121,16 +125,10 @@ class EbpfDriver:
             raise Missing(
                 "live connections stay as they are: this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
             )
-        with Object(objects.compiled("move"), here) as program, netns.inside(self.place.netns):
-            program.constants(struct.pack("=Q", pins.group_id(self.place)))
-            program.load()
-            link = program.attach("configtron_move", "bpf_program__attach_iter", None)
-            link.run()
-            link.close()
-            tally = program.map(".bss")
-            seen, moved = struct.unpack_from("=2I", tally.get(bytes(4)) or bytes(8))
-            tally.close()
-        return seen, moved
+        try:
+            return self._moved(here)
+        except OSError as error:
+            raise Refused(f"the kernel refused to move open connections: {error.strerror}") from error
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
         """Knob -> (how often the kernel refused it at a connection, its last reason). Empty when all is well."""
@@ -164,6 +162,17 @@ class EbpfDriver:
                 tables.default(),
             )
 
+    def _moved(self, here: Path) -> tuple[int, int]:
+        with Object(objects.compiled("move"), here) as program, netns.inside(self.place.netns):
+            program.constants(struct.pack("=Q", pins.group_id(self.place)))
+            program.load()
+            link = program.attach("configtron_move", "bpf_program__attach_iter", None)
+            link.run()
+            link.close()
+            with closing(program.map(".bss")) as tally:
+                seen, moved = struct.unpack_from("=2I", tally.get(bytes(4)) or bytes(8))
+        return seen, moved
+
     def _require(self) -> None:
         if why := _no_means() or objects.missing():
             raise Missing(why)
@@ -180,8 +189,11 @@ class EbpfDriver:
             return None
         if not (here / pins.LINK).exists() or pins.link_state(here / pins.LINK)[1] != group:
             return None
-        with Tables(here) as tables:
-            return here if tables.netns_cookie() == cookie else None
+        try:
+            with Tables(here) as tables:
+                return here if tables.netns_cookie() == cookie else None
+        except FileNotFoundError:  # somebody removed a map's pin: not whole
+            return None
 
     def _folder(self) -> Path:
         """The place's maps, made unless they are there; what a killed run or another version left is removed."""
