@@ -162,6 +162,17 @@ def test_the_command(db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run([*words, *new, "--rollback"]) == 2 and "no map before" in capsys.readouterr().err
 
 
+def test_a_driver_is_not_asked_for_what_a_pool_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = Profile("both", (("http_version", "h2"), ("initcwnd", 20)))
+    with Tuning(tmp_path / "x.db") as book:
+        book.set_profiles([both])
+        book.set_prefixes({"10.2.0.0/16": "both"})
+    words = ["--db", str(tmp_path / "x.db"), "-q", "tune", "--driver", "memory", "plan", "-f", "csv"]
+    assert run(words) == 0
+    told = capsys.readouterr().out
+    assert "initcwnd" in told and "http_version" not in told
+
+
 @pytest.mark.parametrize("name", ["nginx", "apache", "haproxy"])
 def test_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tune", "router", name, "--example", "--map", "/etc/x.map", "--pool", "fast"]) == 0

@@ -73,13 +73,15 @@ def _saved(here: Desk, path: Path) -> tuple[Place, Planned]:
     from configtron.cli.tune.planfile import saved
     from configtron.cli.tune.planning import DUE, Planned
     from configtron.tune.plan import follow
+    from configtron.tune.pools import for_kernel
 
     found = saved(path)
     driver = here.load(found.driver, found.place)
     if lack := driver.missing():
         raise Missing(f"driver {found.driver}: {lack}")
     standing = here.book.standing(found.driver, found.place, here.space_of(found.place))
-    have = in_force(driver, [standing.rules, here.book.wanted()] if standing else [here.book.wanted()])
+    want = for_kernel(here.book.wanted())
+    have = in_force(driver, [standing.rules, want] if standing else [want])
     advices = [(advice, DUE) for advice in found.advices]
     return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held)
 

@@ -14,6 +14,7 @@ from configtron.errors import Missing, Refused
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.guard import refusals
 from configtron.tune.plan import Advice, Share, advise, aim, follow
+from configtron.tune.pools import for_kernel
 from configtron.tune.rules import check
 from configtron.tuning import Rules
 
@@ -50,7 +51,8 @@ class Planned:
 
 def planned(desk: Desk) -> Planned:
     """From what is in force to what is wanted."""
-    book, want = desk.book, check(desk.book.wanted())
+    # what a server's own configuration decides is for `tune router`
+    book, want = desk.book, for_kernel(check(desk.book.wanted()))
     driver = chosen(desk, want)
     have = have_of(desk, driver, want)
     holdback = Share("holdback", book.salt(), given("holdback", 0.0))
