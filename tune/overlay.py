@@ -221,11 +221,16 @@ def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
 
 def overlaid(ground: Ground, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
     """Whether a prefix holds, or is, a route of the main table: then others than its own route change with it."""
-    changed = set(parsed)
+    return hold(parsed, (key for key, _ in ground.routes))
+
+
+def hold(prefixes: Iterable[tuple[int, bytes, int]], others: Iterable[tuple[int, int, int]]) -> bool:
+    """Whether one of the prefixes holds, or is, one of the others: (version, length, address as a number)."""
+    changed = set(prefixes)
     lengths = {version: {p[2] for p in changed if p[0] == version} for version in (4, 6)}
     return any(
         cut(version, number, shorter) in changed
-        for (version, length, number), _ in ground.routes
+        for version, length, number in others
         for shorter in lengths[version]
         if shorter <= length
     )

@@ -87,6 +87,20 @@ def test_few_are_looked_up_only_where_lookups_tell(hosts: Hosts, driver: RouteDr
     assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
 
 
+def test_what_is_thrown_within_a_prefix_hides_it_from_lookups(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "route del default")
+    driver.apply(Changes(BOTH, {"172.16.0.0/24": "fast", "172.31.255.0/24": "fast", "172.16.0.0/12": "slow"}))
+    ip(hosts, "route add 172.0.0.0/8 via 10.9.0.2")
+    for name in ("fast", "slow"):
+        driver.apply(Changes({}, {"172.16.0.0/12": name}))
+        assert driver.read().prefixes["172.16.0.0/12"] == name
+        assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
+    # the two inner ones are thrown still, for nobody has followed
+    ip(hosts, f"route replace throw 172.16.0.0/24 table {TABLE} proto 68 metric 1")
+    driver.apply(Changes({}, {"172.16.0.0/12": "fast"}))
+    assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
+
+
 def test_a_profile_changed_is_changed_for_all_its_prefixes(driver: RouteDriver) -> None:
     driver.apply(difference(Rules(), RULES))
     other = Profile("fast", (("initcwnd", 17),))

@@ -168,6 +168,14 @@ def _apply_until(hosts: Hosts, writes: int) -> None:
         os._exit(1)
 
 
+def test_a_profile_that_is_not_there(hosts: Hosts, driver: RouteDriver) -> None:
+    driver.apply(difference(Rules(), RULES))
+    before = everything(hosts)
+    with pytest.raises(BadInput, match="no profile is called 'absent'"):
+        driver.apply(Changes({}, {"172.16.0.0/24": "absent"}))
+    assert everything(hosts) == before
+
+
 def test_a_cgroup_is_not_a_routes(hosts: Hosts) -> None:
     with pytest.raises(Missing, match="the same for every cgroup"):
         RouteDriver(Place(netns=hosts.server, cgroup="/web")).apply(Changes(BOTH))

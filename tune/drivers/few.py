@@ -17,7 +17,7 @@ from configtron.tune.drivers.notes import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
 from configtron.tune.drivers.table import TABLE, Seen, Table
 from configtron.tune.metrics import numbers
-from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, overlaid
+from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
 from configtron.tuning import Changes, Rules
 
 # The host's own addresses and broadcasts.
@@ -34,12 +34,17 @@ def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[s
     """`seen` is the table without what may be many. Errors: `Unclear`."""
     held = {profile.name: profile for profile in seen.profiles.values()}
     others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
-    if others or changes.dropped_profiles or changes.default is not None:
+    unknown = set(changes.prefixes.values()) - held.keys() - changes.profiles.keys()
+    if others or unknown or changes.dropped_profiles or changes.default is not None:
         raise Unclear
     if any(length == 0 for _, _, length in parsed.values()) or overlaid(ground, parsed.values()):
         raise Unclear
-    thrown = {tuple(key[:3]) for key, way in seen.routes.items() if way.kind == "throw"}
-    if thrown & set(parsed.values()) or not {key[0] for key in parsed.values()} <= seen.ruled:
+    thrown = (
+        (key.version, key.length, int.from_bytes(key.address, "big"))
+        for key, way in seen.routes.items()
+        if way.kind == "throw"
+    )
+    if hold(parsed.values(), thrown) or not {version for version, _, _ in parsed.values()} <= seen.ruled:
         raise Unclear
     ways = (ground.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
     if not all(way is not None and way.kind == "unicast" for way in ways):
