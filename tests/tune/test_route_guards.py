@@ -65,6 +65,16 @@ def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: Rout
     assert "192.0.2.0/24" in ip(hosts, f"route show table {TABLE}")
 
 
+def test_a_rule_that_came_later_costs_no_route(hosts: Hosts, driver: RouteDriver) -> None:
+    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}))
+    ip(hosts, "route add 10.1.0.0/16 via 10.9.0.2 table 77")
+    ip(hosts, "rule add pref 100 lookup 77")
+    before = everything(hosts)
+    with pytest.raises(Refused, match="a rule leads its clients to table 77"):
+        driver.apply(Changes({}, {"10.1.0.0/16": "fast"}))
+    assert everything(hosts) == before
+
+
 @pytest.mark.parametrize("many", [True, False])
 def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(hosts: Hosts, driver: RouteDriver, many: bool) -> None:
     driver.apply(Changes(BOTH, {"172.16.0.0/24": "fast"}))

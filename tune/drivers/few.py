@@ -15,7 +15,7 @@ from configtron.errors import ConfigtronError, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.notes import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
-from configtron.tune.drivers.table import TABLE, Seen, Table
+from configtron.tune.drivers.table import MAIN, TABLE, Seen, Table
 from configtron.tune.metrics import numbers
 from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
 from configtron.tuning import Changes, Rules
@@ -110,10 +110,12 @@ def _step(table: Table, overlay: Overlay, prefix: str, parsed: Prefix, name: str
 def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
     """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
-    if found is None or found.table != TABLE or found.key.length != parsed[2]:
+    if found is None or found.table not in (TABLE, MAIN):
+        raise Unclear  # a rule of somebody else's comes before ours
+    if found.table == MAIN or found.key.length != parsed[2]:
         return None
     if found.protocol != PROTOCOL:
-        raise Unclear  # somebody else's: whoever reads the whole table says whose
+        raise Unclear  # somebody else's route: whoever reads the whole table says whose
     return found.key, found.way
 
 
