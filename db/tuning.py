@@ -184,7 +184,7 @@ class Tuning(Database):
         return _act_of(row) if row else None
 
     def in_force(self) -> dict[int, str]:
-        """Status of every act whose rules are in force, by number; cheap enough for 2 Hz."""
+        """Status of every act whose rules are in force, by number; cheap enough for 4 Hz."""
         with self._clear():
             return dict(self._connection.execute(f"SELECT id, status FROM act WHERE status IN {IN_FORCE} ORDER BY id"))
 

@@ -54,6 +54,10 @@ class RouteDriver:
         self.place = place
         self._marked = ""
         self._followed: object = None
+        # What was heard and is not yet followed: whoever asks for the mark hears it too.
+        self._unfollowed: set[str] = set()
+        # What the mark was read from, for the one who then asks what differs; not kept longer.
+        self._seen: Seen | None = None
 
     @cached_property
     def _table(self) -> Table:
@@ -146,17 +150,29 @@ class RouteDriver:
         table.notes.drop(now.profiles.keys() - seen.profiles.keys())
 
     def read(self) -> Rules:
-        return self._table.seen().rules()
+        if self._seen is not None:
+            self._listen()
+        seen, self._seen = self._seen, None
+        return (seen or self._table.seen()).rules()
 
     def mark(self) -> str:
-        heard = self._monitor.heard()
-        if not self._marked or heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
+        self._listen()
+        if self._marked:
+            self._seen = None
+        else:
             self._marked = self._digest()
         return self._marked
 
+    def _listen(self) -> None:
+        """Note what has changed since: a mark, and what it was read from, hold until then."""
+        heard = self._monitor.heard()
+        self._unfollowed |= heard & {MAIN_CHANGED, LINK_CHANGED, LOST}
+        if heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
+            self._marked, self._seen = "", None
+
     def _digest(self) -> str:
         """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
-        seen = self._table.seen()
+        seen = self._seen = self._table.seen()
         besides = (sorted(seen.ruled), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
         held: dict[tuple[Way, int], bytes] = {}
@@ -174,10 +190,9 @@ class RouteDriver:
         For a watch to call twice a second. Routes that a link took with it when it went down are made again from
         `wanted` (without it: from what stands). What somebody else changed or took away is left to be seen in `mark`.
         """
-        heard = self._monitor.heard()
-        if heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
-            self._marked = ""
-        if self._followed is not None and not heard & {MAIN_CHANGED, LINK_CHANGED, LOST}:
+        self._listen()
+        heard, self._unfollowed = self._unfollowed, set()
+        if self._followed is not None and not heard:
             return 0
         table, ground = self._table, self._table.ground()
         if self._followed == ground.routes and not heard & {LINK_CHANGED, LOST}:

@@ -146,7 +146,7 @@ def recover(desk: Desk) -> list[Act]:
     log and in the journal, and does not keep others from being mended.
     """
     ended = []
-    # What an act set is not asked for: a watch comes by twice a second, and it may be megabytes.
+    # What an act set is not asked for: a watch comes by four times a second, and it may be megabytes.
     for act in desk.book.acts(*OPEN, bare=True):
         rebooted = act.boot != desk.boot
         step = due(act.status, rebooted=rebooted, expired=bool(act.lease_s) and desk.now_s() >= act.expires_s)

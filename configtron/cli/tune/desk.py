@@ -75,7 +75,7 @@ def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
                 who = worker(database).partition(" ")[0]
                 raise Refused(f"process {who} is acting on the stack; wait until it is done")
             time.sleep(LOCK_LOOK_S)
-        # A watch comes by twice a second, and has signed already.
+        # A watch comes by four times a second, and has signed already.
         if worker(database) != (me := myself()):
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), me.encode())
