@@ -68,12 +68,12 @@ class Ground:
 
     def want(self) -> None:
         """Make the database, with something for each driver to do."""
-        self.run("profile", "set", "web", "tcp_congestion_control=reno")
         if self.driver == "sysctl":
-            self.run("profile", "set", "web", "tcp_slow_start_after_idle=0", "tcp_autocorking=0")
+            self.run("profile", "set", "web", "tcp_congestion_control=reno", "tcp_slow_start_after_idle=0",
+                     "tcp_autocorking=0")  # fmt: skip
             self.run("prefix", "set", "default", "web")
         else:
-            self.run("profile", "set", "web", "initcwnd=20")
+            self.run("profile", "set", "web", "tcp_congestion_control=reno", "initcwnd=20")
             self.run("profile", "set", "small", "initcwnd=4")
             self.run("prefix", "set", "10.1.0.0/16", "10.2.0.0/16", "2001:db8::/32", "web")
             self.run("prefix", "set", "10.1.2.0/24", "small")
