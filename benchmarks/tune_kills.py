@@ -34,6 +34,7 @@ COUNT = 60
 DRIVERS = ("sysctl", "route", "ebpf")
 # Short, so that a run is short; long enough for a Python to start on a busy machine.
 LEASE_S = 2.0
+LONG_S = 120.0
 # A keeper looks four times a second, and then reverts.
 SLACK_S = 2.0
 LOOK_S = 0.02
@@ -195,9 +196,16 @@ def restored(here: Ground, baseline: str, within_s: float) -> float | None:
 def round_of(
     here: Ground, baseline: str, point: Point, words: Sequence[str], within_s: float, *, both: bool
 ) -> tuple[bool, float | None]:
-    """One kill and what came of it: whether it fell, and how long until the baseline stood."""
+    """One kill and what came of it: whether it fell, and how long until the baseline stood.
+
+    A rollback that died before its first step has not begun: all is in force as before, and the next one does it.
+    """
+    applied = here.state()
     fell = kill_at(here, point, words)
-    if both:
+    if words[0] == "rollback" and [status for _, status, _ in here.open_acts()] == ["leased"]:
+        assert here.state() == applied, _differs(applied, here.state())
+        here.run(*words)
+    elif both:
         for _, _, keeper in here.open_acts():
             end(keeper, signal.SIGKILL)
         began = time.monotonic()
@@ -210,7 +218,8 @@ def campaign(driver: str, verb: str, count: int, within_s: float = LEASE_S + SLA
     """Kill one command at its points; prints the line, False if the baseline ever failed to come back."""
     with ground(driver) as here:
         baseline = here.state()
-        apply = ("apply", *here.where, "--lease", f"{LEASE_S:g}")
+        # A rollback is to find something: its lease does not end meanwhile.
+        apply = ("apply", *here.where, "--lease", f"{LEASE_S if verb == 'apply' else LONG_S:g}")
         words = apply if verb == "apply" else ("rollback", *here.where)
         if verb == "rollback":
             here.run(*apply)
