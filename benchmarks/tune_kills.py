@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.cli.tune.processes import alive, end
+from configtron.cli.tune.processes import alive, end, named
 
 COUNT = 60
 DRIVERS = ("sysctl", "route", "ebpf")
@@ -39,6 +39,8 @@ LONG_S = 120.0
 SLACK_S = 2.0
 LOOK_S = 0.02
 INSIDE = "inside"
+# With the number of the process: what has this name and no such process was left behind.
+NAME = "ct-kills-"
 # The call that takes the lock: what came before it touched nothing.
 LOCK = re.compile(r"^flock\(")
 CALL = re.compile(r"^(\w+)\(")
@@ -128,7 +130,8 @@ def _said(words: Sequence[str]) -> str:
 @contextmanager
 def ground(driver: str) -> Iterator[Ground]:
     """Raise one, and take it away."""
-    name = f"ct-kills-{os.getpid()}"
+    _sweep()
+    name = f"{NAME}{os.getpid()}"
     group = _groups() / name
     with tempfile.TemporaryDirectory(prefix="tune-kills-") as folder:
         here = Ground(Path(folder), name, driver)
@@ -151,6 +154,16 @@ def ground(driver: str) -> Iterator[Ground]:
             subprocess.run(["ip", "netns", "del", name])
             if driver == "ebpf":
                 group.rmdir()
+
+
+def _sweep() -> None:
+    """Take away what one that was killed left behind."""
+    for left in (*Path("/run/netns").glob(f"{NAME}*"), *_groups().glob(f"{NAME}*")):
+        if not named(int(left.name.removeprefix(NAME))):
+            if left.is_dir():
+                left.rmdir()
+            else:
+                subprocess.run(["ip", "netns", "del", left.name], check=False, stderr=subprocess.DEVNULL)
 
 
 def points(here: Ground, words: Sequence[str], count: int) -> list[Point]:
