@@ -51,7 +51,7 @@ demo: kernel
 	$(call say,done)
 
 demo-tune: kernel
-	$(call say,nginx in the lab tuned by each driver for clients in four prefixes, and put back)
+	$(call say,nginx in the lab tuned by each driver for clients in four prefixes and put back)
 	@mkdir -p runs
 	@$(BIN)/python -m benchmarks.tuned runs/demo-tune.html
 	$(call say,done)

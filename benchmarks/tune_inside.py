@@ -50,14 +50,34 @@ BY_THEMSELVES = ("shim", "listener")
 ROLES = ("untouched", "tuned", "untouched again")
 # A server that does not listen by then has failed.
 PATIENCE_S = 30.0
+# A worker that is to be there is there by then.
+SETTLE_S = 0.5
+# With a web server's head still one segment.
+PAGE_BYTES = 1000
+NGINX = """daemon off;
+user root;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{ listen [::]:{port} ipv6only=off backlog=1024; root {folder}/page; }}
+}}
+"""
 
 
 class Server(NamedTuple):
-    """One server: its namespace (also its cgroup's name), its address, its process."""
+    """One server: its namespace (also its cgroup's name), its address, the process that answers."""
 
     netns: str
     address: str
-    process: subprocess.Popen[bytes]
+    pid: int
 
 
 def main(plan: Path) -> int:
@@ -87,7 +107,7 @@ def _phase(number: int, phase: dict[str, Any], asked: dict[str, Any]) -> Iterato
         servers = []
         for role, name in enumerate(ROLES):
             by = driver if name == "tuned" else ""
-            servers.append(stack.enter_context(_server(number * len(ROLES) + role, asked["programs"], by, prefixes)))
+            servers.append(stack.enter_context(_server(number * len(ROLES) + role, asked, by, prefixes)))
         if driver not in BY_THEMSELVES:
             stack.enter_context(_tuned(driver, servers[1].netns, prefixes))
         _check(servers, tuned=count > 0 or driver == "listener")
@@ -107,7 +127,7 @@ def _rounds(
         for role in order:
             server = servers[role]
             began = time.time()
-            words = (server.address, PORT, server.process.pid, asked["block"], first)
+            words = (server.address, PORT, server.pid, asked["block"], first)
             visits.stdin.write(" ".join(map(str, words)) + "\n")
             visits.stdin.flush()
             answer = visits.stdout.readline().split()
@@ -136,7 +156,7 @@ def _address(number: int) -> str:
 
 
 @contextmanager
-def _server(number: int, programs: str, driver: str, prefixes: Sequence[str]) -> Iterator[Server]:
+def _server(number: int, asked: dict[str, Any], driver: str, prefixes: Sequence[str]) -> Iterator[Server]:
     """A server in a network namespace and a cgroup of its own, with what it does itself to be tuned."""
     netns, net = f"s{number}", f"10.200.{number}"
     links.ip("", [f"netns add {netns}"])
@@ -150,23 +170,53 @@ def _server(number: int, programs: str, driver: str, prefixes: Sequence[str]) ->
     if driver == "shim":
         file = OUTPUT / "prefixes.txt"
         file.write_text("".join(f"{prefix} {TUNED}\n" for prefix in prefixes))
-        environment |= {"LD_PRELOAD": f"{programs}/shim.so", "CHURN_PREFIXES": str(file)}
+        environment |= {"LD_PRELOAD": f"{asked['programs']}/shim.so", "CHURN_PREFIXES": str(file)}
 
     def settle() -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
         links.enter(netns)
 
-    words = [f"{programs}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, preexec_fn=settle) as process:
+    words = [f"{asked['programs']}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
+    if asked["server"] == "nginx":
+        words = _nginx(netns, driver)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment, preexec_fn=settle) as process:
         try:
-            assert process.stdout
-            if process.stdout.readline() != b"listening\n":
-                raise SystemExit(f"{' '.join(words)}: did not listen")
-            yield Server(netns, f"{net}.2", process)
+            _await(netns, process)
+            yield Server(netns, f"{net}.2", _worker(process.pid))
         finally:
-            process.kill()
+            process.terminate()
             process.wait()
             links.ip("", [f"netns del {netns}"])
+
+
+def _nginx(netns: str, driver: str) -> list[str]:
+    """nginx with one worker and a page of one segment."""
+    if driver == "listener":
+        raise SystemExit("nginx cannot be asked for a congestion control: leave the driver listener out")
+    folder = OUTPUT / netns
+    (folder / "page").mkdir(parents=True)
+    (folder / "page" / "index.html").write_bytes(b"a" * PAGE_BYTES)
+    file = folder / "nginx.conf"
+    file.write_text(NGINX.format(folder=folder, port=PORT))
+    return ["nginx", "-c", str(file), "-e", str(folder / "nginx.log")]
+
+
+def _await(netns: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not links.listens(netns, PORT):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"{process.args!r} does not listen")
+        time.sleep(0.05)
+
+
+def _worker(pid: int) -> int:
+    """The process that answers: nginx's worker, else itself."""
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        if children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            return int(children[0])
+        time.sleep(0.05)
+    return pid
 
 
 def _group(netns: str) -> Path:

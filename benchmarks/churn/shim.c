@@ -32,6 +32,7 @@ static struct rule rules[MOST];
 static unsigned int count;
 static uint32_t mask;
 static int (*real_accept)(int, struct sockaddr *, socklen_t *);
+static int (*real_accept4)(int, struct sockaddr *, socklen_t *, int);
 
 __attribute__((constructor)) static void load(void)
 {
@@ -42,6 +43,7 @@ __attribute__((constructor)) static void load(void)
 	int length;
 
 	real_accept = dlsym(RTLD_NEXT, "accept");
+	real_accept4 = dlsym(RTLD_NEXT, "accept4");
 	if (!file)
 		err(1, "CHURN_PREFIXES");
 	while (count < MOST && fscanf(file, "%63[0-9.]/%d %15s\n", address, &length, rules[count].name) == 3) {
@@ -60,9 +62,8 @@ static int by_prefix(const void *key, const void *rule)
 	return (a > b) - (a < b);
 }
 
-int accept(int listener, struct sockaddr *peer, socklen_t *size)
+static int settled(int visitor, const struct sockaddr *peer)
 {
-	int visitor = real_accept(listener, peer, size);
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)peer;
 	const struct rule *rule;
 	uint32_t key;
@@ -75,4 +76,14 @@ int accept(int listener, struct sockaddr *peer, socklen_t *size)
 	if (rule && setsockopt(visitor, IPPROTO_TCP, TCP_CONGESTION, rule->name, strlen(rule->name)))
 		err(1, "TCP_CONGESTION %s", rule->name);
 	return visitor;
+}
+
+int accept(int listener, struct sockaddr *peer, socklen_t *size)
+{
+	return settled(real_accept(listener, peer, size), peer);
+}
+
+int accept4(int listener, struct sockaddr *peer, socklen_t *size, int flags)
+{
+	return settled(real_accept4(listener, peer, size, flags), peer);
 }

@@ -36,19 +36,28 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def mounts(kind: str) -> list[Path]:
-    """Where file systems of a kind are mounted, as this process sees them."""
+    """Where file systems of a kind are mounted, as this process sees them; one that another mount hides is not."""
     found = []
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
-        if after.split()[0] == kind:
-            found.append(Path(before.split()[4]))
+        words = before.split()
+        if after.split()[0] == kind and _device(Path(words[4])) == words[2]:
+            found.append(Path(words[4]))
     return found
+
+
+def _device(path: Path) -> str:
+    """Which file system stands at a path, as the table of mounts writes it; "" if there is no such path."""
+    try:
+        number = path.stat().st_dev
+    except OSError:
+        return ""
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def group(place: Place) -> Path:
     """The place's control group. Errors: `Missing` without version 2 of them, `BadInput` for no such group."""
-    # One that another mount hides is in the list, and cannot be reached.
-    roots = [root for root in mounts("cgroup2") if (root / "cgroup.procs").exists()]
+    roots = mounts("cgroup2")
     if not roots:
         raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none DIRECTORY")
     found = roots[0] / place.cgroup.strip("/")
