@@ -26,6 +26,7 @@
 #define BATCH 1000
 /* No call is near: making a namespace, the longest, makes some thousand allocations. */
 #define MOST 20000
+#define SETTLE_S 30
 #define DEBUG_FS "/sys/kernel/debug"
 
 static int device, connected;
@@ -215,7 +216,8 @@ static int fail(const char *name, int (*call)(void), int fail_nth, unsigned int 
 		fprintf(stderr, "%s, allocation %u: another error: %s\n", name, nth, strerror(error));
 		exit(1);
 	}
-	if (failed && memcmp(before, after, sizeof(before))) {
+	/* one that came to an end is taken down later, by a worker */
+	if (failed && memcmp(before, after, sizeof(before)) && call != make_namespace) {
 		fprintf(stderr, "%s, allocation %u: half a change: profiles %u -> %u, prefixes %u -> %u, versions %u -> %u\n",
 			name, nth, before[0], after[0], before[1], after[1], before[2], after[2]);
 		exit(1);
@@ -234,6 +236,21 @@ static void fail_all(const char *name, int (*call)(void), int fail_nth)
 	while (nth < MOST && fail(name, call, fail_nth, nth))
 		nth++;
 	printf("\"%s\": %u", name, nth - 1);
+}
+
+/* Versions go when the last namespace has: "half a change" of a call that leaves its end to a worker. */
+static void settle(uint32_t versions)
+{
+	uint32_t now[3];
+
+	for (unsigned int tenths = 0; tenths < SETTLE_S * 10; tenths++) {
+		counts(now);
+		if (now[2] == versions)
+			return;
+		usleep(100000);
+	}
+	fprintf(stderr, "half a change: versions %u -> %u\n", versions, now[2]);
+	exit(1);
 }
 
 static void count_all_allocations(void)
@@ -277,6 +294,7 @@ int main(int count, char **words)
 		{ "RECORDS", begin_records }, { "the asking calls", ask_everything },
 		{ "a network namespace", make_namespace },
 	};
+	uint32_t before[3];
 	int fail_nth = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 
 	if (fail_nth < 0)
@@ -298,8 +316,10 @@ int main(int count, char **words)
 		batch[i] = prefix4(i / 250, i % 250, 24, profile);
 	for (unsigned int i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		printf(i ? ", " : "");
+		counts(before);
 		fail_all(calls[i].name, calls[i].call, fail_nth);
 	}
+	settle(before[2]);
 	printf("}\n");
 	return 0;
 }
