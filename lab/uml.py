@@ -146,8 +146,8 @@ class UmlDebug:
 
     def boot(self, job: Job) -> Running:
         kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True), UML_DEBUG)
-        # every report is told, not the first only; warnings (level 4) reach the log
-        words = ["kasan_multi_shot", "kmemleak=on", "loglevel=5"]
+        # every report is told, not the first only; unit tests run when loaded; warnings (level 4) reach the log
+        words = ["kasan_multi_shot", "kmemleak=on", "kunit.enable=1", "loglevel=5"]
         arguments = uml_arguments(job, kernel, ensure_programs() / "init", "none", [])
         return enclose(job, [*arguments, *words], ())
 

@@ -22,7 +22,7 @@ KNOWN = (
     "loading out-of-tree module taints kernel",
 )
 # No report is longer; one without an end stops here.
-MOST_LINES = 80
+MOST_LINES = 120
 
 
 def reports(log: str) -> list[str]:

@@ -54,10 +54,10 @@ PLANTED = {
     "atomic-sleep": "sleeping function called from invalid context",
 }
 
-# What the emulated debug kernel does with a hundredth of this is what the other does in two minutes.
+# As many as a busy server's minute.
 CONNECTIONS = 100_000
 LOADS = 100
-# With checks an emulated processor is two hundred times slower than a real one.
+# With its checks the emulated kernel does so much of what User-Mode Linux does in the same time.
 SMP_SHARE = 0.05
 
 

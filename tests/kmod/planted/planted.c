@@ -3,7 +3,6 @@
  * Mistakes made on purpose, one by name: `insmod planted.ko mistake=lock-order`. Loaded in debug guests only, to see that
  * what is said to catch a mistake does. The kernel's words that each must bring are in tests/kmod/planted.py.
  */
-#include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -47,9 +46,12 @@ static noinline void planted_rcu(void)
 
 static noinline void planted_atomic_sleep(void)
 {
+	void *block;
+
 	spin_lock(&planted_spin);
-	msleep(1);
+	block = kmalloc(16, GFP_KERNEL);
 	spin_unlock(&planted_spin);
+	kfree(block);
 }
 
 static noinline void planted_leak(void)
