@@ -84,7 +84,7 @@ NETS = {
         lambda: ensure_tree(say, UML_DEBUG),
         UML_DEBUG.arch,
         lambda connections, times: (
-            f"churn={connections}", f"loads={times}", "failures", "leaks",
+            "kunit", f"churn={connections}", f"loads={times}", "failures", "leaks",
         ),
         ("rcu", "lock-order", "use-after-free", "leak"),
     ),
