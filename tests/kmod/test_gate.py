@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kmod import gate, nets
-from tests.kmod.inside import BEGIN, OURS
+from tests.kmod.inside import BEGIN, FORGIVEN, OURS
 
 REPORTS = {
     "BUG: KASAN: slab-use-after-free in planted_use_after_free+0x5d/0x70 [planted]",
@@ -55,4 +55,6 @@ def test_every_planted_mistake_is_for_some_net() -> None:
 def test_only_our_leaks_are_ours() -> None:
     assert OURS.search("    [<0>] ct_version_new+0x2a/0x90 [configtron]") and OURS.search("  planted_leak+0x1")
     assert OURS.search("    [<0>] 0x00000000a0832123") and OURS.search("hex dump\n  backtrace (crc 1befd5):\n")
+    name = 'comm "failnth", pid 62\n  hex dump\n    63 74 5f 70 72 65 66 69 78 00 73 64 00 00 00 00  ct_prefix.sd....\n'
+    assert FORGIVEN.search(name) and not FORGIVEN.search(name.replace("failnth", "churn"))
     assert not OURS.search("    [<0>] __kmalloc_noprof+0x1\n    [<0>] direct_io_act+0x2\n tcp_v4_connect+0x1")
