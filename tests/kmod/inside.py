@@ -26,7 +26,7 @@ SCANS = 2
 # Ours by its frames: functions of the module begin with ct_, those of the planted one with planted_; a frame without a
 # name is of an unloaded module, and only ours are unloaded. User-Mode Linux keeps no frames: there all count as ours.
 OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|] 0x[0-9a-f]{8,}|backtrace[^\n]*:\s*\Z")
-# Forgotten by the kernel itself: SLUB's copy of a cache's name, when an allocation fails while the cache's folder is made
+# Forgotten by the kernel itself: SLUB's copy of a cache's name, when an allocation fails while its folder is made
 # in sysfs (sysfs_slab_add() of 6.12). The module's only cache is this one.
 FORGIVEN = re.compile(r"comm \"failnth\".* ct_prefix\.", re.DOTALL)
 # The last connections wait for their ACK, the last versions for RCU.
