@@ -114,9 +114,9 @@ def test_commands_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     text = page.read_text()
-    named = re.findall(r"`make ([a-z]+)`", text) + re.findall(r"^(?:    |\$ )make ([a-z]+)", text, re.M)
+    named = re.findall(r"`make ([a-z-]+)`", text) + re.findall(r"^(?:    |\$ )make ([a-z-]+)", text, re.M)
     assert set(named) - targets == set()
 
 
