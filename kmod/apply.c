@@ -39,7 +39,8 @@ void ct_params_before(struct sock *sk, const struct ct_settings *set)
 	}
 	if (ct_given(set, CONFIGTRON_INITCWND) && ct_is_fresh(tp) &&
 	    !(tp->total_retrans > 1 && tp->undo_marker))
-		tcp_snd_cwnd_set(tp, min_t(u32, set->value[CONFIGTRON_INITCWND], tp->snd_cwnd_clamp));
+		tcp_snd_cwnd_set(tp, min_t(u32, set->value[CONFIGTRON_INITCWND],
+					   tp->snd_cwnd_clamp));
 }
 
 static void ct_set_pacing(struct sock *sk, bool on)

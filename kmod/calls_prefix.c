@@ -52,8 +52,8 @@ static int ct_prefix_del_one(struct ct_net *cn, const struct configtron_prefix *
 typedef int (*ct_prefix_fn)(struct ct_net *cn, const struct configtron_prefix *prefix, u32 flags);
 
 /* One piece of a batch under the mutex; returns how many were done. */
-static u32 ct_piece(struct ct_net *cn, const struct configtron_prefix *piece, u32 count, u32 flags, ct_prefix_fn each,
-		    int *err)
+static u32 ct_piece(struct ct_net *cn, const struct configtron_prefix *piece, u32 count, u32 flags,
+		    ct_prefix_fn each, int *err)
 {
 	u32 i;
 
@@ -138,7 +138,8 @@ static void ct_dump_begin(struct ct_file *cf)
 	cf->dump = CT_DUMP_RUNS;
 }
 
-static int ct_dump(struct ct_file *cf, struct configtron_prefixes *arg, struct configtron_prefix *piece)
+static int ct_dump(struct ct_file *cf, struct configtron_prefixes *arg,
+		   struct configtron_prefix *piece)
 {
 	struct configtron_prefix __user *to = u64_to_user_ptr(arg->prefixes);
 	u32 count;
@@ -175,7 +176,10 @@ int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a)
 	return err;
 }
 
-/* Deletes the prefixes of one profile, or all; the mutex is held throughout, so none comes back meanwhile. */
+/*
+ * Deletes the prefixes of one profile, or all; the mutex is held throughout, so none comes back
+ * meanwhile.
+ */
 int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a)
 {
 	const struct ct_prefix *prefix;

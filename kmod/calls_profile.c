@@ -66,7 +66,8 @@ int ct_call_params_set(struct ct_file *cf, union ct_argument *a)
 	return err;
 }
 
-static u32 ct_params_fill(const struct ct_version *version, struct configtron_param *params, u32 room)
+static u32 ct_params_fill(const struct ct_version *version, struct configtron_param *params,
+			  u32 room)
 {
 	u32 key, count = 0;
 

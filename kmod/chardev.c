@@ -22,7 +22,8 @@ static int ct_call_version(struct ct_file *cf, union ct_argument *a)
 {
 	a->version = (struct configtron_version){
 		.abi = CONFIGTRON_ABI,
-		.features = CONFIGTRON_HAS_ACTIVE_OPENS | CONFIGTRON_HAS_RECORDS | CONFIGTRON_HAS_SOCKET_GET,
+		.features = CONFIGTRON_HAS_ACTIVE_OPENS | CONFIGTRON_HAS_RECORDS |
+			    CONFIGTRON_HAS_SOCKET_GET,
 		.parameters = CONFIGTRON_KEYS,
 		.profiles_max = CT_PROFILES_MAX,
 		.prefixes_max = ct_prefixes_max,
@@ -54,7 +55,9 @@ static int ct_call_socket_get(struct ct_file *cf, union ct_argument *a)
 	err = ct_socket_get(cf->cn, arg->fd, arg, params);
 	if (err)
 		return err;
-	return copy_to_user(u64_to_user_ptr(arg->params), params, arg->count * sizeof(*params)) ? -EFAULT : 0;
+	if (copy_to_user(u64_to_user_ptr(arg->params), params, arg->count * sizeof(*params)))
+		return -EFAULT;
+	return 0;
 }
 
 static int ct_call_options_set(struct ct_file *cf, union ct_argument *a)
@@ -109,7 +112,7 @@ static int ct_call_records(struct ct_file *cf, union ct_argument *a)
 	if (!cf->reader) {
 		reader = ct_reader_new(cf->cn, a->records.capacity);
 		err = PTR_ERR_OR_ZERO(reader);
-		if (!err)
+		if (!err)	/* complete before it is seen */
 			smp_store_release(&cf->reader, reader);
 	}
 	mutex_unlock(&cf->lock);
@@ -119,7 +122,7 @@ static int ct_call_records(struct ct_file *cf, union ct_argument *a)
 static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *unused)
 {
 	struct ct_file *cf = file->private_data;
-	struct ct_reader *reader = smp_load_acquire(&cf->reader);
+	struct ct_reader *reader = smp_load_acquire(&cf->reader); /* complete when it is seen */
 	ssize_t got;
 
 	if (!capable(CAP_NET_ADMIN))
@@ -129,7 +132,8 @@ static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *
 	if (size < sizeof(struct configtron_record))
 		return -EINVAL;
 	do {
-		if (!(file->f_flags & O_NONBLOCK) && wait_event_interruptible(reader->wait, ct_reader_ready(reader)))
+		if (!(file->f_flags & O_NONBLOCK) &&
+		    wait_event_interruptible(reader->wait, ct_reader_ready(reader)))
 			return -ERESTARTSYS;
 		mutex_lock(&cf->lock);
 		got = ct_reader_read(reader, to, size);
@@ -140,11 +144,14 @@ static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *
 	return got;
 }
 
-/* EPOLLIN: close records; EPOLLPRI: the tables have changed since this file last asked for the status. */
+/*
+ * EPOLLIN: close records; EPOLLPRI: the tables have changed since this file last asked for the
+ * status.
+ */
 static __poll_t ct_poll(struct file *file, poll_table *wait)
 {
 	struct ct_file *cf = file->private_data;
-	struct ct_reader *reader = smp_load_acquire(&cf->reader);
+	struct ct_reader *reader = smp_load_acquire(&cf->reader); /* complete when it is seen */
 	__poll_t ready = 0;
 
 	poll_wait(file, &cf->cn->changed, wait);
@@ -211,7 +218,10 @@ static const struct ct_call {
 	{ CONFIGTRON_RECORDS, ct_call_records },
 };
 
-/* Copies the argument in, calls, copies it out even after an error: batches tell there how far they came. */
+/*
+ * Copies the argument in, calls, copies it out even after an error: batches tell there how far
+ * they came.
+ */
 static long ct_run(struct file *file, const struct ct_call *row, void __user *user)
 {
 	union ct_argument a = {};

@@ -22,7 +22,10 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-/* Raised when a structure or a meaning changes; additions raise `features` or `parameters` instead. */
+/*
+ * Raised when a structure or a meaning changes; additions raise `features` or `parameters`
+ * instead.
+ */
 #define CONFIGTRON_ABI			1
 
 #define CONFIGTRON_CC_BYTES		16	/* TCP_CA_NAME_MAX */
@@ -96,7 +99,8 @@ struct configtron_param {
 struct configtron_profile {
 	__u32 id;		/* never 0, not used again before 2^31 others were */
 	__u32 reserved;
-	char  name[CONFIGTRON_NAME_BYTES];	/* the owner's word for it; ends in NUL, need not be unique */
+	/* the owner's word for it; ends in NUL, need not be unique */
+	char  name[CONFIGTRON_NAME_BYTES];
 };
 
 /* configtron_params.flags */
@@ -156,22 +160,26 @@ struct configtron_socket_params {
 };
 
 /* configtron_options.flags */
-#define CONFIGTRON_ENABLED		0x1	/* off: new connections are left as they are (kill switch) */
+#define CONFIGTRON_ENABLED		0x1	/* off: new connections are left as they are */
 #define CONFIGTRON_ACTIVE_OPENS		0x2	/* also connections that this side opens */
 
 struct configtron_options {
 	__u32 flags;
-	__u32 unmatched;	/* profile of clients that no prefix holds; 0: none, they are left as they are */
-	char  plain[CONFIGTRON_CC_BYTES];	/* congestion control of connections that are left as they are */
+	/* profile of clients that no prefix holds; 0: none, they are left as they are */
+	__u32 unmatched;
+	/* congestion control of connections that are left as they are */
+	char  plain[CONFIGTRON_CC_BYTES];
 };
 
 struct configtron_status {
-	__u64 generation;	/* one more with every change of this namespace's tables, by anybody */
+	/* one more with every change of this namespace's tables, by anybody */
+	__u64 generation;
 	__u64 records;		/* close records written since the namespace began */
 	__u64 records_lost;	/* not written because a reader's ring was full */
 	__u32 profiles;
 	__u32 prefixes;
-	__u32 versions;		/* whole module: versions of profiles alive; old ones live as long as their connections */
+	/* whole module: versions of profiles alive; old ones live as long as their connections */
+	__u32 versions;
 	__u32 readers;
 };
 
@@ -194,9 +202,11 @@ struct configtron_records {
 };
 
 /* configtron_record.flags */
-#define CONFIGTRON_RECORD_LEFT		0x1	/* not closed: it was given another profile or congestion control */
+#define CONFIGTRON_RECORD_LEFT		0x1	/* alive: given another profile or cc */
 
-/* One connection at its end. read() gives whole records; a full ring never holds a connection up. */
+/*
+ * One connection at its end. read() gives whole records; a full ring never holds a connection up.
+ */
 struct configtron_record {
 	__u64 time_ns;		/* CLOCK_REALTIME */
 	__u64 bytes_acked;

@@ -24,11 +24,16 @@
 
 #define CT_RELEASE		"0.1.0"
 
-/* Profiles of one namespace. The paper's whole space is 768; a profile with a version takes 1 kB. */
+/*
+ * Profiles of one namespace. The paper's whole space is 768; a profile with a version takes 1 kB.
+ */
 #define CT_PROFILES_MAX		1024
 /* One allocation of user input at a time; also how long a batch holds the mutex. */
 #define CT_BATCH		1024
-/* Readers of close records in one namespace: each costs the end of a connection one copy of 144 bytes. */
+/*
+ * Readers of close records in one namespace: each costs the end of a connection one copy of 144
+ * bytes.
+ */
 #define CT_READERS_MAX		16
 #define CT_RECORDS_DEFAULT	4096
 #define CT_RECORDS_MAX		65536
@@ -61,7 +66,10 @@ struct ct_prefix {
 struct ct_store {
 	struct rhashtable table;
 	unsigned int count;
-	/* how many prefixes of each length, and a map of lengths in use in which bit i stands for length 128 - i */
+	/*
+	 * how many prefixes of each length, and a map of lengths in use in which bit i stands for
+	 * length 128 - i
+	 */
 	unsigned int lengths[2][CT_LENGTHS];
 	unsigned long used[2][BITS_TO_LONGS(CT_LENGTHS)];
 };
@@ -76,8 +84,8 @@ void ct_store_teardown(void);
 int ct_store_init(struct ct_store *store);
 void ct_store_destroy(struct ct_store *store);
 int ct_key_parse(const struct configtron_prefix *prefix, struct ct_key *key);
-int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_profile *profile, unsigned int most,
-		 struct ct_profile **was);
+int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_profile *profile,
+		 unsigned int most, struct ct_profile **was);
 struct ct_profile *ct_store_del(struct ct_store *store, const struct ct_key *key);
 struct ct_profile *ct_store_lookup(const struct ct_store *store, u8 family, const void *address);
 void ct_walk_begin(struct ct_walk *walk, struct ct_store *store);
@@ -103,6 +111,13 @@ s64 ct_param_read(const struct sock *sk, u32 key);
 static inline bool ct_given(const struct ct_settings *set, u32 key)
 {
 	return set->given & BIT(key);
+}
+
+/* slow_start_after_idle=0 */
+static inline bool ct_stays_fast(const struct ct_settings *set)
+{
+	return ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) &&
+	       !set->value[CONFIGTRON_SLOW_START_AFTER_IDLE];
 }
 
 /* real.c: the congestion controls that the kernel has */
@@ -136,13 +151,15 @@ struct ct_profile {
 	u32 id;
 	u32 prefixes;		/* under the mutex */
 	struct ct_version *next;	/* under the mutex: made and not yet published */
-	bool own_cc;		/* congestion control was given; else it follows the namespace's plain one */
+	/* congestion control was given; else it follows the namespace's plain one */
+	bool own_cc;
 	char name[CONFIGTRON_NAME_BYTES];
 	struct rcu_head rcu;
 };
 
 struct ct_version {
-	struct tcp_congestion_ops ops;	/* what the socket points to: first, so that container_of costs nothing */
+	/* what the socket points to: first, so that container_of costs nothing */
+	struct tcp_congestion_ops ops;
 	const struct ct_real *real;
 	struct ct_profile *profile;	/* NULL: plain, leaves connections as they are */
 	struct ct_settings set;
@@ -161,7 +178,7 @@ struct ct_net {
 	struct ct_store store;
 	atomic64_t generation;
 	wait_queue_head_t changed;
-	spinlock_t readers_lock;
+	spinlock_t readers_lock;	/* `readers`, and the writing end of each ring */
 	struct list_head readers;
 	unsigned int reader_count;
 	atomic64_t records;
@@ -195,7 +212,8 @@ int ct_profile_del(struct ct_net *cn, u32 id);
 void ct_profile_retire(struct ct_net *cn, struct ct_profile *profile);
 struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id);
 bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set);
-int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params, u32 count, u32 *refused);
+int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
+		   u32 count, u32 *refused);
 
 /* netns.c */
 int ct_net_init(struct ct_net *cn);
@@ -205,7 +223,8 @@ int ct_options_set(struct ct_net *cn, const struct configtron_options *options);
 
 /* wrap.c: where TCP calls us */
 
-void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real, const struct ct_settings *set);
+void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
+	     const struct ct_settings *set);
 void ct_attach(struct sock *sk, struct ct_version *version);
 const struct ct_version *ct_version_held(const struct sock *sk);
 int ct_wrap_register(void);
@@ -213,7 +232,8 @@ void ct_wrap_unregister(void);
 
 /* socket.c */
 int ct_socket_assign(struct ct_net *cn, int fd, u32 id);
-int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head, struct configtron_param *params);
+int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head,
+		  struct configtron_param *params);
 
 /* records.c: connections at their end */
 

@@ -28,7 +28,7 @@ MODULE_PARM_DESC(prefixes_max, "prefixes that one network namespace may hold");
 
 bool ct_enabled = true;
 module_param_named(enabled, ct_enabled, bool, 0644);
-MODULE_PARM_DESC(enabled, "0: leave every new connection as it is, in all namespaces (kill switch)");
+MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
 
 static int __net_init ct_pernet_init(struct net *net)
 {
@@ -88,7 +88,10 @@ no_default:
 	return err;
 }
 
-/* Nobody holds the module: no connection has a version, no socket the dispatcher, no file the device. */
+/*
+ * Nobody holds the module: no connection has a version, no socket the dispatcher, no file the
+ * device.
+ */
 static void __exit ct_exit(void)
 {
 	ct_wrap_unregister();	/* waits until no connection is just beginning */

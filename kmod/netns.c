@@ -18,7 +18,10 @@ void ct_net_changed(struct ct_net *cn)
 	wake_up_interruptible_poll(&cn->changed, EPOLLPRI);
 }
 
-/* New versions of the profiles that follow the plain congestion control; all are made before any is published. */
+/*
+ * New versions of the profiles that follow the plain congestion control; all are made before any
+ * is published.
+ */
 static int ct_follow_plain(struct ct_net *cn, const struct ct_real *real)
 {
 	struct ct_version *now, *next;
@@ -75,7 +78,8 @@ int ct_options_set(struct ct_net *cn, const struct configtron_options *options)
 
 	if (options->flags & ~(CONFIGTRON_ENABLED | CONFIGTRON_ACTIVE_OPENS))
 		return -EINVAL;
-	if (!options->plain[0] || strnlen(options->plain, CONFIGTRON_CC_BYTES) == CONFIGTRON_CC_BYTES)
+	if (!options->plain[0] ||
+	    strnlen(options->plain, CONFIGTRON_CC_BYTES) == CONFIGTRON_CC_BYTES)
 		return -EINVAL;
 	if (options->unmatched) {
 		unmatched = ct_profile_find(cn, options->unmatched);

@@ -29,7 +29,7 @@
 #define CT_QUICKACK_WORDS	"ACKs are not delayed; until the connection's route changes"
 #else
 #define CT_QUICKACK_FLAGS	0
-#define CT_QUICKACK_WORDS	"before Linux 6.12 only a route's metric holds it beyond 16 segments; use driver route"
+#define CT_QUICKACK_WORDS	"this kernel keeps it in the route only, beyond 16 segments; use driver route"
 #endif
 
 #ifdef CONFIG_NET_RX_BUSY_POLL
@@ -43,52 +43,91 @@
 struct ct_row {
 	const char *name;
 	const char *unit;
-	const char *words;
 	u32 flags;
 	s64 min;
 	s64 max;
+	const char *words;
 };
 
 #define CT_SETTABLE	CONFIGTRON_PARAM_SETTABLE
 
 static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
-	[CONFIGTRON_CONGESTION_CONTROL] = { "tcp_congestion_control", "",
-		"any that the kernel has, but struct_ops", CT_SETTABLE | CONFIGTRON_PARAM_TEXT, 0, 0 },
-	[CONFIGTRON_INITCWND] = { "initcwnd", "segments",
-		"also the restart window after idle, not under bbr", CT_SETTABLE, 1, CT_WINDOW_MAX },
-	[CONFIGTRON_SLOW_START_AFTER_IDLE] = { "tcp_slow_start_after_idle", "",
-		"0 for reno, cubic, vegas; bbr never does it whatever is set", CT_SETTABLE, 0, 1 },
-	[CONFIGTRON_PACING] = { "pacing", "",
+	[CONFIGTRON_CONGESTION_CONTROL] = {
+		"tcp_congestion_control", "", CT_SETTABLE | CONFIGTRON_PARAM_TEXT, 0, 0,
+		"any that the kernel has, but struct_ops",
+	},
+	[CONFIGTRON_INITCWND] = {
+		"initcwnd", "segments", CT_SETTABLE, 1, CT_WINDOW_MAX,
+		"also the restart window after idle, but not under bbr",
+	},
+	[CONFIGTRON_SLOW_START_AFTER_IDLE] = {
+		"tcp_slow_start_after_idle", "", CT_SETTABLE, 0, 1,
+		"0 acts for reno, cubic, vegas; bbr never slows down after idle, whatever is set",
+	},
+	[CONFIGTRON_PACING] = {
+		"pacing", "", CT_SETTABLE, 0, 1,
 		"1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
-		CT_SETTABLE, 0, 1 },
-	[CONFIGTRON_MAX_PACING_RATE] = { "max_pacing_rate", "bytes/s", "turns pacing on",
-		CT_SETTABLE, CT_RATE_MIN, LONG_MAX },
-	[CONFIGTRON_MIN_RTO] = { "min_rto", "us", "in the kernel's ticks; a route's locked rto_min wins",
-		CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US },
-	[CONFIGTRON_DATA_RTO] = { "data_rto", "us",
-		"until the first round trip of data; a TCP Fast Open child has it from its SYN-ACK on",
-		CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US },
-	[CONFIGTRON_DELACK_MAX] = { "delack_max", "us", "in the kernel's ticks",
-		CT_SETTABLE, CT_TIME_MIN_US, 200 * USEC_PER_MSEC },
-	[CONFIGTRON_NOTSENT_LOWAT] = { "notsent_lowat", "bytes", "", CT_SETTABLE, 1, U32_MAX },
-	[CONFIGTRON_WINDOW_CLAMP] = { "window_clamp", "bytes",
-		"as TCP_WINDOW_CLAMP: autotuning may raise it later; the SYN-ACK's window is out of reach",
-		CT_SETTABLE, SOCK_MIN_RCVBUF / 2, INT_MAX },
-	[CONFIGTRON_CWND_CLAMP] = { "cwnd_clamp", "segments", "", CT_SETTABLE, 1, CT_CLAMP_MAX },
-	[CONFIGTRON_PRIORITY] = { "priority", "", "as SO_PRIORITY; or a class of the device's qdisc, 0x10020 is 1:20",
-		CT_SETTABLE, 0, U32_MAX },
-	[CONFIGTRON_MARK] = { "mark", "", "as SO_MARK; the SYN-ACK has left without it", CT_SETTABLE, 0, U32_MAX },
-	[CONFIGTRON_BUSY_POLL] = { "busy_poll", "us", CT_BUSY_POLL_WORDS,
-		CT_BUSY_POLL_FLAGS, 0, CT_BUSY_POLL_MAX_US },
-	[CONFIGTRON_QUICKACK] = { "quickack", "", CT_QUICKACK_WORDS, CT_QUICKACK_FLAGS, 0, 1 },
-	[CONFIGTRON_LOW_LATENCY] = { "tcp_low_latency", "",
-		"no kernel since 4.14 reads it; busy_poll is what it became", 0, 0, 1 },
-	[CONFIGTRON_AUTOCORKING] = { "tcp_autocorking", "",
-		"read from the namespace's sysctl inside sendmsg(), where no hook is safe with kTLS; use driver sysctl", 0, 0, 1 },
-	[CONFIGTRON_SYNACK_RTO] = { "synack_rto", "us",
-		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf", 0, 0, CT_RTO_MAX_US },
-	[CONFIGTRON_INITRWND] = { "initrwnd", "segments",
-		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf or route", 0, 0, CT_WINDOW_MAX },
+	},
+	[CONFIGTRON_MAX_PACING_RATE] = {
+		"max_pacing_rate", "bytes/s", CT_SETTABLE, CT_RATE_MIN, LONG_MAX,
+		"turns pacing on",
+	},
+	[CONFIGTRON_MIN_RTO] = {
+		"min_rto", "us", CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US,
+		"in the kernel's ticks; a route's locked rto_min wins",
+	},
+	[CONFIGTRON_DATA_RTO] = {
+		"data_rto", "us", CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US,
+		"until the first round trip of data; after TCP Fast Open the handshake's round trip rules",
+	},
+	[CONFIGTRON_DELACK_MAX] = {
+		"delack_max", "us", CT_SETTABLE, CT_TIME_MIN_US, 200 * USEC_PER_MSEC,
+		"in the kernel's ticks",
+	},
+	[CONFIGTRON_NOTSENT_LOWAT] = {
+		"notsent_lowat", "bytes", CT_SETTABLE, 1, U32_MAX,
+		"as TCP_NOTSENT_LOWAT",
+	},
+	[CONFIGTRON_WINDOW_CLAMP] = {
+		"window_clamp", "bytes", CT_SETTABLE, SOCK_MIN_RCVBUF / 2, INT_MAX,
+		"as TCP_WINDOW_CLAMP: autotuning may raise it; the SYN-ACK's window is out of reach",
+	},
+	[CONFIGTRON_CWND_CLAMP] = {
+		"cwnd_clamp", "segments", CT_SETTABLE, 1, CT_CLAMP_MAX,
+		"bounds every congestion window, the first too",
+	},
+	[CONFIGTRON_PRIORITY] = {
+		"priority", "", CT_SETTABLE, 0, U32_MAX,
+		"as SO_PRIORITY; or a class of the device's qdisc: 0x10020 is 1:20",
+	},
+	[CONFIGTRON_MARK] = {
+		"mark", "", CT_SETTABLE, 0, U32_MAX,
+		"as SO_MARK; the SYN-ACK has left without it",
+	},
+	[CONFIGTRON_BUSY_POLL] = {
+		"busy_poll", "us", CT_BUSY_POLL_FLAGS, 0, CT_BUSY_POLL_MAX_US,
+		CT_BUSY_POLL_WORDS,
+	},
+	[CONFIGTRON_QUICKACK] = {
+		"quickack", "", CT_QUICKACK_FLAGS, 0, 1,
+		CT_QUICKACK_WORDS,
+	},
+	[CONFIGTRON_LOW_LATENCY] = {
+		"tcp_low_latency", "", 0, 0, 1,
+		"no kernel since 4.14 reads it; busy_poll is what it became",
+	},
+	[CONFIGTRON_AUTOCORKING] = {
+		"tcp_autocorking", "", 0, 0, 1,
+		"read from the namespace's sysctl in sendmsg(), where no hook is safe with kTLS; use sysctl",
+	},
+	[CONFIGTRON_SYNACK_RTO] = {
+		"synack_rto", "us", 0, 0, CT_RTO_MAX_US,
+		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf",
+	},
+	[CONFIGTRON_INITRWND] = {
+		"initrwnd", "segments", 0, 0, CT_WINDOW_MAX,
+		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf or route",
+	},
 };
 
 /* Fills in what is known of info->key; -EINVAL for a key that is none. */
@@ -116,7 +155,15 @@ bool ct_param_is_text(u32 key)
 	return ct_rows[key].flags & CONFIGTRON_PARAM_TEXT;
 }
 
-/* 0, or -EINVAL (malformed), -EOPNOTSUPP (cannot be set), -ERANGE. Whether a text is known is not asked here. */
+static bool ct_is_text(const char *text)
+{
+	return text[0] && strnlen(text, CONFIGTRON_CC_BYTES) < CONFIGTRON_CC_BYTES;
+}
+
+/*
+ * 0, or -EINVAL (malformed), -EOPNOTSUPP (cannot be set), -ERANGE. Whether a text is known is not
+ * asked here.
+ */
 int ct_param_check(const struct configtron_param *param)
 {
 	const struct ct_row *row;
@@ -129,6 +176,6 @@ int ct_param_check(const struct configtron_param *param)
 	if (param->flags & CONFIGTRON_PARAM_UNSET)
 		return 0;
 	if (row->flags & CONFIGTRON_PARAM_TEXT)
-		return param->text[0] && strnlen(param->text, sizeof(param->text)) < sizeof(param->text) ? 0 : -EINVAL;
+		return ct_is_text(param->text) ? 0 : -EINVAL;
 	return param->value < row->min || param->value > row->max ? -ERANGE : 0;
 }

@@ -58,8 +58,8 @@ int ct_profile_new(struct ct_net *cn, const char *name, u32 *id)
 	profile = ct_profile_alloc(cn, name);
 	if (!profile)
 		return -ENOMEM;
-	err = xa_alloc_cyclic(&cn->profiles, &profile->id, profile, XA_LIMIT(1, INT_MAX), &cn->next_id,
-			      GFP_KERNEL_ACCOUNT);
+	err = xa_alloc_cyclic(&cn->profiles, &profile->id, profile, XA_LIMIT(1, INT_MAX),
+			      &cn->next_id, GFP_KERNEL_ACCOUNT);
 	if (err < 0) {
 		ct_profile_retire(cn, profile);
 		return err;
@@ -85,10 +85,13 @@ int ct_profile_del(struct ct_net *cn, u32 id)
 	return 0;
 }
 
-/* slow_start_after_idle=0 needs room beside the congestion control's own state, unless that never slows down. */
+/*
+ * slow_start_after_idle=0 needs room beside the congestion control's own state, unless that never
+ * slows down.
+ */
 bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set)
 {
-	if (!ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) || set->value[CONFIGTRON_SLOW_START_AFTER_IDLE])
+	if (!ct_stays_fast(set))
 		return true;
 	return real->ops->cong_control || real->private_bytes < ICSK_CA_PRIV_SIZE;
 }
@@ -99,7 +102,8 @@ struct ct_draft {
 	bool own_cc;
 };
 
-static int ct_draft_param(struct ct_draft *draft, const struct ct_real *plain, const struct configtron_param *param)
+static int ct_draft_param(struct ct_draft *draft, const struct ct_real *plain,
+			  const struct configtron_param *param)
 {
 	bool unset = param->flags & CONFIGTRON_PARAM_UNSET;
 	int err = ct_param_check(param);
@@ -120,7 +124,8 @@ static int ct_draft_param(struct ct_draft *draft, const struct ct_real *plain, c
 }
 
 /* All of `params` or none; on error *refused is the one that was not taken. */
-int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params, u32 count, u32 *refused)
+int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
+		   u32 count, u32 *refused)
 {
 	struct ct_profile *profile = ct_profile_find(cn, id);
 	const struct ct_real *plain = ct_now(cn, cn->plain)->real;

@@ -82,7 +82,10 @@ static const struct ct_real *ct_real_add(const char *name)
 	return real;
 }
 
-/* The congestion control of that name, held until the module goes. -ENOENT, -EOPNOTSUPP (struct_ops), -ENOMEM. */
+/*
+ * The congestion control of that name, held until the module goes. -ENOENT, -EOPNOTSUPP
+ * (struct_ops), -ENOMEM.
+ */
 const struct ct_real *ct_real_find(const char *name)
 {
 	const struct ct_real *real;

@@ -62,22 +62,25 @@ void ct_reader_free(struct ct_net *cn, struct ct_reader *reader)
 
 bool ct_reader_ready(const struct ct_reader *reader)
 {
-	return smp_load_acquire(&reader->head) != READ_ONCE(reader->tail);
+	return READ_ONCE(reader->head) != READ_ONCE(reader->tail);
 }
 
-/* Whole records into `to`, as many as there are and fit; 0 when there is none. The caller holds the file's mutex. */
+/*
+ * Whole records into `to`, as many as there are and fit; 0 when there is none. The caller holds
+ * the file's mutex.
+ */
 ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size)
 {
 	const size_t each = sizeof(*reader->ring);
 	unsigned int tail = reader->tail;
-	unsigned int head = smp_load_acquire(&reader->head);
+	unsigned int head = smp_load_acquire(&reader->head); /* before what lies below it */
 	unsigned int room = min_t(size_t, size / each, head - tail);
 	unsigned int first = min(room, reader->mask + 1 - (tail & reader->mask));
 
 	if (copy_to_user(to, &reader->ring[tail & reader->mask], first * each) ||
 	    copy_to_user(to + first * each, reader->ring, (room - first) * each))
 		return -EFAULT;
-	smp_store_release(&reader->tail, tail + room);
+	smp_store_release(&reader->tail, tail + room); /* the places are read: take them */
 	return room * each;
 }
 
@@ -128,7 +131,8 @@ static u64 ct_delivery_rate(const struct tcp_sock *tp)
 	return tp->rate_interval_us ? div_u64(bytes, tp->rate_interval_us) : 0;
 }
 
-static void ct_fill(struct configtron_record *record, const struct sock *sk, const struct ct_version *version)
+static void ct_fill(struct configtron_record *record, const struct sock *sk,
+		    const struct ct_version *version)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -155,14 +159,14 @@ static bool ct_push(struct ct_reader *reader, const struct configtron_record *re
 {
 	unsigned int head = reader->head;
 
-	if (head - smp_load_acquire(&reader->tail) > reader->mask) {
+	if (head - smp_load_acquire(&reader->tail) > reader->mask) { /* the places are read */
 		reader->lost++;
 		return false;
 	}
 	reader->ring[head & reader->mask] = *record;
 	reader->ring[head & reader->mask].lost = reader->lost;
 	reader->lost = 0;
-	smp_store_release(&reader->head, head + 1);
+	smp_store_release(&reader->head, head + 1); /* the record is complete */
 	wake_up_interruptible_poll(&reader->wait, EPOLLIN | EPOLLRDNORM);
 	return true;
 }

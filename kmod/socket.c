@@ -13,7 +13,10 @@
 
 #include "internal.h"
 
-/* A TCP socket of this namespace; the caller puts the file. -EBADF, -ENOTSOCK, -ENOPROTOOPT, -EXDEV. */
+/*
+ * A TCP socket of this namespace; the caller puts the file. -EBADF, -ENOTSOCK, -ENOPROTOOPT,
+ * -EXDEV.
+ */
 static struct socket *ct_socket_find(const struct ct_net *cn, int fd)
 {
 	struct socket *sock;
@@ -52,13 +55,17 @@ static struct ct_version *ct_version_by_id(struct ct_net *cn, u32 id)
 	return version;
 }
 
-/* As tcp_reinit_congestion_control(), which is not exported. Takes the reference to `version` if it returns 0. */
+/*
+ * As tcp_reinit_congestion_control(), which is not exported. Takes the reference to `version` if
+ * it returns 0.
+ */
 static int ct_take_over(struct sock *sk, struct ct_version *version)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	const struct tcp_congestion_ops *old = icsk->icsk_ca_ops;
 
-	if ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT) || !icsk->icsk_ca_initialized)
+	if ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT) ||
+	    !icsk->icsk_ca_initialized)
 		return -ENOTCONN;
 	if (icsk->icsk_ca_dst_locked)
 		return -EPERM;		/* ip route ... congctl lock */
@@ -67,7 +74,8 @@ static int ct_take_over(struct sock *sk, struct ct_version *version)
 	__module_get(THIS_MODULE);
 	if (old->release)
 		old->release(sk);
-	module_put(icsk->icsk_ca_ops->owner);	/* anew: our own release() has put the dispatcher there */
+	/* anew: our own release() has put the dispatcher there */
+	module_put(icsk->icsk_ca_ops->owner);
 	memset(icsk->icsk_ca_priv, 0, sizeof(icsk->icsk_ca_priv));
 	tcp_sk(sk)->prior_ssthresh = 0;
 	ct_attach(sk, version);
@@ -78,7 +86,10 @@ static int ct_take_over(struct sock *sk, struct ct_version *version)
 	return 0;
 }
 
-/* AssignProfile(socket, id), at any time of its life; id 0 gives it back to the plain congestion control. */
+/*
+ * AssignProfile(socket, id), at any time of its life; id 0 gives it back to the plain congestion
+ * control.
+ */
 int ct_socket_assign(struct ct_net *cn, int fd, u32 id)
 {
 	struct ct_version *version;
@@ -102,18 +113,23 @@ out:
 	return err;
 }
 
-static void ct_read_param(const struct sock *sk, const struct ct_version *version, struct configtron_param *param)
+/* How we act after idle is in no field of the socket, but in the version that holds it. */
+static void ct_read_param(const struct sock *sk, const struct ct_version *version,
+			  struct configtron_param *param)
 {
-	if (ct_param_is_text(param->key))
+	u32 key = param->key;
+
+	if (ct_param_is_text(key))
 		strscpy(param->text, inet_csk(sk)->icsk_ca_ops->name, sizeof(param->text));
-	else if (param->key == CONFIGTRON_SLOW_START_AFTER_IDLE && version && ct_given(&version->set, param->key))
-		param->value = version->set.value[param->key];	/* in no field of the socket: it is how we act */
+	else if (key == CONFIGTRON_SLOW_START_AFTER_IDLE && version && ct_given(&version->set, key))
+		param->value = version->set.value[key];
 	else
-		param->value = ct_param_read(sk, param->key);
+		param->value = ct_param_read(sk, key);
 }
 
 /* What is in force on a socket, parameter by parameter; head->count is the room in `params`. */
-int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head, struct configtron_param *params)
+int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head,
+		  struct configtron_param *params)
 {
 	struct configtron_param_info info = {};
 	const struct ct_version *version;

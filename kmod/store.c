@@ -93,7 +93,10 @@ static void ct_mask(u8 *address, unsigned int bytes, unsigned int length)
 		memset(address + i, 0, bytes - i);
 }
 
-/* -EINVAL for anything but a prefix written one way: stray bits and v4-mapped prefixes would never match as read. */
+/*
+ * -EINVAL for anything but a prefix written one way: stray bits and v4-mapped prefixes would
+ * never match as read.
+ */
 int ct_key_parse(const struct configtron_prefix *prefix, struct ct_key *key)
 {
 	unsigned int bytes = ct_bytes(prefix->family);
@@ -150,8 +153,8 @@ static struct ct_prefix *ct_insert(struct ct_store *store, struct ct_prefix *pre
  * Sets a prefix; *was is the profile it had, or NULL when it is new. The caller holds the mutex.
  * -ENOSPC for a new one when there are `most`, -ENOMEM, or -EBUSY when the table cannot grow now.
  */
-int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_profile *profile, unsigned int most,
-		 struct ct_profile **was)
+int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_profile *profile,
+		 unsigned int most, struct ct_profile **was)
 {
 	struct ct_prefix *prefix, *there;
 
@@ -178,7 +181,10 @@ int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_pro
 	return 0;
 }
 
-/* Deletes a prefix and returns the profile it had; NULL when there is none. The caller holds the mutex. */
+/*
+ * Deletes a prefix and returns the profile it had; NULL when there is none. The caller holds the
+ * mutex.
+ */
 struct ct_profile *ct_store_del(struct ct_store *store, const struct ct_key *key)
 {
 	struct ct_prefix *prefix = rhashtable_lookup_fast(&store->table, key, ct_params);
@@ -245,8 +251,8 @@ const struct ct_prefix *ct_walk_next(struct ct_walk *walk)
 {
 	struct ct_prefix *prefix;
 
-	do
+	do {	/* EAGAIN: the table grew, and the walk goes on in the new one */
 		prefix = rhashtable_walk_next(&walk->iter);
-	while (prefix == ERR_PTR(-EAGAIN));	/* the table grew: the walk goes on in the new one */
+	} while (prefix == ERR_PTR(-EAGAIN));
 	return prefix;
 }

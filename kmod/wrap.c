@@ -3,12 +3,14 @@
  * Where TCP calls us: once when a connection begins, once when it ends, and for some when they
  * idle. Never per ACK.
  *
- *   SYN ... child made       -> icsk_ca_ops = dispatcher (namespace's default), one reference to this module
- *   handshake done, cwnd set -> dispatcher.init(): look up, icsk_ca_ops = version->ops, real init(), settings
+ *   SYN ... child made       -> icsk_ca_ops = dispatcher, one reference to this module
+ *   handshake done, cwnd set -> dispatcher.init(): look up, icsk_ca_ops = version->ops,
+ *                               real init(), settings
  *   every ACK                -> the real functions, straight from the copy
  *   CWND_RESTART, TX_START   -> ct_cwnd_event(), only in versions that care for idle connections
  *   close, disconnect, other congestion control chosen
- *                            -> version->ops.release(): real release(), count, icsk_ca_ops = dispatcher again
+ *                            -> version->ops.release(): real release(), count,
+ *                               icsk_ca_ops = dispatcher again
  *
  * The dispatcher and all copies have the same owner, so the reference that TCP took for the first
  * covers the second, and TCP, which reads icsk_ca_ops anew after release() for its module_put(),
@@ -49,7 +51,8 @@ static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 
 	if (!READ_ONCE(ct_enabled) || !(flags & CONFIGTRON_ENABLED))
 		return false;
-	if (!sk->sk_net_refcnt)		/* the kernel's own (NFS and the like): may outlive our tables */
+	/* the kernel's own (NFS and the like): may outlive our tables */
+	if (!sk->sk_net_refcnt)
 		return false;
 	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
 		return true;		/* we were called; or the application chose us by name */
@@ -67,7 +70,9 @@ static struct ct_version *ct_choose(const struct sock *sk)
 	rcu_read_lock();
 	if (ct_concerns(sk, cn)) {
 		family = ct_address(sk, true, &address);
-		profile = ct_store_lookup(&cn->store, family, address) ?: rcu_dereference(cn->unmatched);
+		profile = ct_store_lookup(&cn->store, family, address);
+		if (!profile)
+			profile = rcu_dereference(cn->unmatched);
 		if (profile)
 			version = ct_version_get(&profile->now);
 	}
@@ -77,7 +82,10 @@ static struct ct_version *ct_choose(const struct sock *sk)
 	return version;
 }
 
-/* Passes the caller's reference to `version` to the socket, which the caller owns, with a reference to this module. */
+/*
+ * Passes the caller's reference to `version` to the socket, which the caller owns, with a
+ * reference to this module.
+ */
 void ct_attach(struct sock *sk, struct ct_version *version)
 {
 	ct_params_before(sk, &version->set);
@@ -124,13 +132,16 @@ static void ct_release(struct sock *sk)
 	ct_version_put(version);
 }
 
-/* The window that a connection restarts with after idle: its profile's initial one, or all that it had. */
+/*
+ * The window that a connection restarts with after idle: its profile's initial one, or all that
+ * it had.
+ */
 static void ct_restart(struct sock *sk, const struct ct_settings *set, struct ct_saved *saved)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 window = saved->cwnd;
 
-	if (ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) && !set->value[CONFIGTRON_SLOW_START_AFTER_IDLE])
+	if (ct_stays_fast(set))
 		tp->snd_ssthresh = saved->ssthresh;
 	else
 		window = min_t(u32, window, set->value[CONFIGTRON_INITCWND]);
@@ -159,14 +170,18 @@ static void ct_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 static bool ct_minds_idle(const struct ct_real *real, const struct ct_settings *set)
 {
-	if (real->ops->cong_control || real->private_bytes + sizeof(struct ct_saved) > ICSK_CA_PRIV_SIZE)
+	if (real->ops->cong_control ||
+	    real->private_bytes + sizeof(struct ct_saved) > ICSK_CA_PRIV_SIZE)
 		return false;
-	return ct_given(set, CONFIGTRON_INITCWND) ||
-	       (ct_given(set, CONFIGTRON_SLOW_START_AFTER_IDLE) && !set->value[CONFIGTRON_SLOW_START_AFTER_IDLE]);
+	return ct_given(set, CONFIGTRON_INITCWND) || ct_stays_fast(set);
 }
 
-/* Makes a copy of a congestion control's operations ours. TCP calls init() of the dispatcher only. */
-void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real, const struct ct_settings *set)
+/*
+ * Makes a copy of a congestion control's operations ours. TCP calls init() of the dispatcher
+ * only.
+ */
+void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
+	     const struct ct_settings *set)
 {
 	INIT_LIST_HEAD(&ops->list);
 	ops->owner = THIS_MODULE;
