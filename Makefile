@@ -2,6 +2,7 @@
 # make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
+# make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: stress, failing allocations, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
@@ -20,7 +21,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +43,10 @@ install: packages
 kernel: install
 	$(call say,lab kernel (built once and kept in ~/.cache/configtron))
 	@$(BIN)/python -m configtron.lab kernel
+
+kmod: install
+	$(call say,kernel module (kept in ~/.cache/configtron))
+	@$(BIN)/python -m configtron.lab module $(KERNEL)
 
 demo: kernel
 	$(call say,probe alexa-top1k on the lab internet from five regions - seed $(SEED))

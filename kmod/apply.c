@@ -83,6 +83,14 @@ static void ct_set_window_clamp(struct tcp_sock *tp, u32 bytes)
 	tp->rcv_ssthresh = min(tp->rcv_ssthresh, bytes);
 }
 
+static void ct_set_nagle(struct tcp_sock *tp, bool on)
+{
+	if (on)
+		tp->nonagle &= ~TCP_NAGLE_OFF;
+	else
+		tp->nonagle |= TCP_NAGLE_OFF;
+}
+
 static void ct_set_mark(struct sock *sk, u32 mark)
 {
 	if (sk->sk_mark == mark)
@@ -125,6 +133,8 @@ void ct_params_after(struct sock *sk, const struct ct_settings *set)
 		icsk->icsk_delack_max = ct_ticks(set->value[CONFIGTRON_DELACK_MAX]);
 	if (ct_given(set, CONFIGTRON_NOTSENT_LOWAT))
 		WRITE_ONCE(tp->notsent_lowat, set->value[CONFIGTRON_NOTSENT_LOWAT]);
+	if (ct_given(set, CONFIGTRON_NAGLE))
+		ct_set_nagle(tp, set->value[CONFIGTRON_NAGLE]);
 	if (ct_given(set, CONFIGTRON_WINDOW_CLAMP))
 		ct_set_window_clamp(tp, set->value[CONFIGTRON_WINDOW_CLAMP]);
 	ct_params_network(sk, set);
@@ -173,6 +183,8 @@ s64 ct_param_read(const struct sock *sk, u32 key)
 		return jiffies_to_usecs(icsk->icsk_delack_max);
 	case CONFIGTRON_NOTSENT_LOWAT:
 		return READ_ONCE(tp->notsent_lowat);
+	case CONFIGTRON_NAGLE:
+		return !(tp->nonagle & TCP_NAGLE_OFF);
 	case CONFIGTRON_WINDOW_CLAMP:
 		return READ_ONCE(tp->window_clamp);
 	case CONFIGTRON_CWND_CLAMP:

@@ -42,6 +42,7 @@ int ct_call_params_set(struct ct_file *cf, union ct_argument *a);
 int ct_call_params_get(struct ct_file *cf, union ct_argument *a);
 int ct_call_stats(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_set(struct ct_file *cf, union ct_argument *a);
+int ct_call_prefix_get(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_del(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a);

@@ -14,7 +14,7 @@
 
 #include "calls.h"
 
-static int ct_prefix_set_one(struct ct_net *cn, const struct configtron_prefix *prefix, u32 flags)
+static int ct_prefix_set_one(struct ct_net *cn, struct configtron_prefix *prefix, u32 flags)
 {
 	struct ct_profile *profile, *was;
 	struct ct_key key;
@@ -34,7 +34,7 @@ static int ct_prefix_set_one(struct ct_net *cn, const struct configtron_prefix *
 	return 0;
 }
 
-static int ct_prefix_del_one(struct ct_net *cn, const struct configtron_prefix *prefix, u32 flags)
+static int ct_prefix_del_one(struct ct_net *cn, struct configtron_prefix *prefix, u32 flags)
 {
 	struct ct_profile *was;
 	struct ct_key key;
@@ -49,10 +49,23 @@ static int ct_prefix_del_one(struct ct_net *cn, const struct configtron_prefix *
 	return 0;
 }
 
-typedef int (*ct_prefix_fn)(struct ct_net *cn, const struct configtron_prefix *prefix, u32 flags);
+static int ct_prefix_get_one(struct ct_net *cn, struct configtron_prefix *prefix, u32 flags)
+{
+	const struct ct_profile *profile;
+	struct ct_key key;
+	int err = ct_key_parse(prefix, &key);
+
+	if (err)
+		return err;
+	profile = ct_store_get(&cn->store, &key);
+	prefix->profile = profile ? profile->id : 0;
+	return 0;
+}
+
+typedef int (*ct_prefix_fn)(struct ct_net *cn, struct configtron_prefix *prefix, u32 flags);
 
 /* One piece of a batch under the mutex; returns how many were done. */
-static u32 ct_piece(struct ct_net *cn, const struct configtron_prefix *piece, u32 count, u32 flags,
+static u32 ct_piece(struct ct_net *cn, struct configtron_prefix *piece, u32 count, u32 flags,
 		    ct_prefix_fn each, int *err)
 {
 	u32 i;
@@ -62,7 +75,7 @@ static u32 ct_piece(struct ct_net *cn, const struct configtron_prefix *piece, u3
 		*err = each(cn, &piece[i], flags);
 	if (*err)
 		i--;
-	if (i)
+	if (i && each != ct_prefix_get_one)
 		ct_net_changed(cn);
 	mutex_unlock(&cn->lock);
 	return i;
@@ -70,9 +83,9 @@ static u32 ct_piece(struct ct_net *cn, const struct configtron_prefix *piece, u3
 
 static int ct_batch(struct ct_file *cf, struct configtron_prefixes *arg, ct_prefix_fn each)
 {
-	struct configtron_prefix __user *from = u64_to_user_ptr(arg->prefixes);
+	struct configtron_prefix __user *user = u64_to_user_ptr(arg->prefixes);
 	struct configtron_prefix *piece;
-	u32 count;
+	u32 count, done;
 	int err = 0;
 
 	arg->done = 0;
@@ -83,11 +96,15 @@ static int ct_batch(struct ct_file *cf, struct configtron_prefixes *arg, ct_pref
 		return -ENOMEM;
 	while (arg->done < arg->count && !err) {
 		count = min_t(u32, arg->count - arg->done, CT_BATCH);
-		if (copy_from_user(piece, from + arg->done, count * sizeof(*piece))) {
+		if (copy_from_user(piece, user + arg->done, count * sizeof(*piece))) {
 			err = -EFAULT;
 			break;
 		}
-		arg->done += ct_piece(cf->cn, piece, count, arg->flags, each, &err);
+		done = ct_piece(cf->cn, piece, count, arg->flags, each, &err);
+		if (each == ct_prefix_get_one &&
+		    copy_to_user(user + arg->done, piece, done * sizeof(*piece)))
+			err = -EFAULT;
+		arg->done += done;
 		cond_resched();
 		if (fatal_signal_pending(current))
 			err = err ?: -EINTR;
@@ -99,6 +116,11 @@ static int ct_batch(struct ct_file *cf, struct configtron_prefixes *arg, ct_pref
 int ct_call_prefix_set(struct ct_file *cf, union ct_argument *a)
 {
 	return ct_batch(cf, &a->prefixes, ct_prefix_set_one);
+}
+
+int ct_call_prefix_get(struct ct_file *cf, union ct_argument *a)
+{
+	return ct_batch(cf, &a->prefixes, ct_prefix_get_one);
 }
 
 int ct_call_prefix_del(struct ct_file *cf, union ct_argument *a)

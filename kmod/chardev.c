@@ -206,6 +206,7 @@ static const struct ct_call {
 	{ CONFIGTRON_PARAMS_SET, ct_call_params_set },
 	{ CONFIGTRON_PARAMS_GET, ct_call_params_get },
 	{ CONFIGTRON_PREFIX_SET, ct_call_prefix_set },
+	{ CONFIGTRON_PREFIX_GET, ct_call_prefix_get },
 	{ CONFIGTRON_PREFIX_DEL, ct_call_prefix_del },
 	{ CONFIGTRON_PREFIX_DUMP, ct_call_prefix_dump },
 	{ CONFIGTRON_PREFIX_FLUSH, ct_call_prefix_flush },

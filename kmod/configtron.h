@@ -29,7 +29,7 @@
 #define CONFIGTRON_ABI			1
 
 #define CONFIGTRON_CC_BYTES		16	/* TCP_CA_NAME_MAX */
-#define CONFIGTRON_NAME_BYTES		32
+#define CONFIGTRON_NAME_BYTES		64
 #define CONFIGTRON_UNIT_BYTES		16
 #define CONFIGTRON_WORDS_BYTES		104
 
@@ -50,6 +50,7 @@ enum configtron_key {
 	CONFIGTRON_MARK,
 	CONFIGTRON_BUSY_POLL,
 	CONFIGTRON_QUICKACK,
+	CONFIGTRON_NAGLE,
 	CONFIGTRON_LOW_LATENCY,
 	CONFIGTRON_AUTOCORKING,
 	CONFIGTRON_SYNACK_RTO,
@@ -255,5 +256,7 @@ struct configtron_record {
 #define CONFIGTRON_STATUS		_IOR(CONFIGTRON_IOC, 16, struct configtron_status)
 #define CONFIGTRON_STATS		_IOWR(CONFIGTRON_IOC, 17, struct configtron_stats)
 #define CONFIGTRON_RECORDS		_IOW(CONFIGTRON_IOC, 18, struct configtron_records)
+/* Fills in the profile of each prefix of the batch, 0 where there is no such prefix. */
+#define CONFIGTRON_PREFIX_GET		_IOWR(CONFIGTRON_IOC, 19, struct configtron_prefixes)
 
 #endif /* _UAPI_CONFIGTRON_H */

@@ -87,6 +87,7 @@ int ct_key_parse(const struct configtron_prefix *prefix, struct ct_key *key);
 int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_profile *profile,
 		 unsigned int most, struct ct_profile **was);
 struct ct_profile *ct_store_del(struct ct_store *store, const struct ct_key *key);
+struct ct_profile *ct_store_get(struct ct_store *store, const struct ct_key *key);
 struct ct_profile *ct_store_lookup(const struct ct_store *store, u8 family, const void *address);
 void ct_walk_begin(struct ct_walk *walk, struct ct_store *store);
 const struct ct_prefix *ct_walk_next(struct ct_walk *walk);

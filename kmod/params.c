@@ -112,6 +112,10 @@ static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 		"quickack", "", CT_QUICKACK_FLAGS, 0, 1,
 		CT_QUICKACK_WORDS,
 	},
+	[CONFIGTRON_NAGLE] = {
+		"nagle", "", CT_SETTABLE, 0, 1,
+		"0 is TCP_NODELAY; a server that sets that itself has the last word",
+	},
 	[CONFIGTRON_LOW_LATENCY] = {
 		"tcp_low_latency", "", 0, 0, 1,
 		"no kernel since 4.14 reads it; busy_poll is what it became",

@@ -199,6 +199,14 @@ struct ct_profile *ct_store_del(struct ct_store *store, const struct ct_key *key
 	return profile;
 }
 
+/* The profile of exactly this prefix, or NULL. The caller holds the mutex. */
+struct ct_profile *ct_store_get(struct ct_store *store, const struct ct_key *key)
+{
+	const struct ct_prefix *prefix = rhashtable_lookup_fast(&store->table, key, ct_params);
+
+	return prefix ? prefix->profile : NULL;
+}
+
 /* The profile of an address in network order, or NULL. The caller holds rcu_read_lock(). */
 struct ct_profile *ct_store_lookup(const struct ct_store *store, u8 family, const void *address)
 {

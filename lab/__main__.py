@@ -1,4 +1,8 @@
-"""`python3 -m configtron.lab kernel`: builds what the lab boots, ahead of its first use."""
+"""`python3 -m configtron.lab kernel`: builds what the lab boots, ahead of its first use.
+
+`python3 -m configtron.lab module [KERNEL]`: builds the kernel module and prints where it lies. KERNEL is `lab` for the
+lab's guests, or an installed kernel's release as in /lib/modules; without it, the running kernel.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,34 @@ import sys
 
 from configtron.errors import DONE, USAGE, ConfigtronError
 from configtron.lab.kernel import ensure_kernel, ensure_programs
+from configtron.lab.kmod import module_for_guest, module_for_installed
+
+USE = "usage: python3 -m configtron.lab kernel | module [lab | RELEASE]"
 
 
 def main(arguments: list[str]) -> int:
-    if arguments != ["kernel"]:
-        print("usage: python3 -m configtron.lab kernel", file=sys.stderr)
-        return USAGE
     try:
-        ensure_programs()
-        print(ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True)))
+        match arguments:
+            case ["kernel"]:
+                ensure_programs()
+                print(ensure_kernel(tell))
+            case ["module", "lab"]:
+                print(module_for_guest(tell))
+            case ["module"]:
+                print(module_for_installed(tell))
+            case ["module", release]:
+                print(module_for_installed(tell, release))
+            case _:
+                print(USE, file=sys.stderr)
+                return USAGE
     except ConfigtronError as error:
         print(f"configtron: {error}", file=sys.stderr)
         return error.code
     return DONE
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -113,10 +113,10 @@ def keep(built: Path, folder: Path) -> None:
 
 
 @contextmanager
-def build_lock(progress: Progress) -> Iterator[None]:
+def build_lock(progress: Progress, name: str = "build.lock") -> Iterator[None]:
     """One build at a time per cache. The lock goes with its process, however that ends."""
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / "build.lock").open("w") as lock:
+    with (cache_folder() / name).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

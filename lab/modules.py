@@ -81,8 +81,12 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def make_module(sources: Path, folder: Path, tree: Path, arch: str) -> tuple[Path, ...]:
+def make_module(
+    sources: Path, folder: Path, tree: Path, arch: str, variables: tuple[str, ...] = ()
+) -> tuple[Path, ...]:
     """Build every module that the Kbuild file in `sources` names, in `folder`; returns the .ko files.
+
+    `variables` are handed to make as they are, e.g. `CONFIGTRON_BENCH=1`.
 
     Warnings are as the Kbuild file has them. `Missing` with the compiler's last words when it does not compile.
     """
@@ -93,7 +97,7 @@ def make_module(sources: Path, folder: Path, tree: Path, arch: str) -> tuple[Pat
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
     unknown = [] if (tree / "Module.symvers").exists() else ["KBUILD_MODPOST_WARN=1"]
-    make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, "modules"]
+    make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, *variables, "modules"]
     done = subprocess.run(tied(make), capture_output=True, text=True, env=build_environment(), check=False)
     if done.returncode:
         raise Missing(f"{sources} does not compile for {tree}:\n{(done.stdout + done.stderr)[-3000:]}")

@@ -53,8 +53,9 @@ def test_numbers_of_calls(tmp_path: Path) -> None:
 
 
 def test_keys_and_flags(tmp_path: Path) -> None:
-    names = [*kmod_abi.KEYS, "KEYS", *kmod_abi.FLAGS, "ABI"]
+    names = [*kmod_abi.KEYS, "KEYS", *kmod_abi.FLAGS, "ABI", "CC_BYTES", "NAME_BYTES"]
     wanted = [*range(len(kmod_abi.KEYS)), len(kmod_abi.KEYS), *kmod_abi.FLAGS.values(), kmod_abi.ABI]
+    wanted += [kmod_abi.CC_BYTES, kmod_abi.NAME_BYTES]
     found = asked(tmp_path, [f"CONFIGTRON_{name}" for name in names])
     assert dict(zip(names, found, strict=True)) == dict(zip(names, wanted, strict=True))
 

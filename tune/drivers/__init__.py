@@ -14,6 +14,7 @@ from configtron.tuning import Place
 
 # Order of preference where the user names none. `memory` is for tests and for trying rules out: never fallen back to.
 DRIVERS: Mapping[str, str] = {
+    "kmod": "configtron.tune.drivers.kmod:KmodDriver",
     "ebpf": "configtron.tune.drivers.ebpf:EbpfDriver",
     "route": "configtron.tune.drivers.route:RouteDriver",
     "sysctl": "configtron.tune.drivers.sysctl:SysctlDriver",

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 DEVICE = "/dev/configtron"
 ABI = 1
+# TCP_CA_NAME_MAX, and a profile's name; the closing NUL counts.
+CC_BYTES, NAME_BYTES = 16, 64
 
 # structure -> its fields and their `struct` codes
 LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -20,10 +22,10 @@ LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("record_bytes", "I"), ("release", "16s"),
     ),
     "param_info": (
-        ("key", "I"), ("flags", "I"), ("min", "q"), ("max", "q"), ("name", "32s"), ("unit", "16s"), ("words", "104s"),
+        ("key", "I"), ("flags", "I"), ("min", "q"), ("max", "q"), ("name", "64s"), ("unit", "16s"), ("words", "104s"),
     ),
     "param": (("key", "I"), ("flags", "I"), ("value", "q"), ("text", "16s")),
-    "profile": (("id", "I"), ("reserved", "I"), ("name", "32s")),
+    "profile": (("id", "I"), ("reserved", "I"), ("name", "64s")),
     "params": (("profile", "I"), ("flags", "I"), ("count", "I"), ("refused", "I"), ("params", "Q")),
     "prefix": (("family", "B"), ("length", "B"), ("reserved", "H"), ("profile", "I"), ("address", "16s")),
     "prefixes": (("prefixes", "Q"), ("count", "I"), ("done", "I"), ("flags", "I"), ("reserved", "I")),
@@ -74,6 +76,7 @@ CALLS: Mapping[str, tuple[int, int, str]] = {
     "STATUS": (16, 2, "status"),
     "STATS": (17, 3, "stats"),
     "RECORDS": (18, 1, "records"),
+    "PREFIX_GET": (19, 3, "prefixes"),
 }
 MAGIC = 0xC7
 
@@ -94,6 +97,7 @@ KEYS: Mapping[str, str] = {
     "MARK": "mark",
     "BUSY_POLL": "busy_poll",
     "QUICKACK": "quickack",
+    "NAGLE": "nagle",
     "LOW_LATENCY": "tcp_low_latency",
     "AUTOCORKING": "tcp_autocorking",
     "SYNACK_RTO": "synack_rto",

@@ -1,0 +1,114 @@
+"""The kmod driver without the module: its words and the module's, packed and back (with it: test_kmod_guest.py)."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configtron.errors import BadInput
+from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TUNABLE
+from configtron.nouns import Profile, Value
+from configtron.tune.drivers import DRIVERS, load
+from configtron.tune.drivers.kmod_abi import KEYS
+from configtron.tune.drivers.kmod_device import PREFIX, Parameter
+from configtron.tune.drivers.kmod_units import REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tuning import Place, Reach
+
+# As the module of a 6.12 kernel would say it: every knob that it does not refuse, with wide ranges.
+TIMES = ("min_rto", "data_rto", "delack_max")
+SWITCHES = ("tcp_slow_start_after_idle", "pacing", "quickack", "nagle")
+SETTABLE = [knob for knob in KEYS.values() if knob not in REFUSED]
+
+
+def parameter(knob: str) -> Parameter:
+    most = 1 if knob in SWITCHES else 1_000_000
+    unit = "us" if knob in (*TIMES, "busy_poll") else ""
+    return Parameter(0, knob, True, knob == "tcp_congestion_control", 0, most, unit, "words")
+
+
+def able() -> dict[str, Reach]:
+    found = reaches(map(parameter, SETTABLE))
+    return found | {"tcp_congestion_control": Reach("tcp_congestion_control", values=("bbr", "cubic", "reno"))}
+
+
+def profile(**settings: Value) -> Profile:
+    return Profile("p", tuple(settings.items()))
+
+
+def test_it_is_a_driver_by_name_and_the_first() -> None:
+    assert load("kmod", Place()).name == "kmod" == next(iter(DRIVERS))
+
+
+def test_every_knob_is_in_the_modules_table_or_refused_in_words() -> None:
+    asked = {knob.name for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION)} | {"synack_rto", "data_rto", "min_rto"}
+    assert set(SETTABLE) | REFUSED.keys() == asked
+    assert all(REFUSED.values())
+    assert all(knob in KNOBS for knob in KEYS.values())
+
+
+def test_settings_go_there_and_back() -> None:
+    whole = profile(
+        tcp_congestion_control="bbr", initcwnd=40, tcp_slow_start_after_idle=0, pacing="fq", max_pacing_rate=125_000,
+        min_rto=0.02, data_rto=0.3, delack_max=0.04, notsent_lowat=16384, window_clamp=30000, cwnd_clamp=77, priority=5,
+        mark=99, busy_poll=50, quickack=1, nagle=0,
+    )  # fmt: skip
+    told = checked(whole, able())
+    assert len(told) == len(SETTABLE)
+    assert Profile("p", setting(told)) == whole
+
+
+@given(st.integers(1_000, 120_000_000))
+def test_seconds_are_whole_microseconds(us: int) -> None:
+    within = {"data_rto": Reach("data_rto", least=0, most=120)}
+    ((_, told),) = checked(profile(data_rto=us / 1e6), within).items()
+    assert told == us and setting({6: us}) == (("data_rto", us / 1_000_000),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"initcwnd": -1}, "it takes 0 to 1000000 segments"),
+        ({"initcwnd": 2.5}, "it takes whole numbers"),
+        ({"pacing": "on"}, "it takes pfifo_fast, fq"),
+        ({"tcp_congestion_control": "configtron"}, "it takes bbr, cubic, reno"),
+        ({"tcp_autocorking": 0}, "driver sysctl"),
+        ({"synack_rto": 1.0}, "driver ebpf"),
+        ({"no_such_knob": 1}, "no knob is called so"),
+    ],
+)
+def test_out_of_reach_is_said_with_the_remedy(settings: dict[str, Value], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        checked(profile(**settings), able())
+
+
+def test_a_knob_that_this_kernel_has_not() -> None:
+    with pytest.raises(BadInput, match="this kernel cannot"):
+        checked(profile(quickack=1), {})
+
+
+@pytest.mark.parametrize("name", ["", "x" * 64, "a\0b"])
+def test_names_that_the_module_cannot_keep(name: str) -> None:
+    with pytest.raises(BadInput, match="1 to 63 bytes"):
+        checked(Profile(name, ()), able())
+
+
+addresses = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6))
+
+
+@given(st.lists(st.tuples(addresses, st.integers(0, 128)), max_size=20))
+def test_prefixes_go_there_and_back(drawn: list[tuple[object, int]]) -> None:
+    nets = [ip_network(f"{a}/{min(n, 32 if '.' in str(a) else 128)}", strict=False) for a, n in drawn]
+    prefixes = {str(net): number for number, net in enumerate(nets)}
+    told = packed(prefixes)
+    pieces = [told[at : at + PREFIX.size] for at in range(0, len(told), PREFIX.size)]
+    assert [spelt(piece) for piece in pieces] == list(prefixes)
+    assert [PREFIX.unpack(piece)[3] for piece in pieces] == list(prefixes.values())
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0", "10.0.0/8", "10.0.0.0/x", "nonsense/8", "10.0.0.0/999"])
+def test_what_is_no_prefix(text: str) -> None:
+    with pytest.raises(BadInput, match="is no prefix"):
+        packed({text: 1})

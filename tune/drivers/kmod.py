@@ -1,0 +1,246 @@
+"""Profiles by our kernel module: the paper's own way, and the one that reaches most knobs.
+
+Question   How does each client's connection begin with its profile's settings, for a tenth of what BPF costs?
+Method     kmod/ is a congestion control that the namespace's default is set to. The module keeps profiles, prefixes and
+           the names we give; this file speaks to it through kmod_device.py. The congestion control that was the default
+           before stays that of every connection that no profile is for (`plain`).
+In force   while the module is enabled and the namespace's default is `configtron`; a table that nobody asks is not.
+Lasts      until `revert`, the next boot, or the end of the namespace. Connections that live keep what they began with.
+Reads as   the module's own tables. `mark` is its count of changes with the namespace's default: two system calls.
+Fails as   Missing (module absent, of another version, no CAP_NET_ADMIN); BadInput (a value out of range, a name of
+           nothing); Refused (the kernel says no half-way).
+Differs    from eBPF: also min_rto above 0.2 s, data_rto, busy_poll, and slow_start_after_idle=0 for vegas; but neither
+           the SYN-ACK's timer nor the first window offered, which are out before any congestion control is asked.
+Source     kmod/README.md
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from configtron.errors import BadInput, Missing, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers import kmod_abi, netns
+from configtron.tune.drivers.kmod_abi import FLAGS
+from configtron.tune.drivers.kmod_device import PREFIX, Device
+from configtron.tune.drivers.kmod_units import KNOB_OF, REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tune.rules import after, check
+from configtron.tuning import Changes, Place, Reach, Rules
+
+__all__ = ["REFUSED", "KmodDriver"]
+
+CONTROL = "configtron"
+DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+# A module loaded anew has another inode here: its count of changes begins again.
+LOADED = Path("/sys/module/configtron")
+# Above so many, reading the whole table back costs less than asking for each.
+FEW = 10_000
+
+
+class KmodDriver:
+    """Everything it knows is in the module; two of them for one place are one."""
+
+    name = "kmod"
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def missing(self) -> str:
+        if why := netns.absent(self.place.netns):
+            return why
+        try:
+            with Device() as device:
+                abi = device.version()["abi"]
+        except FileNotFoundError:
+            return "the module is not loaded; run: make kmod, then insmod the file it names"
+        except PermissionError:
+            return "/dev/configtron needs CAP_NET_ADMIN in the first user namespace; run as root"
+        except OSError as error:
+            return f"/dev/configtron: {error.strerror}; load the module of this version: make kmod"
+        return "" if abi == kmod_abi.ABI else f"the module speaks version {abi}, we {kmod_abi.ABI}; run: make kmod"
+
+    def settable(self) -> Mapping[str, Reach]:
+        if self.missing():
+            return {}
+        with self._device() as device:
+            return reaches(device.parameters())
+
+    def before(self) -> str:
+        """The namespace's default congestion control, the one thing of the host's that we write over."""
+        return json.dumps({"tcp_congestion_control": self._control()})
+
+    def apply(self, changes: Changes) -> Rules:
+        with self._device() as device:
+            able = reaches(device.parameters())
+            wanted = {name: checked(profile, able) for name, profile in changes.profiles.items()}
+            if not self._is_in_force(device):
+                _clear(device)
+            self._check_names(device, changes)
+            new = packed(dict.fromkeys(changes.prefixes, 0))
+            _try(device, wanted)
+            try:
+                self._apply(device, changes, wanted)
+                return self._read_back(device, changes, new)
+            except OSError as error:
+                why = f"the module refused a change half-way ({error.strerror}); run: configtron tune rollback"
+                raise Refused(why) from error
+
+    def read(self) -> Rules:
+        if self.missing():
+            return Rules()
+        with self._device() as device:
+            return _rules(device) if self._is_in_force(device) else Rules()
+
+    def mark(self) -> str:
+        if self.missing():
+            return "nothing"
+        with self._device() as device:
+            loaded = LOADED.stat().st_ino if LOADED.exists() else 0
+            return f"{loaded}:{device.status()['generation']}:{self._control()}"
+
+    def revert(self, before: str) -> None:
+        """The default first: from then on no connection is ours, whatever the tables still hold."""
+        old = json.loads(before).get("tcp_congestion_control", "")
+        if netns.absent(self.place.netns):
+            return
+        if self._control() == CONTROL and old and old != CONTROL:
+            self._set_control(old)
+        if not self.missing():
+            with self._device() as device:
+                plain = device.options()[2]
+                if self._control() == CONTROL:
+                    self._set_control(plain)
+                _clear(device)
+
+    def assign(self, descriptor: int, profile: str) -> None:
+        """AssignProfile(socket, profile): a connected TCP socket of this place, of ours or by pidfd_getfd(2)."""
+        with self._device() as device:
+            device.assign(descriptor, self._known(device, profile))
+
+    @contextmanager
+    def _device(self) -> Iterator[Device]:
+        """The module's device, opened in the place's namespace."""
+        if why := self.missing():
+            raise Missing(why)
+        with netns.inside(self.place.netns):
+            device = Device()
+        with device:
+            yield device
+
+    def _control(self) -> str:
+        with netns.inside(self.place.netns):
+            return DEFAULT_CONTROL.read_text().strip()
+
+    def _set_control(self, name: str) -> None:
+        with netns.inside(self.place.netns):
+            try:
+                DEFAULT_CONTROL.write_text(name)
+            except OSError as error:
+                why = f"net.ipv4.tcp_congestion_control={name}: {error.strerror}"
+                raise Refused(f"{why}; is its module there? run: modprobe tcp_{name}") from error
+
+    def _is_in_force(self, device: Device) -> bool:
+        return bool(self._control() == CONTROL and device.options()[0] & FLAGS["ENABLED"])
+
+    def _check_names(self, device: Device, changes: Changes) -> None:
+        """What the changes lead to holds together: asked before anything is written."""
+        numbers = {name: number for number, name in device.profiles().items()}
+        there = Rules({name: Profile(name) for name in numbers}, default=_default(device))
+        dropped = changes.dropped_profiles
+        check(after(there, Changes(changes.profiles, changes.prefixes, dropped, default=changes.default)))
+        if not dropped & numbers.keys():
+            return
+        leaving = dict.fromkeys((*changes.prefixes, *changes.dropped_prefixes), 0)
+        held = [profile for _, _, _, profile, _ in PREFIX.iter_unpack(device.get_prefixes(packed(leaving)))]
+        for name in sorted(dropped & numbers.keys()):
+            if left := device.stats(numbers[name])["prefixes"] - held.count(numbers[name]):
+                raise BadInput(f"profile {name} still has {left} prefixes; give them another profile first")
+
+    def _apply(self, device: Device, changes: Changes, wanted: Mapping[str, dict[int, int | str]]) -> None:
+        numbers = {name: number for number, name in device.profiles().items()}
+        for name, settings in wanted.items():
+            if name not in numbers:
+                numbers[name] = device.new_profile(name)
+            device.set_settings(numbers[name], settings)
+        device.set_prefixes(packed({prefix: numbers[name] for prefix, name in changes.prefixes.items()}))
+        device.delete_prefixes(packed(dict.fromkeys(changes.dropped_prefixes, 0)))
+        flags, unmatched, plain = device.options()
+        if changes.default is not None:
+            unmatched = numbers[changes.default] if changes.default else 0
+        if (control := self._control()) != CONTROL:
+            plain = control
+        device.set_options(flags | FLAGS["ENABLED"], unmatched, plain)
+        for name in changes.dropped_profiles & numbers.keys():
+            device.delete_profile(numbers[name])
+        if control != CONTROL:
+            self._set_control(CONTROL)
+
+    def _read_back(self, device: Device, changes: Changes, asked: bytes) -> Rules:
+        names = device.profiles()
+        profiles = {name: Profile(name, setting(device.settings(n))) for n, name in names.items()}
+        if len(changes.prefixes) > FEW:
+            held = device.dump()
+            found = {prefix: held.get(asked[i : i + PREFIX.size], 0) for prefix, i in _places(changes.prefixes)}
+        else:
+            told = [profile for _, _, _, profile, _ in PREFIX.iter_unpack(device.get_prefixes(asked))]
+            found = dict(zip(changes.prefixes, told, strict=True))
+        return Rules(
+            {name: profiles[name] for name in changes.profiles if name in profiles},
+            {prefix: names[number] for prefix, number in found.items() if number in names},
+            _default(device),
+        )
+
+    def _known(self, device: Device, name: str) -> int:
+        if not name:
+            return 0
+        for number, known in device.profiles().items():
+            if known == name:
+                return number
+        raise BadInput(f"no profile is called {name!r}; there is: {', '.join(device.profiles().values()) or 'none'}")
+
+
+def _try(device: Device, wanted: Mapping[str, dict[int, int | str]]) -> None:
+    """Ask the kernel whether it would take all of these, on a profile that nobody uses. Errors: `BadInput`."""
+    scratch = device.new_profile("")
+    try:
+        for name, settings in wanted.items():
+            try:
+                device.set_settings(scratch, settings)
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ERANGE, errno.EOPNOTSUPP, errno.EINVAL):
+                    raise
+                knob = f"{KNOB_OF[int(str(error.filename))]}: " if error.filename else ""
+                why = f"the kernel refuses {knob}{os.strerror(error.errno)}"
+                raise BadInput(f"profile {name}: {why}; see: configtron tune doctor") from error
+    finally:
+        device.delete_profile(scratch)
+
+
+def _clear(device: Device) -> None:
+    """Nothing of ours left in the tables; connections that live keep what they have."""
+    flags, _, plain = device.options()
+    device.set_options(flags, 0, plain)
+    device.flush()
+    for number in device.profiles():
+        device.delete_profile(number)
+
+
+def _default(device: Device) -> str:
+    return device.profiles().get(device.options()[1], "")
+
+
+def _rules(device: Device) -> Rules:
+    names = device.profiles()
+    profiles = {name: Profile(name, setting(device.settings(number))) for number, name in names.items()}
+    prefixes = {spelt(prefix): names[number] for prefix, number in device.dump().items() if number in names}
+    return Rules(profiles, prefixes, _default(device))
+
+
+def _places(prefixes: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each prefix and where it begins in `packed`."""
+    return ((prefix, i * PREFIX.size) for i, prefix in enumerate(prefixes))

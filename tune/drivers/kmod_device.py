@@ -1,0 +1,230 @@
+"""The module's device, call by call: what /dev/configtron is told and what it answers, in its own numbers.
+
+One object is one open file: it belongs to the network namespace it was opened in. Names, seconds and prefixes as text
+are the driver's business (kmod.py); here they are identifiers, microseconds and packed addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from configtron.tune.drivers import kmod_abi
+from configtron.tune.drivers.kmod_abi import FLAGS, STRUCTS, number, pack, unpack
+
+# Prefixes of one dump call: a megabyte and a half at a time.
+DUMP_PREFIXES = 65536
+PREFIX, PARAM, RECORD = STRUCTS["prefix"], STRUCTS["param"], STRUCTS["record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What the module says of one of its parameters; numbers in `unit`, times in microseconds."""
+
+    key: int
+    name: str
+    settable: bool
+    text: bool
+    least: int
+    most: int
+    unit: str
+    words: str
+
+
+class Device:
+    """An open /dev/configtron. Errors are the kernel's own `OSError`s; configtron.h says what each means."""
+
+    def __init__(self, path: Path = Path(kmod_abi.DEVICE)) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def fileno(self) -> int:
+        """For poll(2): readable is a close record, priority is a change of the tables."""
+        return self._file
+
+    def version(self) -> dict[str, int]:
+        """The interface's version, its features and limits."""
+        return {name: value for name, value in self._call("VERSION").items() if isinstance(value, int)}
+
+    def parameters(self) -> list[Parameter]:
+        """All that the module knows of, settable or not."""
+        return [self._parameter(key) for key in range(self.version()["parameters"])]
+
+    def status(self) -> dict[str, int]:
+        return {name: _number(value) for name, value in self._call("STATUS").items()}
+
+    def stats(self, profile: int) -> dict[str, int]:
+        """Counters of one profile; opened - closed are alive."""
+        return {name: _number(value) for name, value in self._call("STATS", profile=profile).items()}
+
+    def options(self) -> tuple[int, int, str]:
+        """(flags, profile of clients without a prefix or 0, plain congestion control)."""
+        told = self._call("OPTIONS_GET")
+        return _number(told["flags"]), _number(told["unmatched"]), _text(told["plain"])
+
+    def set_options(self, flags: int, unmatched: int, plain: str) -> None:
+        self._call("OPTIONS_SET", flags=flags, unmatched=unmatched, plain=plain.encode())
+
+    def profiles(self) -> dict[int, str]:
+        """Identifier -> name."""
+        found: dict[int, str] = {}
+        last = 0
+        while True:
+            try:
+                told = self._call("PROFILE_NEXT", id=last + 1)
+            except FileNotFoundError:
+                return found
+            last = _number(told["id"])
+            found[last] = _text(told["name"])
+
+    def new_profile(self, name: str) -> int:
+        return _number(self._call("PROFILE_NEW", name=name.encode())["id"])
+
+    def delete_profile(self, profile: int) -> None:
+        self._call("PROFILE_DEL", id=profile)
+
+    def settings(self, profile: int) -> dict[int, int | str]:
+        """Key -> value of all that the profile sets."""
+        room = len(kmod_abi.KEYS)
+        buffer = ctypes.create_string_buffer(room * PARAM.size)
+        told = self._call("PARAMS_GET", profile=profile, count=room, params=ctypes.addressof(buffer))
+        return _settings(buffer.raw, _number(told["count"]))
+
+    def set_settings(self, profile: int, settings: dict[int, int | str]) -> None:
+        """Exactly these, all or none. The error's `filename` is the key that was refused."""
+        keys = list(settings)
+        packed = b"".join(_param(key, settings[key]) for key in keys)
+        buffer = ctypes.create_string_buffer(packed, max(1, len(packed)))
+        told = pack("params", profile=profile, flags=FLAGS["REPLACE"], count=len(keys), params=ctypes.addressof(buffer))
+        try:
+            fcntl.ioctl(self._file, number("PARAMS_SET"), told)
+        except OSError as error:
+            refused = _number(unpack("params", told)["refused"])
+            raise OSError(error.errno, error.strerror, str(keys[refused]) if keys else "") from error
+
+    def set_prefixes(self, packed: bytes | bytearray) -> None:
+        """Structures `prefix` one after the other; what stands there already is given another profile."""
+        self._prefixes("PREFIX_SET", packed)
+
+    def delete_prefixes(self, packed: bytes | bytearray) -> None:
+        """Those that are not there are no error."""
+        self._prefixes("PREFIX_DEL", packed, FLAGS["ABSENT_OK"])
+
+    def get_prefixes(self, packed: bytes | bytearray) -> bytes:
+        """The same structures with the profile that each has, 0 for one that is not there."""
+        return self._prefixes("PREFIX_GET", packed)
+
+    def dump(self) -> dict[bytes, int]:
+        """All prefixes -> profile, each prefix as the structure's bytes with its profile zeroed.
+
+        A prefix that somebody changes meanwhile is found before or after; `status()["generation"]` tells that one did.
+        """
+        found: dict[bytes, int] = {}
+        for at in self._dumped():
+            family, length, _, profile, address = at
+            found[PREFIX.pack(family, length, 0, 0, address)] = profile
+        return found
+
+    def flush(self, profile: int = 0) -> int:
+        """Delete the prefixes of one profile, 0 of all; returns how many went."""
+        return _number(self._call("PREFIX_FLUSH", profile=profile)["removed"])
+
+    def assign(self, descriptor: int, profile: int) -> None:
+        """Give one connected socket a profile; 0 gives it back to the plain congestion control."""
+        self._call("SOCKET_ASSIGN", fd=descriptor, profile=profile)
+
+    def of_socket(self, descriptor: int) -> tuple[int, dict[int, int | str]]:
+        """(profile or 0, key -> value in force) of one socket."""
+        room = len(kmod_abi.KEYS)
+        buffer = ctypes.create_string_buffer(room * PARAM.size)
+        told = self._call("SOCKET_GET", fd=descriptor, count=room, params=ctypes.addressof(buffer))
+        return _number(told["profile"]), _settings(buffer.raw, _number(told["count"]))
+
+    def begin_records(self, capacity: int = 0) -> None:
+        """From here on each connection that ends is told to this file; 0 keeps 4096 until they are read."""
+        self._call("RECORDS", capacity=capacity)
+
+    def records(self) -> list[dict[str, int | bytes]]:
+        """What has come since the last call, oldest first. `lost` of a record counts those lost just before it."""
+        found: list[dict[str, int | bytes]] = []
+        while True:
+            try:
+                told = os.read(self._file, 1024 * RECORD.size)
+            except BlockingIOError:
+                return found
+            found += [unpack("record", told[at : at + RECORD.size]) for at in range(0, len(told), RECORD.size)]
+
+    def _parameter(self, key: int) -> Parameter:
+        told = self._call("PARAM_INFO", key=key)
+        flags = _number(told["flags"])
+        return Parameter(
+            key,
+            _text(told["name"]),
+            bool(flags & FLAGS["PARAM_SETTABLE"]),
+            bool(flags & FLAGS["PARAM_TEXT"]),
+            _number(told["min"]),
+            _number(told["max"]),
+            _text(told["unit"]),
+            _text(told["words"]),
+        )
+
+    def _prefixes(self, call: str, packed: bytes | bytearray, flags: int = 0) -> bytes:
+        buffer = ctypes.create_string_buffer(bytes(packed), max(1, len(packed)))
+        self._call(call, prefixes=ctypes.addressof(buffer), count=len(packed) // PREFIX.size, flags=flags)
+        return buffer.raw[: len(packed)]
+
+    def _dumped(self) -> Iterator[tuple[int, int, int, int, bytes]]:
+        buffer = ctypes.create_string_buffer(DUMP_PREFIXES * PREFIX.size)
+        flags = FLAGS["FROM_START"]
+        while True:
+            told = self._call("PREFIX_DUMP", prefixes=ctypes.addressof(buffer), count=DUMP_PREFIXES, flags=flags)
+            done = _number(told["done"])
+            if not done:
+                return
+            yield from PREFIX.iter_unpack(buffer.raw[: done * PREFIX.size])
+            flags = 0
+
+    def _call(self, call: str, **values: int | bytes) -> dict[str, int | bytes]:
+        layout = kmod_abi.CALLS[call][2]
+        told = pack(layout, **values)
+        fcntl.ioctl(self._file, number(call), told)
+        return unpack(layout, told)
+
+
+def _param(key: int, value: int | str) -> bytes:
+    if isinstance(value, str):
+        if len(value.encode()) >= kmod_abi.CC_BYTES:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return bytes(pack("param", key=key, text=value.encode()))
+    return bytes(pack("param", key=key, value=value))
+
+
+def _settings(packed: bytes, count: int) -> dict[int, int | str]:
+    found: dict[int, int | str] = {}
+    for key, _, value, text in PARAM.iter_unpack(packed[: count * PARAM.size]):
+        found[key] = text.rstrip(b"\0").decode() or value
+    return found
+
+
+def _number(value: int | bytes) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _text(value: int | bytes) -> str:
+    assert isinstance(value, bytes)
+    return value.decode(errors="replace")

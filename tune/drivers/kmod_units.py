@@ -1,0 +1,149 @@
+"""Between our words and the module's: knobs and keys, seconds and microseconds, prefixes as text and packed.
+
+Pure but for the list of congestion controls: what the module takes is asked of the module (`Parameter`), so a kernel
+that can do more or less changes nothing here.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from struct import error
+
+from configtron.errors import BadInput
+from configtron.knobs import KNOBS
+from configtron.nouns import Profile, Value
+from configtron.tune.drivers import kmod_abi
+from configtron.tune.drivers.kmod_abi import KEY_OF
+from configtron.tune.drivers.kmod_device import PREFIX, Parameter
+from configtron.tuning import Reach
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+US_PER_S = 1_000_000
+# The paper's names of the two qdiscs are how a socket sends: in one burst, or spread out.
+PACING: Mapping[str, int] = {"pfifo_fast": 0, "fq": 1}
+KNOB_OF: Mapping[int, str] = {key: knob for knob, key in KEY_OF.items()}
+
+# What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table tells.
+REFUSED: Mapping[str, str] = {
+    "tcp_low_latency": "no kernel since Linux 4.14 reads it; busy_poll is what it became",
+    "tcp_autocorking": "read from the namespace's sysctl in sendmsg, where no hook is safe with kTLS; driver sysctl",
+    "synack_rto": "the SYN-ACK is sent before a congestion control is asked; driver ebpf",
+    "initrwnd": "the SYN-ACK is sent before a congestion control is asked; drivers ebpf and route",
+    "http_version": "no matter of TCP: a router in front chooses the server (tune router)",
+    "init_rto": "one name for two timers: set data_rto; the SYN-ACK's is synack_rto",
+    "tcp_rmem": "three numbers of a namespace, read before the handshake; driver sysctl",
+    "tcp_wmem": "three numbers of a namespace; driver sysctl",
+    "tcp_window_scaling": "agreed in the handshake, from the namespace's sysctl; driver sysctl",
+    "ip_version": "the client has chosen it before its SYN arrives",
+    "peering_link": "a route, not a property of one host",
+    "tls_version": "the server's own configuration",
+    "ocsp_stapling": "the server's own configuration",
+    "tls_false_start": "the client's side",
+    "dynamic_record_sizing": "the server's own configuration",
+    "h2_push": "the server's own configuration",
+    "http11_pipelining": "the server's own configuration",
+}
+
+
+def reaches(parameters: Iterable[Parameter]) -> dict[str, Reach]:
+    """What the module of the running kernel sets, in the units of `knobs.py`."""
+    return {parameter.name: _reach(parameter) for parameter in parameters if parameter.settable}
+
+
+def _reach(parameter: Parameter) -> Reach:
+    knob = parameter.name
+    if parameter.text:
+        return Reach(knob, values=controls(), note=parameter.words)
+    if knob == "pacing":
+        return Reach(knob, values=tuple(PACING), note=parameter.words)
+    if (parameter.least, parameter.most) == (0, 1):
+        return Reach(knob, values=(0, 1), note=parameter.words)
+    unit = US_PER_S if parameter.unit == "us" and KNOBS[knob].unit == "s" else 1
+    return Reach(knob, least=parameter.least / unit, most=parameter.most / unit, note=parameter.words)
+
+
+def controls() -> tuple[str, ...]:
+    """What can be asked for: registered congestion controls, and of the paper's those that a module would bring."""
+    registered = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
+    listing = Path("/lib/modules") / platform.release() / "modules.dep"
+    modules = set(re.findall(r"/tcp_(\w+)\.ko", listing.read_text())) if listing.exists() else set()
+    known = [str(name) for name in KNOBS["tcp_congestion_control"].values]
+    return tuple(sorted({*registered, *(modules & set(known))} - {"configtron"}))
+
+
+def checked(profile: Profile, able: Mapping[str, Reach]) -> dict[int, int | str]:
+    """Key -> value as the module takes it. Errors: `BadInput`, with what the knob takes or who can set it."""
+    name = profile.name.encode()
+    if not name or len(name) >= kmod_abi.NAME_BYTES or b"\0" in name:
+        raise BadInput(f"profile {profile.name!r}: a name has 1 to {kmod_abi.NAME_BYTES - 1} bytes")
+    for knob, value in profile.settings:
+        if why := _out_of_reach(knob, value, able):
+            raise BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver kmod: {why}")
+    return {KEY_OF[knob]: _number(knob, value) for knob, value in profile.settings}
+
+
+def _out_of_reach(knob: str, value: Value, able: Mapping[str, Reach]) -> str:
+    if knob not in KNOBS:
+        return "no knob is called so; see: configtron tune doctor"
+    if knob in REFUSED:
+        return REFUSED[knob]
+    if knob not in able:
+        return "this kernel cannot; see: configtron tune doctor"
+    reach = able[knob]
+    if not reach.takes(value):
+        if reach.values:
+            return f"it takes {', '.join(map(str, reach.values))}"
+        return f"it takes {reach.least:g} to {reach.most:.12g} {KNOBS[knob].unit}".rstrip()
+    if isinstance(value, float) and KNOBS[knob].unit != "s" and value != int(value):
+        return "it takes whole numbers"
+    return ""
+
+
+def _number(knob: str, value: Value) -> int | str:
+    if knob == "tcp_congestion_control":
+        return str(value)
+    if knob == "pacing":
+        return PACING[str(value)]
+    assert isinstance(value, int | float)
+    return round(value * US_PER_S) if KNOBS[knob].unit == "s" else int(value)
+
+
+def setting(told: Mapping[int, int | str]) -> tuple[tuple[str, Value], ...]:
+    """What `checked` made, back in our words."""
+    return tuple((KNOB_OF[key], _value(KNOB_OF[key], value)) for key, value in told.items())
+
+
+def _value(knob: str, value: int | str) -> Value:
+    if knob == "pacing":
+        return next(name for name, number in PACING.items() if number == value)
+    if isinstance(value, int) and KNOBS[knob].unit == "s":
+        return value / US_PER_S
+    return value
+
+
+def packed(prefixes: Mapping[str, int]) -> bytes:
+    """Prefix as rules write it -> profile, as structures one after the other, in the mapping's order."""
+    pack, parse, v4, v6 = PREFIX.pack, socket.inet_pton, socket.AF_INET, socket.AF_INET6
+    found = []
+    for prefix, profile in prefixes.items():
+        address, _, length = prefix.partition("/")
+        family = v6 if ":" in address else v4
+        try:
+            found.append(pack(family, int(length), 0, profile, parse(family, address)))
+        except (OSError, ValueError, error) as why:
+            raise BadInput(f"{prefix!r} is no prefix as rules write it, e.g. 192.0.2.0/24 or 2001:db8::/48") from why
+    return b"".join(found)
+
+
+def spelt(prefix: bytes) -> str:
+    """A structure's prefix as rules write it."""
+    family, length, _, _, address = PREFIX.unpack(prefix)
+    if family == socket.AF_INET:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}/{length}"
+    # inet_ntop writes ::1.2.3.4 where `ipaddress` writes ::102:304
+    return f"{ip_address(address)}/{length}"
