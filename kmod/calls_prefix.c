@@ -199,37 +199,51 @@ int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a)
 }
 
 /*
- * Deletes the prefixes of one profile, or all; the mutex is held throughout, so none comes back
- * meanwhile.
+ * Deletes what a walk meets. A walk that pauses finds its place again by the prefix it stands on, so
+ * the pause comes before that one is deleted; the mutex keeps it there meanwhile.
  */
-int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a)
+static u32 ct_flush_pass(struct ct_net *cn, u32 id)
 {
 	const struct ct_prefix *prefix;
-	struct ct_net *cn = cf->cn;
-	u32 id = a->flush.profile;
 	struct ct_walk walk;
-	u32 seen = 0;
+	u32 seen = 0, removed = 0;
 
-	a->flush.removed = 0;
-	mutex_lock(&cn->lock);
 	ct_walk_begin(&walk, &cn->store);
 	ct_walk_resume(&walk);
 	while ((prefix = ct_walk_next(&walk))) {
-		if (!id || prefix->profile->id == id) {
-			prefix->profile->prefixes--;
-			ct_store_del(&cn->store, &prefix->key);
-			a->flush.removed++;
+		if (!(++seen % CT_BATCH)) {
+			ct_walk_pause(&walk);
+			cond_resched();
+			ct_walk_resume(&walk);
 		}
-		if (++seen % CT_BATCH)
+		if (id && prefix->profile->id != id)
 			continue;
-		ct_walk_pause(&walk);
-		cond_resched();
-		ct_walk_resume(&walk);
+		prefix->profile->prefixes--;
+		ct_store_del(&cn->store, &prefix->key);
+		removed++;
 	}
 	ct_walk_pause(&walk);
 	ct_walk_end(&walk);
+	return removed;
+}
+
+/*
+ * Deletes the prefixes of one profile, or all; the mutex is held throughout, so none comes back
+ * meanwhile. The table shrinks under the walk: the last pass is one that meets none.
+ */
+int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a)
+{
+	u32 id = a->flush.profile;
+	u32 removed;
+
+	a->flush.removed = 0;
+	mutex_lock(&cf->cn->lock);
+	do {
+		removed = ct_flush_pass(cf->cn, id);
+		a->flush.removed += removed;
+	} while (removed);
 	if (a->flush.removed)
-		ct_net_changed(cn);
-	mutex_unlock(&cn->lock);
+		ct_net_changed(cf->cn);
+	mutex_unlock(&cf->cn->lock);
 	return 0;
 }

@@ -130,8 +130,8 @@ struct configtron_prefix {
 
 /*
  * Set and del: after an error, or a fatal signal, `done` prefixes are in force. Dump: `done` were
- * written, 0 at the end; while the table grows a prefix may come twice; compare `generation`
- * before and after.
+ * written, 0 at the end; a prefix may come twice while the table grows, and may be left out while
+ * others are deleted: compare `generation` before and after.
  */
 struct configtron_prefixes {
 	__u64 prefixes;		/* struct configtron_prefix * */

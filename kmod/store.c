@@ -229,7 +229,8 @@ struct ct_profile *ct_store_lookup(const struct ct_store *store, u8 family, cons
 
 /*
  * A walk over all prefixes, in no order, that may pause. Each prefix that is there from begin to
- * end comes at least once; it may come twice if the table grows meanwhile.
+ * end comes at least once, unless one beside it is deleted while the walk pauses; it may come twice
+ * if the table grows meanwhile.
  */
 void ct_walk_begin(struct ct_walk *walk, struct ct_store *store)
 {

@@ -20,6 +20,8 @@ from configtron.tune.drivers.kmod_abi import FLAGS, STRUCTS, number, pack, unpac
 
 # Prefixes of one dump call: a megabyte and a half at a time.
 DUMP_PREFIXES = 65536
+# A dump takes milliseconds: who is disturbed so often in a row is not alone.
+DUMPS = 10
 PREFIX, PARAM, RECORD = STRUCTS["prefix"], STRUCTS["param"], STRUCTS["record"]
 
 
@@ -131,13 +133,14 @@ class Device:
     def dump(self) -> dict[bytes, int]:
         """All prefixes -> profile, each prefix as the structure's bytes with its profile zeroed.
 
-        A prefix that somebody changes meanwhile is found before or after; `status()["generation"]` tells that one did.
+        Read again while somebody changes the tables meanwhile. Errors: EBUSY when they do not stop.
         """
-        found: dict[bytes, int] = {}
-        for at in self._dumped():
-            family, length, _, profile, address = at
-            found[PREFIX.pack(family, length, 0, 0, address)] = profile
-        return found
+        for _ in range(DUMPS):
+            generation = self.status()["generation"]
+            found = {PREFIX.pack(f, length, 0, 0, address): p for f, length, _, p, address in self._dumped()}
+            if self.status()["generation"] == generation:
+                return found
+        raise OSError(errno.EBUSY, "somebody else keeps changing the tables")
 
     def flush(self, profile: int = 0) -> int:
         """Delete the prefixes of one profile, 0 of all; returns how many went."""

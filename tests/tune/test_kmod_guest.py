@@ -1,0 +1,232 @@
+"""The module in a guest of the lab: real packets through netem in virtual time, every call, every cell, unloading."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.lab.kmod import module_for_guest
+from configtron.lab.uml import Job, UmlVirtual
+from configtron.tune.drivers.kmod_abi import CALLS, KEYS
+from configtron.tune.drivers.kmod_units import REFUSED
+from tests.test_layers import ROOT
+from tests.tune.kmod_calls import EVERYTHING, OPTIONS
+from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
+
+pytestmark = pytest.mark.lab
+
+Findings = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Findings]:
+    """Runs a program of tests/tune in a guest with the module's path; what it prints is JSON."""
+    virtual = UmlVirtual()
+    if reason := virtual.available():
+        pytest.skip(reason)
+    module = module_for_guest(lambda line: print(line, file=sys.stderr))
+
+    def run(program: str) -> Findings:
+        output = tmp_path_factory.mktemp(program)
+        command = (sys.executable, "-m", f"tests.tune.{program}", str(module))
+        core = min(os.sched_getaffinity(0))
+        running = virtual.boot(Job(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300))
+        code = running.wait(330)
+        console = running.console.read_text()
+        assert code == 0, console + running.last_words()
+        return dict(json.loads(console))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def wire(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_wire")
+
+
+@pytest.fixture(scope="module")
+def calls(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_calls")
+
+
+@pytest.fixture(scope="module")
+def rules(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_rules")
+
+
+def test_guest_programs_are_there() -> None:
+    assert all((Path(__file__).parent / f"{name}.py").exists() for name in ("kmod_wire", "kmod_calls", "kmod_rules"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("control", CONTROLS)
+def test_first_flights_are_exact(wire: Findings, way: str, control: str) -> None:
+    flights = {window: wire["flights"][f"{way} {control} {window}"] for window in WINDOWS}
+    assert flights == {window: float(window) for window in WINDOWS}
+
+
+def test_every_first_flight_was_seen(wire: Findings) -> None:
+    assert len(wire["flights"]) == len(list(product(WAYS, CONTROLS, WINDOWS)))
+
+
+def test_pacing(wire: Findings) -> None:
+    """(segments, milliseconds): 40 segments over some of a round trip of 100 ms, or at once."""
+    spreads = wire["spreads"]
+    assert all(spreads[name][0] == 40 for name in ("cubic", "cubic paced", "bbr", "bbr unpaced", "at 1 MB/s"))
+    assert all(spreads[name][1] < 0.1 for name in ("cubic", "bbr unpaced"))
+    assert all(20 < spreads[name][1] < 60 for name in ("cubic paced", "bbr", "at 1 MB/s"))
+    assert spreads["clamped"][0] == 7
+
+
+def test_the_window_after_a_pause(wire: Findings) -> None:
+    """The kernel's own restart window, the profile's, or all of it, as far as the client's window lets it show."""
+    idles = wire["idles"]
+    assert all(window > 250 for window, _ in idles.values())
+    assert (idles["cubic"][1], idles["cubic 30"][1]) == (10, 30)
+    assert all(idles[f"{control} kept"][1] > 150 for control in ("cubic", "reno", "vegas"))
+
+
+def test_timers(wire: Findings) -> None:
+    """Seconds to the first repetition; ticks of 10 ms, a round trip of 0.1 s."""
+    timers = wire["timers"]
+    assert timers["default"] == pytest.approx(0.31, abs=0.02)
+    assert timers["settled"] == pytest.approx(0.31, abs=0.02)
+    assert timers["settled, min_rto 20 ms"] == pytest.approx(0.13, abs=0.02)
+    assert timers["min_rto 1 s"] == pytest.approx(1.11, abs=0.04)
+    assert timers["data_rto 1.5 s"] == pytest.approx(1.5, abs=0.06)
+    assert timers["data_rto 150 ms"] == pytest.approx(0.15, abs=0.02)
+
+
+@pytest.mark.parametrize("program", ["wire", "calls"])
+def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.FixtureRequest, program: str) -> None:
+    found = request.getfixturevalue(program)
+    assert found["complaints"] == []
+    assert (found["unload"] if program == "wire" else found["drained"]) == 0
+
+
+@pytest.mark.parametrize("knob", EVERYTHING)
+def test_each_cell_is_read_back(calls: Findings, knob: str) -> None:
+    """From the profile, from the socket, and unlike what a socket without a profile has."""
+    cells = calls["cells"]
+    assert cells["told"][knob] == cells["socket"][knob] == EVERYTHING[knob] != cells["untouched"][knob]
+
+
+@pytest.mark.parametrize("knob", OPTIONS)
+def test_getsockopt_says_the_same(calls: Findings, knob: str) -> None:
+    said = calls["cells"]["options"][knob]
+    assert said == (1 if knob == "nagle" else EVERYTHING[knob])  # TCP_NODELAY is its opposite
+
+
+def test_the_rest_is_refused_in_words(calls: Findings) -> None:
+    told = {name: (settable, words) for name, settable, words in calls["cells"]["parameters"]}
+    assert list(told) == list(KEYS.values())
+    assert {name for name, (settable, _) in told.items() if settable} == EVERYTHING.keys()
+    assert {name for name, (settable, _) in told.items() if not settable} == REFUSED.keys() & told.keys()
+    assert all(words for _, words in told.values())
+    assert calls["cells"]["profile"]
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("range", "ERANGE"), ("above", "ERANGE"), ("half", "ERANGE"), ("impossible", "ENOTSUP"),
+        ("no such control", "ENOENT"), ("ourselves", "EINVAL"), ("unknown key", "EINVAL"),
+        ("no such profile", "ENOENT"), ("prefix of no profile", "ENOENT"), ("stray bits", "EINVAL"),
+        ("mapped", "EINVAL"), ("too long", "EINVAL"), ("delete no profile", "ENOENT"),
+        ("read before records", "ENODATA"), ("no such call", "ENOTTY"), ("unconnected", "ENOTCONN"),
+        ("not TCP", "ENOPROTOOPT"), ("no descriptor", "EBADF"), ("delete with prefixes", "EBUSY"),
+        ("delete the default", "EBUSY"),
+    ],
+)  # fmt: skip
+def test_refusals(calls: Findings, what: str, error: str) -> None:
+    assert calls["refusals"][what] == error
+
+
+def test_a_batch_is_taken_whole_or_not_at_all(calls: Findings) -> None:
+    assert json.loads(calls["refusals"]["settings kept"]) == {"1": 20}
+
+
+def test_every_call_asks_for_the_capability(calls: Findings) -> None:
+    found = dict(calls["unprivileged"])
+    assert found.pop("open") == "EACCES"
+    assert found == dict.fromkeys([*CALLS, "read"], "EPERM")
+
+
+def test_the_lives_of_connections(calls: Findings) -> None:
+    assert calls["lives"] == {
+        "by prefix": ["bbr", 40],
+        "older version lives": ["bbr", "reno"],
+        "assigned": ["vegas", True],
+        "given back": ["cubic", 0],
+        "application chose": ["reno", 0],
+        "application chose us": ["reno", True],
+        "listener": "ENOTCONN",
+        "listener of its own": ["reno", 0],
+        "switches": ["cubic", "reno", "vegas"],
+        "actives": [["cubic", False], ["vegas", True]],
+        "reconnected": [1, 1, 1, 1],
+    }
+
+
+def test_records(calls: Findings) -> None:
+    """A reader that keeps four of five is told of the fifth when it reads on."""
+    records = calls["records"]
+    assert records["remotes"] == [f"10.5.0.{last}" for last in range(1, 5)]
+    assert (records["lost"], records["left"], records["status"]) == ([0, 0, 0, 0, 1], [1], 1)
+    assert records["again"] == "EEXIST"
+    first = records["first"]
+    assert bytes.fromhex(first["cc"]) == b"bbr" and first["profile"] == records["profile"]
+    assert first["bytes_acked"] in (5000, 5001) and first["segs_out"] == 4 and first["retrans"] == 0
+    assert first["local"].startswith("c0000201") and first["local_port"] == 80
+    # the last of four segments waits for a delayed ACK
+    assert 100_000 <= first["min_rtt_us"] <= first["srtt_us"] < 300_000
+
+
+def test_a_watcher_sees_a_change_without_reading(calls: Findings) -> None:
+    assert calls["generation"]["seen"] == [0, 1, 0]
+
+
+def test_namespaces_stand_apart(calls: Findings) -> None:
+    assert calls["namespaces"] == {"apart": [2, 0, True], "inherited": "cubic", "stranger": "EXDEV"}
+
+
+def test_counters_balance_after_churn(calls: Findings) -> None:
+    """What was opened was closed, no version is left but one a profile and namespace; EBUSY before, gone after."""
+    balance = calls["balance"]
+    assert sum(opened for opened, _ in balance) > 1000 and all(opened == closed for opened, closed in balance)
+    assert (calls["versions"], calls["busy"], calls["drained"]) == (0, 11, 0)
+
+
+def test_the_driver_without_the_module(rules: Findings) -> None:
+    missing, nothing, mark = rules["absent"]
+    assert "make kmod" in missing and nothing and mark == "nothing"
+    assert rules["able"][:2] == ["", len(EVERYTHING)] and "no network namespace" in rules["able"][2]
+
+
+def test_the_driver_puts_rules_in_force(rules: Findings) -> None:
+    assert rules["as asked"] and rules["marked"] and json.loads(rules["before"]) == {"tcp_congestion_control": "reno"}
+    assert rules["default"] == ["configtron", "cubic", True]
+    assert rules["windows"] == {"10.1.0.9": 40, "10.1.2.9": 4, "10.7.0.9": 4}
+
+
+def test_the_driver_refuses_before_it_writes(rules: Findings) -> None:
+    refusals = dict(rules["refusals"])
+    assert refusals.pop("unchanged") == "True"
+    assert all(words.startswith("BadInput: ") for words in refusals.values())
+    assert "still has 2 prefixes" in refusals["used"]
+
+
+def test_the_driver_with_many_prefixes(rules: Findings) -> None:
+    assert rules["many"] == {"told": True, "moved": True, "read": True, "marked": True}
+
+
+def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
+    assert rules["overruled"] and rules["again"] and rules["frozen"][0] != rules["frozen"][1]
+    assert rules["nothing left"] == ["reno", True, 0, {}] and rules["drained"] == 0
