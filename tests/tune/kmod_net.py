@@ -7,13 +7,14 @@ fd00::/8, so a connection may come from any prefix. Runs as root of a kernel of 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,3 +201,20 @@ def connected(
     if fast_open:
         served.recv(1)
     return client, served
+
+
+def control(one: socket.socket) -> str:
+    return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
+
+
+def window(one: socket.socket) -> int:
+    return int(struct.unpack_from("=I", one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 80)[0])
+
+
+def failure(call: Callable[[], object]) -> str:
+    """The error's name, or "" when there is none."""
+    try:
+        call()
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return ""

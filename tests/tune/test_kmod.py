@@ -14,13 +14,14 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.kmod_abi import KEYS
 from configtron.tune.drivers.kmod_device import PREFIX, Parameter
-from configtron.tune.drivers.kmod_units import REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tune.drivers.kmod_units import REACHES, REFUSED, checked, packed, reaches, setting, spelt
 from configtron.tuning import Place, Reach
 
 # As the module of a 6.12 kernel would say it: every knob that it does not refuse, with wide ranges.
 TIMES = ("min_rto", "data_rto", "delack_max")
 SWITCHES = ("tcp_slow_start_after_idle", "pacing", "quickack", "nagle")
 SETTABLE = [knob for knob in KEYS.values() if knob not in REFUSED]
+assert SETTABLE == list(REACHES)
 
 
 def parameter(knob: str) -> Parameter:

@@ -15,7 +15,7 @@ import pytest
 from configtron.lab.kmod import module_for_guest
 from configtron.lab.uml import Job, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
-from configtron.tune.drivers.kmod_units import REFUSED
+from configtron.tune.drivers.kmod_units import REACHES, REFUSED
 from tests.test_layers import ROOT
 from tests.tune.kmod_calls import EVERYTHING, OPTIONS
 from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
@@ -23,6 +23,7 @@ from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
+PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules")
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +58,17 @@ def calls(boot: Callable[[str], Findings]) -> Findings:
 
 
 @pytest.fixture(scope="module")
+def lives(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_lives")
+
+
+@pytest.fixture(scope="module")
 def rules(boot: Callable[[str], Findings]) -> Findings:
     return boot("kmod_rules")
 
 
 def test_guest_programs_are_there() -> None:
-    assert all((Path(__file__).parent / f"{name}.py").exists() for name in ("kmod_wire", "kmod_calls", "kmod_rules"))
+    assert all((Path(__file__).parent / f"{name}.py").exists() for name in PROGRAMS)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -104,11 +110,11 @@ def test_timers(wire: Findings) -> None:
     assert timers["data_rto 150 ms"] == pytest.approx(0.15, abs=0.02)
 
 
-@pytest.mark.parametrize("program", ["wire", "calls"])
+@pytest.mark.parametrize("program", ["wire", "calls", "lives"])
 def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.FixtureRequest, program: str) -> None:
     found = request.getfixturevalue(program)
     assert found["complaints"] == []
-    assert (found["unload"] if program == "wire" else found["drained"]) == 0
+    assert found["unload"] == 0
 
 
 @pytest.mark.parametrize("knob", EVERYTHING)
@@ -131,6 +137,15 @@ def test_the_rest_is_refused_in_words(calls: Findings) -> None:
     assert {name for name, (settable, _) in told.items() if not settable} == REFUSED.keys() & told.keys()
     assert all(words for _, words in told.values())
     assert calls["cells"]["profile"]
+
+
+def test_the_drivers_table_is_the_modules(calls: Findings) -> None:
+    """On this kernel, where everything can be set; of congestion controls there are those that it has."""
+    table = {knob: [list(reach.values), reach.least, reach.most, reach.note] for knob, reach in REACHES.items()}
+    told = dict(calls["cells"]["reaches"])
+    assert set(told["tcp_congestion_control"][0]) == {"bbr", "cubic", "reno", "vegas"}
+    table["tcp_congestion_control"][0] = told["tcp_congestion_control"][0]
+    assert told == table
 
 
 @pytest.mark.parametrize(
@@ -159,8 +174,8 @@ def test_every_call_asks_for_the_capability(calls: Findings) -> None:
     assert found == dict.fromkeys([*CALLS, "read"], "EPERM")
 
 
-def test_the_lives_of_connections(calls: Findings) -> None:
-    assert calls["lives"] == {
+def test_the_lives_of_connections(lives: Findings) -> None:
+    assert lives["lives"] == {
         "by prefix": ["bbr", 40],
         "older version lives": ["bbr", "reno"],
         "assigned": ["vegas", True],
@@ -189,19 +204,19 @@ def test_records(calls: Findings) -> None:
     assert 100_000 <= first["min_rtt_us"] <= first["srtt_us"] < 300_000
 
 
-def test_a_watcher_sees_a_change_without_reading(calls: Findings) -> None:
-    assert calls["generation"]["seen"] == [0, 1, 0]
+def test_a_watcher_sees_a_change_without_reading(lives: Findings) -> None:
+    assert lives["generation"]["seen"] == [0, 1, 0]
 
 
-def test_namespaces_stand_apart(calls: Findings) -> None:
-    assert calls["namespaces"] == {"apart": [2, 0, True], "inherited": "cubic", "stranger": "EXDEV"}
+def test_namespaces_stand_apart(lives: Findings) -> None:
+    assert lives["namespaces"] == {"apart": [2, 0, True], "inherited": "cubic", "stranger": "EXDEV"}
 
 
-def test_counters_balance_after_churn(calls: Findings) -> None:
+def test_counters_balance_after_churn(lives: Findings) -> None:
     """What was opened was closed, no version is left but one a profile and namespace; EBUSY before, gone after."""
-    balance = calls["balance"]
+    balance = lives["balance"]
     assert sum(opened for opened, _ in balance) > 1000 and all(opened == closed for opened, closed in balance)
-    assert (calls["versions"], calls["busy"], calls["drained"]) == (0, 11, 0)
+    assert (lives["versions"], lives["busy"], lives["unload"]) == (0, 11, 0)
 
 
 def test_the_driver_without_the_module(rules: Findings) -> None:

@@ -28,11 +28,11 @@ from configtron.nouns import Profile
 from configtron.tune.drivers import kmod_abi, netns
 from configtron.tune.drivers.kmod_abi import FLAGS
 from configtron.tune.drivers.kmod_device import PREFIX, Device
-from configtron.tune.drivers.kmod_units import KNOB_OF, REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tune.drivers.kmod_units import KNOB_OF, REACHES, REFUSED, checked, packed, reaches, setting, spelt
 from configtron.tune.rules import after, check
 from configtron.tuning import Changes, Place, Reach, Rules
 
-__all__ = ["REFUSED", "KmodDriver"]
+__all__ = ["REACHES", "REFUSED", "KmodDriver"]
 
 CONTROL = "configtron"
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")

@@ -28,6 +28,55 @@ US_PER_S = 1_000_000
 PACING: Mapping[str, int] = {"pfifo_fast": 0, "fq": 1}
 KNOB_OF: Mapping[int, str] = {key: knob for knob, key in KEY_OF.items()}
 
+# What the module sets on Linux 6.12, as kmod/params.c has it (tests/tune/test_kmod_guest.py compares); what the running
+# kernel's module says itself is `reaches`. `quickack` needs 6.12, `busy_poll` a kernel built with it.
+REACHES: Mapping[str, Reach] = {
+    reach.knob: reach
+    for reach in (
+        Reach("tcp_congestion_control", note="any that the kernel has, but struct_ops"),
+        Reach("initcwnd", least=1, most=1000, note="also the restart window after idle, but not under bbr"),
+        Reach(
+            "tcp_slow_start_after_idle",
+            values=(0, 1),
+            note="0 acts for reno, cubic, vegas; bbr never slows down after idle, whatever is set",
+        ),
+        Reach(
+            "pacing",
+            values=tuple(PACING),
+            note="1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
+        ),
+        Reach("max_pacing_rate", least=1000, most=(1 << 63) - 1, note="turns pacing on"),
+        Reach("min_rto", least=0.001, most=120, note="in the kernel's ticks; a route's locked rto_min wins"),
+        Reach(
+            "data_rto",
+            least=0.001,
+            most=120,
+            note="until the first round trip of data; after TCP Fast Open the handshake's round trip rules",
+        ),
+        Reach("delack_max", least=0.001, most=0.2, note="in the kernel's ticks"),
+        Reach("notsent_lowat", least=1, most=0xFFFF_FFFF, note="as TCP_NOTSENT_LOWAT"),
+        Reach(
+            "window_clamp",
+            least=1152,
+            most=0x7FFF_FFFF,
+            note="as TCP_WINDOW_CLAMP: autotuning may raise it; the SYN-ACK's window is out of reach",
+        ),
+        Reach("cwnd_clamp", least=1, most=65535, note="bounds every congestion window, the first too"),
+        Reach(
+            "priority",
+            least=0,
+            most=0xFFFF_FFFF,
+            note="as SO_PRIORITY; or a class of the device's qdisc: 0x10020 is 1:20",
+        ),
+        Reach("mark", least=0, most=0xFFFF_FFFF, note="as SO_MARK; the SYN-ACK has left without it"),
+        Reach(
+            "busy_poll", least=0, most=10_000, note="microseconds to poll the device for data; only with NAPI devices"
+        ),
+        Reach("quickack", values=(0, 1), note="ACKs are not delayed; until the connection's route changes"),
+        Reach("nagle", values=(0, 1), note="0 is TCP_NODELAY; a server that sets that itself has the last word"),
+    )
+}
+
 # What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table tells.
 REFUSED: Mapping[str, str] = {
     "tcp_low_latency": "no kernel since Linux 4.14 reads it; busy_poll is what it became",

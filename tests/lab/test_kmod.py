@@ -1,0 +1,117 @@
+"""Our module's build: from which sources, kept under which name, for which kernels, and by the kernel's own style."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from configtron.errors import PRIVILEGE, USAGE, Missing
+from configtron.lab import kmod
+from configtron.lab.__main__ import main
+from configtron.lab.modules import ensure_tree
+from tests.test_layers import ROOT
+from tests.test_packaging import lines
+
+INSTALLED = sorted(path.parent.name for path in Path("/lib/modules").glob("*/build") if path.exists())
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    made = tmp_path / "tree"
+    made.mkdir()
+    (made / ".config").write_text("CONFIG_A=y\n")
+    return made
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    copy = tmp_path / "kmod"
+    shutil.copytree(kmod.sources(), copy)
+    monkeypatch.setattr(kmod, "sources", lambda: copy)
+    return copy
+
+
+def test_sources_are_the_checkouts() -> None:
+    assert kmod.sources() == ROOT / "kmod"
+
+
+def test_the_name_changes_with_all_that_decides(sources: Path, tree: Path) -> None:
+    keys = [kmod._key(tree, "um", ()), kmod._key(tree, "x86_64", ()), kmod._key(tree, "um", ("CONFIGTRON_BENCH=1",))]
+    (tree / ".config").write_text("CONFIG_A=n\n")
+    keys.append(kmod._key(tree, "um", ()))
+    (sources / "store.c").write_text("/* another */\n")
+    keys.append(kmod._key(tree, "um", ()))
+    (sources / "README.md").write_text("words change nothing\n")
+    assert len(set(keys)) == len(keys) and kmod._key(tree, "um", ()) == keys[-1]
+
+
+def test_what_is_missing_is_named_with_its_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Missing, match="apt-get install linux-headers-no-such-release"):
+        kmod.module_for_installed(print, "no-such-release")
+    assert main(["module", "no-such-release"]) == PRIVILEGE
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["module", "one", "two"]) == USAGE
+    assert "module [lab | RELEASE]" in capsys.readouterr().err
+
+
+def test_an_installed_package_brings_the_sources() -> None:
+    """Where DKMS looks for them."""
+    globs = next(line for line in lines("options.data_files", f"src/configtron-{kmod.configtron.__version__}"))
+    assert globs
+    listed = {path.name for glob in lines("options.data_files", "src/configtron-0.1.0") for path in ROOT.glob(glob)}
+    assert listed == {path.name for path in (ROOT / "kmod").iterdir() if path.is_file()}
+
+
+def test_dkms_has_the_modules_version() -> None:
+    words = (ROOT / "kmod" / "dkms.conf").read_text()
+    release = next(line for line in (ROOT / "kmod" / "internal.h").read_text().splitlines() if "CT_RELEASE" in line)
+    assert f'PACKAGE_VERSION="{kmod.configtron.__version__}"' in words
+    assert f'"{kmod.configtron.__version__}"' in release
+
+
+def test_no_file_is_long() -> None:
+    files = [path for path in (ROOT / "kmod").iterdir() if path.suffix in (".c", ".h")]
+    assert len(files) > 10 and [path.name for path in files if len(path.read_text().splitlines()) > 300] == []
+
+
+@pytest.mark.lab
+def test_the_kernels_own_style() -> None:
+    """checkpatch --strict of the kernel that the lab is built from."""
+    files = sorted(str(path) for path in (ROOT / "kmod").iterdir() if path.suffix in (".c", ".h"))
+    checkpatch = ensure_tree(print) / "scripts" / "checkpatch.pl"
+    command = ["perl", str(checkpatch), "--strict", "--no-tree", "--terse", "--no-summary", "--file", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("release", INSTALLED or ["none"])
+def test_installed_headers_will_do(release: str) -> None:
+    if release == "none":
+        pytest.skip("no kernel headers are installed; run: apt-get install linux-headers-amd64")
+    built = kmod.module_for_installed(print, release)
+    assert f"vermagic={release}".encode() in built.read_bytes()
+    before = built.stat().st_mtime_ns
+    assert kmod.module_for_installed(print, release) == built and built.stat().st_mtime_ns == before
+
+
+@pytest.mark.lab
+def test_sparse_finds_nothing(tmp_path: Path) -> None:
+    """Types that only sparse knows: who may follow a pointer, which lock is held, whose byte order a number has."""
+    if not shutil.which("sparse"):
+        pytest.skip("sparse is not installed; run: apt-get install sparse")
+    folder = tmp_path / "kmod"
+    shutil.copytree(kmod.sources(), folder)
+    tree = ensure_tree(print)
+    command = ["make", f"--directory={tree}", f"M={folder}", "ARCH=um", "C=2", "CF=-D__CHECK_ENDIAN__"]
+    command += ["KBUILD_MODPOST_WARN=1", "modules"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = [line for line in (done.stdout + done.stderr).splitlines() if str(folder) in line and ": " in line]
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "  CHECK   " in done.stdout and told == []
