@@ -50,7 +50,8 @@ OPTIONS = {
 
 def cells(told: Device, at: socket.socket) -> dict[str, Any]:
     """Each parameter as the profile tells it, as the socket has it, and as an untouched socket has it."""
-    made = profile(told, ("10.1.0.0/16",), **EVERYTHING)
+    settable = [one.name for one in told.parameters() if one.settable]
+    made = profile(told, ("10.1.0.0/16",), **{knob: EVERYTHING[knob] for knob in settable})
     client, served = connected(at, "10.1.0.1", PORT4)
     other, untouched = connected(at, "10.2.0.1", PORT4)
     found = {
