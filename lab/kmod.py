@@ -61,7 +61,7 @@ def module_for_installed(progress: Progress, release: str = "", variables: tuple
     release = release or platform.release()
     tree = Path("/lib/modules") / release / "build"
     if not tree.exists():
-        raise Missing(f"kernel {release} has no headers here; run: apt-get install linux-headers-{release}")
+        raise Missing(f"kernel {release} has no headers here; install its package linux-headers-{release}")
     machine = platform.machine()
     return _module(tree, ARCHITECTURES.get(machine, machine), progress, variables)
 
