@@ -199,8 +199,8 @@ int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a)
 }
 
 /*
- * Deletes what a walk meets. A walk that pauses finds its place again by the prefix it stands on, so
- * the pause comes before that one is deleted; the mutex keeps it there meanwhile.
+ * Deletes what a walk meets. A walk that pauses finds its place again by the prefix it stands on,
+ * so the pause comes before that one is deleted; the mutex keeps it there meanwhile.
  */
 static u32 ct_flush_pass(struct ct_net *cn, u32 id)
 {

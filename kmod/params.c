@@ -17,6 +17,8 @@
 #define CT_TIME_MIN_US		USEC_PER_MSEC
 /* A sysadmin's mistake in the unit (kbit/s for bytes/s) should not stop a connection for hours. */
 #define CT_RATE_MIN		1000
+/* A petabyte a second is no bound for any device, and exact in a double. */
+#define CT_RATE_MAX		(BITS_PER_LONG == 64 ? 1LL << 50 : LONG_MAX)
 /* Far above any path; a window in segments is multiplied by an MSS in 32 bits. */
 #define CT_WINDOW_MAX		1000
 #define CT_CLAMP_MAX		65535
@@ -69,7 +71,7 @@ static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 		"1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
 	},
 	[CONFIGTRON_MAX_PACING_RATE] = {
-		"max_pacing_rate", "bytes/s", CT_SETTABLE, CT_RATE_MIN, LONG_MAX,
+		"max_pacing_rate", "bytes/s", CT_SETTABLE, CT_RATE_MIN, CT_RATE_MAX,
 		"turns pacing on",
 	},
 	[CONFIGTRON_MIN_RTO] = {

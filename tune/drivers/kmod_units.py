@@ -45,7 +45,7 @@ REACHES: Mapping[str, Reach] = {
             values=tuple(PACING),
             note="1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
         ),
-        Reach("max_pacing_rate", least=1000, most=(1 << 63) - 1, note="turns pacing on"),
+        Reach("max_pacing_rate", least=1000, most=1 << 50, note="turns pacing on"),
         Reach("min_rto", least=0.001, most=120, note="in the kernel's ticks; a route's locked rto_min wins"),
         Reach(
             "data_rto",
