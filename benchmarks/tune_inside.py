@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,8 +50,6 @@ BY_THEMSELVES = ("shim", "listener")
 ROLES = ("untouched", "tuned", "untouched again")
 # A server that does not listen by then has failed.
 PATIENCE_S = 30.0
-# A worker that is to be there is there by then.
-SETTLE_S = 0.5
 # With a web server's head still one segment.
 PAGE_BYTES = 1000
 NGINX = """daemon off;
@@ -182,7 +180,8 @@ def _server(number: int, asked: dict[str, Any], driver: str, prefixes: Sequence[
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment, preexec_fn=settle) as process:
         try:
             _await(netns, process)
-            yield Server(netns, f"{net}.2", _worker(process.pid))
+            pid = _worker(process.pid) if asked["server"] == "nginx" else process.pid
+            yield Server(netns, f"{net}.2", pid)
         finally:
             process.terminate()
             process.wait()
@@ -210,13 +209,16 @@ def _await(netns: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _worker(pid: int) -> int:
-    """The process that answers: nginx's worker, else itself."""
-    deadline = time.monotonic() + SETTLE_S
+    """nginx's worker, which is its master's child."""
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        if children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            return int(children[0])
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it may end meanwhile
+                # A name may hold anything; after it stand the state and the parent.
+                if int(file.read_text().rpartition(")")[2].split()[1]) == pid:
+                    return int(file.parent.name)
         time.sleep(0.05)
-    return pid
+    raise SystemExit(f"nginx (process {pid}) has no worker")
 
 
 def _group(netns: str) -> Path:
