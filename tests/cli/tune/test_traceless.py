@@ -49,7 +49,8 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
         assert found == []
         assert here.state() == before
         # The same eyes see what apply writes.
-        traced(here.command("apply", *here.where), tmp_path / "log")
+        # Kept: strace follows the keeper too, which else would stay for the lease.
+        traced(here.command("apply", *here.where, "--keep"), tmp_path / "log")
         assert len(list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))) > 3
         here.run("rollback")
 
