@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from configtron.cli.tune import keeping
 from configtron.cli.tune.desk import Desk, gone
-from configtron.errors import ConfigtronError, Mismatch
+from configtron.errors import BadInput, ConfigtronError, Mismatch
 from configtron.ports import Driver
 from configtron.tune.journal import (
     BEGUN,
@@ -38,6 +39,10 @@ NOT_YET = "; not undone yet: "
 log = logging.getLogger("configtron.tune")
 # An apply that is to be kept has no lease; one that has not ended after so long hangs.
 HANG_S = 600.0
+
+
+class Unwritten(Mismatch):
+    """What stood before is back, but the journal could not be told (a full disk): it will be put back once more."""
 
 
 def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
@@ -79,7 +84,7 @@ def _take_back(desk: Desk, act: Act, error: BaseException) -> None:
     try:
         undo(desk, act, why)
     except (ConfigtronError, OSError) as second:
-        desk.book.note(act.id, f"{why}{NOT_YET}{second}")
+        not_yet(desk, act, why, second)
         again = "it is tried again: configtron tune status"
         raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
 
@@ -121,11 +126,15 @@ def keep(desk: Desk, act: Act) -> Act:
 
 
 def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
-    """Put back what stood before an act: what had been kept, or (`wholly`, or if there is none) the untouched stack."""
+    """Put back what stood before an act: what had been kept, or (`wholly`, or if there is none) the untouched stack.
+
+    A journal that cannot be written keeps nobody from it. Errors: the driver's; `Unwritten`.
+    """
     base = desk.book.act(act.over) if act.over and not wholly else None
     dropped = desk.book.act(act.over) if act.over and wholly else None
     act = replace(act, status=UNDOING, over=base.id if base else 0, why=why)
-    desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
+    with suppress(BadInput):
+        desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
     if not gone(act.place):
         driver = desk.load(act.driver, act.place)
         driver.revert(act.before)
@@ -133,7 +142,11 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
             write(driver, Rules(), base.rules)
             base = replace(base, status=KEPT)
     done = act.closed(UNDONE, why)
-    desk.book.put(done, *([base] if base else []))
+    ends = [done, *([base] if base else []), *([dropped.closed(UNDONE, why)] if dropped else [])]
+    try:
+        desk.book.put(*ends)
+    except BadInput as error:
+        raise Unwritten(f"act {act.id}: what stood before is back, but not in the journal: {error}") from error
     # What was asked for is no news.
     log.log(logging.INFO if why == ASKED else logging.WARNING, "act %d (%s) undone: %s", act.id, act.driver, why)
     return done
@@ -143,9 +156,10 @@ def recover(desk: Desk) -> list[Act]:
     """Do what is due to acts that nobody is working on; those that were ended by it.
 
     An act made in another network namespace is that namespace's business; one whose driver fails is told in the
-    log and in the journal, and does not keep others from being mended.
+    log and in the journal, and does not keep others from being mended. Errors: `Unwritten`, after all were mended.
     """
-    ended = []
+    ended: list[Act] = []
+    unwritten: Unwritten | None = None
     # What an act set is not asked for: a watch comes by four times a second, and it may be megabytes.
     for act in desk.book.acts(*OPEN, bare=True):
         rebooted = act.boot != desk.boot
@@ -160,12 +174,22 @@ def recover(desk: Desk) -> list[Act]:
             why = act.why.partition(NOT_YET)[0] or ("killed while it wrote" if act.status == WRITING else "lease ended")
             try:
                 ended.append(undo(desk, act, why))
+            except Unwritten as error:
+                unwritten = error
             except (ConfigtronError, OSError) as error:
                 log.error("act %d (%s) is not undone: %s", act.id, act.driver, error)
-                desk.book.note(act.id, f"{why}{NOT_YET}{error}")
+                not_yet(desk, act, why, error)
         elif step == GUARD and not keeping.guarded(act):
             keeping.start(desk, act.id)
+    if unwritten is not None:
+        raise unwritten
     return ended
+
+
+def not_yet(desk: Desk, act: Act, why: str, error: Exception) -> None:
+    """Keep what is in the way of an act's end, where the journal can be written."""
+    with suppress(BadInput):
+        desk.book.note(act.id, f"{why}{NOT_YET}{error}")
 
 
 def forget(desk: Desk, act: Act, why: str) -> Act:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,10 +75,11 @@ def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
                 who = worker(database).partition(" ")[0]
                 raise Refused(f"process {who} is acting on the stack; wait until it is done")
             time.sleep(LOCK_LOOK_S)
-        # A watch comes by four times a second, and has signed already.
+        # A watch comes by four times a second, and has signed already. On a full disk the lock alone will do.
         if worker(database) != (me := myself()):
-            os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), me.encode())
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), me.encode())
         yield
 
 

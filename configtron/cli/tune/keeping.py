@@ -22,6 +22,7 @@ import configtron
 from configtron.cli.tune.processes import alive, end, ended, named
 from configtron.errors import DONE, ConfigtronError, Missing, Refused
 from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Act
+from configtron.tuning import Rules
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -37,7 +38,8 @@ READY = b"."
 
 def start(desk: Desk, act: int) -> str:
     """Start an act's keeper and wait until it watches; which process it is. Errors: `Missing`."""
-    command = [sys.executable, "-m", "configtron.cli.tune.keeping", str(desk.book.path.resolve()), str(act)]
+    # -P: nothing is imported from the folder that somebody stands in, who is root here.
+    command = [sys.executable, "-P", "-m", "configtron.cli.tune.keeping", str(desk.book.path.resolve()), str(act)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
         env={**os.environ, "PYTHONPATH": _importable()},
@@ -75,32 +77,65 @@ def main(arguments: list[str]) -> int:
     """Watch over one act until it is over."""
     from configtron.db.glance import glance
 
-    path, number = Path(arguments[0]), int(arguments[1])
+    path, number = Path(arguments[0]).resolve(), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())
     act = glance(path, lambda book: book.act(number, bare=True))
+    # A keeper of days holds no file system that somebody wants to unmount.
+    os.chdir("/")
     os.write(1, READY)
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.close(devnull)
-    while act is not None:
-        with suppress(ConfigtronError, OSError):
-            status, expires_s = glance(path, lambda book: book.state(number)) if path.exists() else _lost(act)
+    return _keep(path, act) if act is not None else DONE
+
+
+def _keep(path: Path, act: Act) -> int:
+    from configtron.cli.tune.acting import Unwritten
+    from configtron.db.glance import glance
+
+    expires_s = act.expires_s
+    while True:
+        try:
+            status, expires_s = glance(path, lambda book: book.state(act.id)) if path.exists() else _lost(act)
             if status not in OPEN or status == KEPT:
                 return DONE
-            late_s = time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
+            late_s = _late_s(expires_s)
             if (status != LEASED or late_s >= 0) and not _mended(path, late_s if status != UNDOING else 0.0):
                 time.sleep(AGAIN_S)
+        except Unwritten:
+            return DONE
+        except Exception:
+            # A journal that cannot be read or written (its disk went read-only) must not keep in force what is due.
+            with suppress(Exception):
+                if _late_s(expires_s) >= OVERRUN_S:
+                    _lost(act, path)
+                    return DONE
+            time.sleep(AGAIN_S)
         time.sleep(LOOK_S)
-    return DONE
 
 
-def _lost(act: Act) -> tuple[str, float]:
-    """What becomes of an act whose database was removed: nobody can renew or keep it, so it is undone now."""
+def _late_s(expires_s: float) -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
+
+
+def _lost(act: Act, path: Path | None = None) -> tuple[str, float]:
+    """Undo an act whose database was removed, or (`path`) fails: nobody can renew or keep it any more.
+
+    What was kept before it comes back, where the database can still be read.
+    """
+    from configtron.cli.tune.acting import write
     from configtron.cli.tune.desk import gone
+    from configtron.db.glance import glance
     from configtron.tune.drivers import load
 
-    if not gone(act.place):
-        load(act.driver, act.place).revert(act.before)
+    if gone(act.place):
+        return UNDONE, 0.0
+    driver, base = load(act.driver, act.place), None
+    driver.revert(act.before)
+    with suppress(ConfigtronError, OSError):
+        base = glance(path, lambda book: book.act(act.over)) if path is not None and act.over else None
+    if base is not None:
+        write(driver, Rules(), base.rules)
     return UNDONE, 0.0
 
 

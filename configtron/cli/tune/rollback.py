@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import AUTO, form_options, given, place, where_options
-from configtron.errors import DONE, BadInput
+from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -39,23 +40,30 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
     with opened(output_file) as out, Tuning(settings().db) as book:
         here = desk(book)
         with sole(book.path):
-            done = list(_each(here, last, keep))
+            done, failed = _each(here, last, keep)
         for was, _now in done:
             dismissed(was)
         rows = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
         write_rows(form, COLUMNS, (dict(zip(COLUMNS, row, strict=True)) for row in rows), out)
+    if failed:
+        raise Mismatch("; ".join(failed) + "; see: configtron tune status")
     if not done and settings().loudness >= 0:
         click.echo("nothing of ours is in force here", err=True)
     return DONE
 
 
-def _each(here: Desk, last: bool, keep: bool) -> list[tuple[Act, Act]]:
-    """Every open act here, before and after."""
+def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], list[str]]:
+    """Every open act here, before and after; and why others are not undone. One that fails keeps no other back."""
     from configtron.cli.tune import acting, keeping
     from configtron.tune.journal import KEPT, LEASED, OPEN
 
-    acting.recover(here)
-    named, done = given("driver", AUTO), []
+    done: list[tuple[Act, Act]] = []
+    failed: list[str] = []
+    named = given("driver", AUTO)
+    try:
+        acting.recover(here)
+    except acting.Unwritten as error:
+        failed.append(str(error))
     for act in here.book.acts(*OPEN):
         if act.space not in ("", here.space) or not _meant(act, named):
             continue
@@ -65,12 +73,18 @@ def _each(here: Desk, last: bool, keep: bool) -> list[tuple[Act, Act]]:
             continue
         if last and act.status == KEPT:
             continue
-        if not keeping.guarded(act):
-            keeping.start(here, act.id)
-        done.append((act, acting.undo(here, act, acting.ASKED, wholly=not last)))
-    if not done and named != AUTO and not keep:
+        # Without one it is done all the same: a keeper goes on where this process is killed.
+        with suppress(ConfigtronError, OSError):
+            if not keeping.guarded(act):
+                keeping.start(here, act.id)
+        try:
+            done.append((act, acting.undo(here, act, acting.ASKED, wholly=not last)))
+        except (ConfigtronError, OSError) as error:
+            acting.not_yet(here, act, acting.ASKED, error)
+            failed.append(f"act {act.id} ({act.driver}): {error}")
+    if not done and not failed and named != AUTO and not keep:
         _unknown(here, named)
-    return done
+    return done, failed
 
 
 def _meant(act: Act, driver: str) -> bool:

@@ -1,0 +1,129 @@
+"""A disk that is full or went read-only, a database that is damaged: what is due is undone all the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.tune import acting, keeping
+from configtron.cli.tune.desk import Desk, desk, lock_path, sole
+from configtron.cli.tune.processes import ended
+from configtron.db.tuning import Tuning
+from configtron.errors import DONE, NOTHING, BadInput
+from configtron.nouns import Profile
+from configtron.tune.drivers.memory import MemoryDriver
+from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
+from configtron.tuning import Place, Rules
+from tests.cli.tune.memory import Stack, stack
+from tests.cli.tune.typed import Said, tune, wanted
+
+__all__ = ["stack", "tune", "wanted"]
+
+ONE = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}, "")
+TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.2.0.0/16": "web"}, "web")
+# A Python on a busy machine.
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Desk]:
+    with Tuning(tmp_path / "t.db") as book:
+        yield desk(book)
+
+
+def enforced(here: Desk, rules: Rules, lease_s: float, monkeypatch: pytest.MonkeyPatch) -> Act:
+    with monkeypatch.context() as alone:
+        alone.setattr(keeping, "start", lambda desk, act: "")
+        driver = MemoryDriver(Place())
+        return acting.enforce(here, driver, Place(), driver.read(), rules, lease_s, 0)
+
+
+def fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise BadInput("t.db: no space left on the device")
+
+    for name in ("put", "note", "guarded"):
+        monkeypatch.setattr(Tuning, name, full)
+
+
+def test_a_full_disk_keeps_nothing_in_force(here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    enforced(here, ONE, 0.0, monkeypatch)
+    act = enforced(here, TWO, 60.0, monkeypatch)
+    here.book.renew(act.id, here.now_s() - 1)
+    with monkeypatch.context() as disk:
+        fill(disk)
+        with pytest.raises(acting.Unwritten, match="is back, but not in the journal: .*no space left"):
+            acting.recover(here)
+        assert stack.rules == ONE
+    assert [one.why for one in acting.recover(here)] == ["lease ended"], "once there is room again, the journal says so"
+    assert stack.rules == ONE and [one.status for one in here.book.acts()] == [KEPT, UNDONE]
+
+
+def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted("apply", "--driver", "memory", "--keep")
+    with monkeypatch.context() as disk:
+        fill(disk)
+        disk.setattr(keeping, "start", lambda desk, act: desk.book.guarded(act, ""))
+        code, _, told = wanted("rollback")
+        assert code == NOTHING and "what stood before is back, but not in the journal" in told
+    assert stack.rules == Rules()
+    assert wanted("rollback")[0] == DONE
+
+
+def test_who_cannot_sign_the_lock_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with sole(tmp_path / "t.db"):
+        pass
+
+
+def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: Said, stack: Stack, tmp_path: Path) -> None:
+    wanted("apply", "--driver", "memory", "--keep")
+    with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
+        (act,) = book.acts()
+        book.put(replace(act, status=UNDONE))
+        book.begin(replace(act, driver="absent"))
+        book.begin(act)
+    code, out, told = wanted("rollback", "-f", "csv")
+    assert code == NOTHING and "act 2 (absent): no driver is called" in told
+    assert "3,memory,kept,undone" in out and stack.rules == Rules()
+
+
+@pytest.mark.parametrize("fault", ["damaged", "read-only"])
+def test_a_keeper_whose_journal_fails_undoes_what_is_due(
+    here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    enforced(here, ONE, 0.0, monkeypatch)
+    act = enforced(here, TWO, 60.0, monkeypatch)
+    act = replace(act, expires_s=here.now_s() - keeping.OVERRUN_S)
+    path = here.book.path
+    if fault == "damaged":
+        here.book.close()
+        path.write_bytes(b"no database\n" * 1000)
+    else:
+        # As open() for writing fails where the file system is read-only.
+        here.book.renew(act.id, act.expires_s)
+        lock_path(path).unlink(missing_ok=True)
+        lock_path(path).mkdir()
+    assert keeping._keep(path, act) == DONE
+    assert stack.rules == (Rules() if fault == "damaged" else ONE), "what was kept before comes back if it can be read"
+
+
+def test_a_keeper_imports_nothing_from_where_it_is_started(
+    here: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / "elsewhere" / "configtron"
+    planted.mkdir(parents=True)
+    (planted / "__init__.py").write_text("raise SystemExit('planted')\n")
+    monkeypatch.chdir(planted.parent)
+    act = Act("memory", Place(), here.space, here.boot, LEASED, "{}", Rules(), lease_s=1.0)
+    act = here.book.begin(replace(act, expires_s=here.now_s() + 1.0))
+    keeper = keeping.start(here, act.id)
+    assert Path(f"/proc/{keeper.split()[0]}/cwd").readlink() == Path("/")
+    assert ended(keeper, PATIENCE_S)
