@@ -171,7 +171,7 @@ backend {pool}  # one for each pool
     server first 192.0.2.10:443
 """,
     "apache": """RewriteEngine on
-RewriteMap pools "prg:{python} -m configtron.tune.router.lookup {map}"
+RewriteMap pools "prg:{python} -P -m configtron.tune.router.lookup {map}"
 RewriteRule ^/(.*)$ balancer://${{pools:%{{REMOTE_ADDR}}|{pool}}}/$1 [P]
 <Proxy balancer://{pool}>  # one for each pool; h2:// where it speaks HTTP/2
     BalancerMember http://192.0.2.10

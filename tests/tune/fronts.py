@@ -83,7 +83,7 @@ LoadModule proxy_balancer_module /usr/lib/apache2/modules/mod_proxy_balancer.so
 LoadModule lbmethod_byrequests_module /usr/lib/apache2/modules/mod_lbmethod_byrequests.so
 LoadModule slotmem_shm_module /usr/lib/apache2/modules/mod_slotmem_shm.so
 RewriteEngine on
-RewriteMap pools "prg:{python} -m configtron.tune.router.lookup {map}"
+RewriteMap pools "prg:{python} -P -m configtron.tune.router.lookup {map}"
 RewriteRule ^/(.*)$ balancer://${{pools:%{{REMOTE_ADDR}}|old}}/$1 [P]
 <Proxy balancer://old>
     BalancerMember http://127.0.0.1:8443

@@ -104,7 +104,7 @@ def _take_in(at: Server, file: Path, before: str | None, text: str) -> None:
     try:
         if at.name == "apache":
             # Apache starts the map's program only when it serves: it would not see a wrong line
-            _run(at, (sys.executable, "-m", "configtron.tune.router.lookup", "--check", str(file)), "finds fault")
+            _run(at, (sys.executable, "-P", "-m", "configtron.tune.router.lookup", "--check", str(file)), "finds fault")
         _run(at, at.check, "finds fault with its configuration")
         _run(at, at.reload or ("kill", f"-{SIGNAL_RELOAD}", _process(at)), "does not reload")
     except (Missing, Refused):

@@ -1,6 +1,6 @@
 """The map that Apache has not: an address in, the pool of its longest prefix out, a line each.
 
-    RewriteMap pools "prg:PYTHON -m configtron.tune.router.lookup MAP"
+    RewriteMap pools "prg:PYTHON -P -m configtron.tune.router.lookup MAP"
 
 Apache starts it once, asks it by one pipe for all requests, and again with each graceful restart: then it reads the
 file anew. It holds a dictionary a prefix length; what it does not understand is NULL, for which Apache takes its own
