@@ -151,6 +151,20 @@ def test_a_foreign_hand_is_seen(hosts: Hosts, driver: SysctlDriver) -> None:
     assert driver.read().profiles["all"] == Profile("all", (("tcp_autocorking", 1),))
 
 
+def test_what_a_foreign_hand_set_is_let_be(hosts: Hosts, driver: SysctlDriver) -> None:
+    untouched, before = texts(hosts), driver.before()
+    assign(driver, tcp_autocorking=0, notsent_lowat=20_000, tcp_slow_start_after_idle=0)
+    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "30000")])
+    assign(driver, "second", tcp_slow_start_after_idle=0)
+    assert texts(hosts) == untouched | {"notsent_lowat": "30000", "tcp_slow_start_after_idle": "0"}
+    assign(driver, "third", tcp_slow_start_after_idle=0, notsent_lowat=20_000)
+    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "40000")])
+    for _ in range(2):
+        driver.revert(before)
+        assert texts(hosts) == untouched | {"notsent_lowat": "40000"}
+    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", untouched["notsent_lowat"])])
+
+
 def test_prefixes_are_refused(hosts: Hosts, driver: SysctlDriver) -> None:
     untouched = texts(hosts)
     with pytest.raises(BadInput, match="192.0.2.0/24: the driver sysctl sets a whole namespace"):

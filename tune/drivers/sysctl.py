@@ -2,7 +2,8 @@
 
 Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?
 Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before
-           (`notes.py`, in a table of its own), and put back once a later profile no longer sets it.
+           (`notes.py`, in a table of its own), and put back once a later profile no longer sets it. What we wrote is
+           noted too: a value that is not ours is somebody else's by now, and stays as he set it.
 Reads as   The sysctls themselves: a value that somebody else has changed reads as it is, under the profile's name.
 Fails as   `BadInput` for prefixes, which a namespace's settings do not know; `Refused` where the kernel takes a value
            not, after everything is put back.
@@ -13,7 +14,8 @@ Source     linux/Documentation/networking/ip-sysctl.rst
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +33,7 @@ from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 from configtron.tuning import Changes, Place, Reach, Rules
 
+log = logging.getLogger("configtron.tune")
 FOLDER = Path("/proc/sys/net/ipv4")
 # Beside those of the driver route (`table.py`).
 NOTES_TABLE, PROTOCOL = 49395, 69
@@ -85,15 +88,22 @@ __all__ = ["REACHES", "REFUSED", "SysctlDriver"]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What the notes say: profiles by number, the default's name, and what stood in a file before, by knob."""
+    """What the notes say: profiles by number, the default's name; by knob what stood in its file before, and what we
+    may have written there.
+    """
 
     profiles: Mapping[int, Profile] = field(default_factory=dict)
     default: str = ""
     was: Mapping[str, str] = field(default_factory=dict)
+    ours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at: tuple[int, ...] = ()
 
     def rules(self) -> Rules:
         return Rules({profile.name: profile for profile in self.profiles.values()}, {}, self.default)
+
+    def is_ours(self, knob: str, text: str) -> bool:
+        """Whether we wrote it; notes that do not tell are believed to say so."""
+        return text in self.ours.get(knob, (text,))
 
 
 class SysctlDriver:
@@ -145,21 +155,25 @@ class SysctlDriver:
         settings = dict(want.profiles[want.default].settings) if want.default else {}
         was = {knob: _text(knob) for knob in settings} | dict(noted.was)
         now = {knob: _text(knob) for knob in was}
-        self._note(noted, want, was)
+        ours = {knob: {now[knob]} & set(noted.ours.get(knob, ())) for knob in was}
+        for knob, value in settings.items():
+            ours[knob].add(_spelt(knob, value))
+        self._note(noted, want, was, ours)
         try:
             for knob, value in settings.items():
                 _write(knob, _spelt(knob, value))
             for knob in was.keys() - settings.keys():
-                _write(knob, was[knob])
+                if noted.is_ours(knob, now[knob]):
+                    _write(knob, was[knob])
         except Refused:
             for knob, text in now.items():
                 _write(knob, text)
-            self._note(self._noted(), noted.rules(), noted.was)
+            self._note(self._noted(), noted.rules(), noted.was, noted.ours)
             raise
         if was.keys() - settings.keys():
-            self._note(self._noted(), want, {knob: was[knob] for knob in settings})
+            self._note(self._noted(), want, {knob: was[knob] for knob in settings}, ours)
 
-    def _note(self, noted: Noted, want: Rules, was: Mapping[str, str]) -> None:
+    def _note(self, noted: Noted, want: Rules, was: Mapping[str, str], ours: Mapping[str, Iterable[str]]) -> None:
         """Write down what is about to stand: nothing is written to a sysctl whose former text is not noted."""
         numbers = {profile.name: number for number, profile in noted.profiles.items()}
         fresh = free({*noted.profiles, *STATES})
@@ -169,7 +183,9 @@ class SysctlDriver:
         self._notes.write({number: text for number, text in notes.items() if known.get(number) != text})
         place = next(number for number in STATES if number not in noted.at)
         if want.default or was:
-            self._notes.write({place: json.dumps({"default": want.default, "was": dict(was)}, separators=(",", ":"))})
+            wrote = {knob: sorted(ours.get(knob, ())) for knob in was}
+            state = {"default": want.default, "was": dict(was), "ours": wrote}
+            self._notes.write({place: json.dumps(state, separators=(",", ":"))})
         self._notes.drop([*noted.at, *stale])
 
     def _noted(self) -> Noted:
@@ -178,8 +194,10 @@ class SysctlDriver:
         profiles = {number: profile_of(text) for number, text in notes.items() if number not in STATES}
         # both are whole only if their writer was killed between: what either knows of the time before is true
         was = {knob: text for state in states.values() for knob, text in state["was"].items()}
+        told = [pair for state in states.values() for pair in state.get("ours", {}).items()]
+        ours = {name: [text for knob, texts in told if knob == name for text in texts] for name, _ in told}
         default = next((state["default"] for state in states.values()), "")
-        return Noted({number: p for number, p in profiles.items() if p}, default, was, tuple(states)[:1])
+        return Noted({number: p for number, p in profiles.items() if p}, default, was, ours, tuple(states)[:1])
 
     def read(self) -> Rules:
         rules = self._noted().rules()
@@ -200,7 +218,10 @@ class SysctlDriver:
         noted, given = self._noted(), json.loads(before)
         with netns.inside(self.place.netns):
             for knob, text in noted.was.items():
-                _write(knob, given.get(knob, text))
+                if noted.is_ours(knob, found := _text(knob)):
+                    _write(knob, given.get(knob, text))
+                elif found != given.get(knob, text):
+                    log.warning("net.ipv4.%s stays %s, which somebody else has set", BY_KNOB[knob].file, found)
         self._notes.clear()
 
 
