@@ -19,9 +19,12 @@ MAPPED_BITS = 96
 def canonical(prefix: str) -> str:
     """A prefix as rules write it; an address alone is a prefix of full length.
 
-    Errors: `BadInput` for what is no prefix, and for one with bits below its length: nobody knows what was meant.
+    Errors: `BadInput` for what is no prefix, and for one with bits below its length: nobody knows what was meant. A
+    zone (RFC 4007, fe80::%eth0) is an interface's name, thus any text, and belongs to no table of prefixes.
     """
     try:
+        if "%" in prefix:
+            raise ValueError("it names a zone")
         network = ip_network(prefix.strip())
     except ValueError as error:
         raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error

@@ -6,6 +6,7 @@ Rules for this file: equal values give equal bytes; what cannot be read back rai
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -16,6 +17,9 @@ from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
 from configtron.records import Json, canonical, pairs_form, pairs_of, value_form
 from configtron.tuning import Place, Rules
+
+# Names of congestion controls, disciplines, versions of protocols.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
 
 
 def rules_text(rules: Rules) -> str:
@@ -69,6 +73,9 @@ def setting_of(word: str) -> tuple[str, Value]:
     if knob is None:
         raise BadInput(f"no knob is called {name!r}{_meant(name)}; `configtron tune doctor` lists what can be set")
     if any(isinstance(value, str) for value in (*knob.values, knob.default) if value is not None):
+        # It goes into other programs' configuration: one word, which ends nothing there.
+        if not NAME.fullmatch(text):
+            raise BadInput(f"{word!r}: {name} takes a name: letters, digits and _ . / + -")
         return name, text
     for kind in (int, float):
         try:

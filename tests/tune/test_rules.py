@@ -42,7 +42,10 @@ def test_a_prefix_is_written_one_way(written: str, meant: str) -> None:
     assert canonical(written) == meant
 
 
-@pytest.mark.parametrize("written", ["192.0.2.1/24", "example.org", "", "192.0.2.0/33", "2001:db8::1/48"])
+@pytest.mark.parametrize(
+    "written",
+    ["192.0.2.1/24", "example.org", "", "192.0.2.0/33", "2001:db8::1/48", "fe80::%eth0", "fe80::%x;\nevil;#/128"],
+)
 def test_what_is_no_prefix_is_refused(written: str) -> None:
     with pytest.raises(BadInput, match="is no prefix"):
         canonical(written)

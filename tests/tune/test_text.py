@@ -49,6 +49,8 @@ def test_settings_as_typed(word: str, value: object) -> None:
         ("initcwnd=ten", "a number of segments"),
         ("initcwnd=nan", "a number"),
         ("initcwnd=inf", "a number"),
+        ("http_version=h2\nroute del default", "takes a name"),
+        ("tcp_congestion_control=reno;", "takes a name"),
         ("congestion_control=bbr", "did you mean tcp_congestion_control"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options, place, policy_options, where_options
+from configtron.cli.tune.options import Finite, form_options, place, policy_options, where_options
 from configtron.errors import DONE, Missing
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LEASE_S = 60.0
 @where_options
 @policy_options
 @form_options
-@click.option("--lease", "lease_s", type=click.FloatRange(min=0.5), default=LEASE_S, show_default=True,
+@click.option("--lease", "lease_s", type=Finite(min=0.5), default=LEASE_S, show_default=True,
               metavar="SECONDS", help="Undo it after so long, unless it is renewed or kept.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Without a lease: it stays until rollback, or the next boot.")
 def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: bool, **_: object) -> int:

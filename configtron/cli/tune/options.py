@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,20 @@ if TYPE_CHECKING:
 FORMATS = ("table", "jsonl", "csv")
 AUTO = "auto"
 MAX_PREFIXES = 1_000_000
-SHARE = click.FloatRange(0, 1)
+
+
+class Finite(click.FloatRange):
+    """A range that neither infinity nor what is no number lies in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As `click.FloatRange`."""
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is no number to count with.", param, ctx)
+        return number
+
+
+SHARE = Finite(0, 1)
 
 Command = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import FORMATS
+from configtron.cli.tune.options import FORMATS, Finite
 from configtron.errors import DONE, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the events.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
-@click.option("--for", "span_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+@click.option("--for", "span_s", type=Finite(min=0, min_open=True), metavar="SECONDS",
               help="Stop after so long; else at Ctrl-C.")  # fmt: skip
 def watch(form: str, output_file: str, span_s: float | None) -> int:
     """Renew the leases of what is in force here, mend what was left behind, and look for other hands, four times a

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from configtron.errors import CONDITION, DONE, NOTHING, REFUSED, USAGE
 from configtron.nouns import Profile
 from configtron.tune.rules import lookup
@@ -91,6 +93,13 @@ def test_plan_apply_status_verify_rollback(wanted: Said, stack: Stack) -> None:
     assert code == DONE and [(row["act"], row["status"]) for row in rows(out)] == [(1, "undone")]
     assert stack.rules == Rules()
     assert wanted("rollback") == (DONE, "", "nothing of ours is in force here\n")
+
+
+@pytest.mark.parametrize("span", ["inf", "nan", "0.1"])
+def test_a_lease_ends(wanted: Said, stack: Stack, span: str) -> None:
+    code, _, told = wanted("apply", "--driver", "memory", "--lease", span)
+    assert code == USAGE and "--lease" in told and stack.rules == Rules()
+    assert wanted("plan", "--driver", "memory", "--holdback", "nan")[0] == USAGE
 
 
 def test_keep(wanted: Said, stack: Stack) -> None:
