@@ -135,12 +135,13 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
     act = replace(act, status=UNDOING, over=base.id if base else 0, why=why)
     with suppress(BadInput):
         desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
-    if not gone(act.place):
-        driver = desk.load(act.driver, act.place)
+    driver, is_gone = desk.load(act.driver, act.place), gone(act.place)
+    # Most of what was set went with a namespace, and its driver says that there is none; a pinned program did not go.
+    with suppress(*([BadInput] if is_gone else [])):
         driver.revert(act.before)
-        if base is not None:
-            write(driver, Rules(), base.rules)
-            base = replace(base, status=KEPT)
+    if base is not None and not is_gone:
+        write(driver, Rules(), base.rules)
+        base = replace(base, status=KEPT)
     done = act.closed(UNDONE, why)
     ends = [done, *([base] if base else []), *([dropped.closed(UNDONE, why)] if dropped else [])]
     try:
@@ -164,14 +165,16 @@ def recover(desk: Desk) -> list[Act]:
     for act in desk.book.acts(*OPEN, bare=True):
         rebooted = act.boot != desk.boot
         step = due(act.status, rebooted=rebooted, expired=bool(act.lease_s) and desk.now_s() >= act.expires_s)
-        if gone(act.place) and not rebooted:
-            ended.append(forget(desk, act, "its network namespace is gone"))
-        elif step == FORGET:
+        is_gone = gone(act.place) and step != FORGET
+        if step == FORGET:
             ended.append(forget(desk, act, "reboot" if rebooted else "killed before it wrote"))
         elif act.space not in ("", desk.space):
             continue
-        elif step == UNDO:
-            why = act.why.partition(NOT_YET)[0] or ("killed while it wrote" if act.status == WRITING else "lease ended")
+        elif step == UNDO or is_gone:
+            why = act.why.partition(NOT_YET)[0] or (
+                "its network namespace is gone" if is_gone
+                else "killed while it wrote" if act.status == WRITING else "lease ended"
+            )  # fmt: skip
             try:
                 ended.append(undo(desk, act, why))
             except Unwritten as error:

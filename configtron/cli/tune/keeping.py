@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import configtron
 from configtron.cli.tune.processes import alive, end, ended, named
-from configtron.errors import DONE, ConfigtronError, Missing, Refused
+from configtron.errors import DONE, BadInput, ConfigtronError, Missing, Refused
 from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Act
 from configtron.tuning import Rules
 
@@ -128,13 +128,12 @@ def _lost(act: Act, path: Path | None = None) -> tuple[str, float]:
     from configtron.db.glance import glance
     from configtron.tune.drivers import load
 
-    if gone(act.place):
-        return UNDONE, 0.0
-    driver, base = load(act.driver, act.place), None
-    driver.revert(act.before)
+    driver, base, is_gone = load(act.driver, act.place), None, gone(act.place)
+    with suppress(*([BadInput] if is_gone else [])):
+        driver.revert(act.before)
     with suppress(ConfigtronError, OSError):
         base = glance(path, lambda book: book.act(act.over)) if path is not None and act.over else None
-    if base is not None:
+    if base is not None and not is_gone:
         write(driver, Rules(), base.rules)
     return UNDONE, 0.0
 

@@ -184,12 +184,19 @@ def test_acts_of_another_namespace_are_left_alone(desk: Later, stack: Stack) -> 
     assert stack.rules == ONE and statuses(desk) == [LEASED]
 
 
-def test_acts_of_a_namespace_that_is_gone_are_forgotten(desk: Later, stack: Stack) -> None:
+@pytest.mark.parametrize("status", [LEASED, KEPT, WRITING])
+def test_acts_of_a_namespace_that_is_gone_end(desk: Later, stack: Stack, status: str) -> None:
+    """Whatever its driver keeps outside of the namespace goes; that the driver finds no namespace is no fault."""
     act = enforce(desk, ONE)
     desk.book.put(act.closed(UNDONE, ""))
-    desk.book.begin(replace(act, place=Place(netns="there-is-none"), space=""))
-    stack.fail_revert = AssertionError("reverted")
+    other = replace(act, place=Place(netns="there-is-none"), space="", status=status)
+    desk.book.begin(other)
     assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
+    assert stack.rules == Rules(), "a program that is pinned outlives the namespace it was for"
+    desk.book.begin(other)
+    stack.fail_revert = BadInput("no network namespace is called 'there-is-none'")
+    assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
+    assert not desk.book.acts(*acting.OPEN)
 
 
 def test_a_revert_that_fails_is_told_and_tried_again(desk: Later, stack: Stack) -> None:
