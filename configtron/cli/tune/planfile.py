@@ -58,8 +58,12 @@ def saved(path: Path) -> Saved:
         head = forms[0]
         advices = [_advice(path, number, form) for number, form in enumerate(forms[1:], 2)]
         due = [advice for advice, form in zip(advices, forms[1:], strict=True) if form["state"] == "due"]
+        words = [word for one in due for word in (one.driver, one.scope, one.knob)]
+        words += [head["driver"], *head["place"].values()]
+        if wrong := next((word for word in words if not isinstance(word, str)), None):
+            raise TypeError(f"{wrong!r} is no word")
         return Saved(head["driver"], Place(**head["place"]), int(head["held"]), due)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise BadInput(f"{path}: not a plan ({type(error).__name__}: {error})") from error
 
 
