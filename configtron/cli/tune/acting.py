@@ -125,6 +125,13 @@ def keep(desk: Desk, act: Act) -> Act:
     return kept
 
 
+def besides(desk: Desk, act: Act) -> str:
+    """What else a kept act needs, to be told to whoever keeps it: routes do not follow the host's own by themselves."""
+    if not hasattr(desk.load(act.driver, act.place), "follow"):
+        return ""
+    return "its routes follow a change of gateway only while `configtron tune watch` runs"
+
+
 def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
     """Put back what stood before an act: what had been kept, or (`wholly`, or if there is none) the untouched stack.
 

@@ -39,7 +39,7 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
 
     Exit code 4: it did not read back, and was undone; 6: the guard refuses, or the plan is out of date.
     """
-    from configtron.cli.tune.acting import recover
+    from configtron.cli.tune.acting import besides, recover
     from configtron.cli.tune.desk import desk, sole
     from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
@@ -52,12 +52,14 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
             where, found = (place(), _planned(here)) if plan is None else _saved(here, plan)
             act = _apply(here, where, found, 0.0 if keep else lease_s)
         changes = len(found.due())
+        also = ""
         if act is not None:
+            also = f"; {told}" if not act.lease_s and (told := besides(here, act)) else ""
             row = (act.id, act.status, act.driver, changes, len(act.rules.profiles), len(act.rules.prefixes),
                    act.held, act.lease_s)  # fmt: skip
             write_rows(form, COLUMNS, [dict(zip(COLUMNS, row, strict=True))], out)
     if settings().loudness >= 0:
-        click.echo(_advice(act, changes), err=True)
+        click.echo(_advice(act, changes) + also, err=True)
     return DONE
 
 

@@ -70,6 +70,8 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
         if keep:
             if act.status == LEASED:
                 done.append((act, acting.keep(here, act)))
+                if settings().loudness >= 0 and (told := acting.besides(here, act)):
+                    click.echo(f"act {act.id}: {told}", err=True)
             continue
         if last and act.status == KEPT:
             continue

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from configtron.errors import CONDITION, DONE, NOTHING, REFUSED, USAGE
 from configtron.nouns import Profile
+from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
 from configtron.tuning import Changes, Rules
 from tests.cli.tune.memory import Stack, stack
@@ -102,6 +104,26 @@ def test_a_lease_ends(wanted: Said, stack: Stack, span: str) -> None:
     assert wanted("plan", "--driver", "memory", "--holdback", "nan")[0] == USAGE
 
 
+@pytest.mark.parametrize(
+    "mangled",
+    [
+        {"driver": ["memory"]},
+        {"driver": 7},
+        {"place": []},
+        {"place": {"netns": 5}},
+        {"place": {"planet": "x"}},
+        {"held": float("inf")},
+        {"held": None},
+    ],
+)
+def test_a_plan_that_is_none(wanted: Said, stack: Stack, tmp_path: Path, mangled: dict[str, object]) -> None:
+    head, *rest = wanted("plan", "--driver", "memory", "-f", "jsonl")[1].splitlines()
+    plan = tmp_path / "plan"
+    plan.write_text("\n".join([json.dumps(json.loads(head) | mangled), *rest]))
+    code, _, told = wanted("apply", str(plan))
+    assert code == USAGE and "not a plan" in told and stack.rules == Rules()
+
+
 def test_keep(wanted: Said, stack: Stack) -> None:
     wanted("apply", "--driver", "memory")
     code, out, _ = wanted("rollback", "--keep", "-f", "jsonl")
@@ -116,6 +138,20 @@ def test_keep(wanted: Said, stack: Stack) -> None:
     assert stack.rules == Rules()
     code, out, _ = wanted("apply", "--driver", "memory", "--keep", "-f", "jsonl")
     assert rows(out)[0]["status"] == "kept"
+
+
+def test_who_keeps_routes_is_told_that_they_need_a_watch(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "its routes follow a change of gateway only while `configtron tune watch` runs"
+    assert told not in wanted("apply", "--driver", "memory", "--keep")[2]
+    wanted("rollback")
+    monkeypatch.setattr(MemoryDriver, "follow", lambda _: 0, raising=False)
+    assert told in wanted("apply", "--driver", "memory", "--keep")[2]
+    wanted("rollback")
+    wanted("apply", "--driver", "memory")
+    assert told in wanted("rollback", "--keep")[2]
+
 
 
 def test_a_saved_plan(wanted: Said, stack: Stack, tmp_path: Path) -> None:
