@@ -204,11 +204,11 @@ class Tuning(Database):
         with self._clear():
             self._connection.execute("UPDATE act SET why = ? WHERE id = ?", (why, number))
 
-    def renew(self, number: int, expires_s: float) -> bool:
-        """Put off the end of a lease; False if the act is no longer leased."""
-        query = "UPDATE act SET expires_s = ? WHERE id = ? AND status = 'leased'"
+    def renew(self, number: int, expires_s: float, lease_s: float | None = None) -> bool:
+        """Put off the end of a lease, which is from now on `lease_s` long; False if the act is no longer leased."""
+        query = "UPDATE act SET expires_s = ?, lease_s = coalesce(?, lease_s) WHERE id = ? AND status = 'leased'"
         with self._clear():
-            return self._connection.execute(query, (expires_s, number)).rowcount == 1
+            return self._connection.execute(query, (expires_s, lease_s, number)).rowcount == 1
 
     # Frozen scopes.
 

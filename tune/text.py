@@ -20,6 +20,8 @@ from configtron.tuning import Place, Rules
 
 # Names of congestion controls, disciplines, versions of protocols.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
+# The one unit of knobs that is not counted in whole ones.
+TIME = "s"
 
 
 def rules_text(rules: Rules) -> str:
@@ -84,7 +86,9 @@ def setting_of(word: str) -> tuple[str, Value]:
             continue
         if number != number or number in (float("inf"), float("-inf")):
             break
-        return name, number
+        if knob.unit != TIME and number != int(number):
+            raise BadInput(f"{word!r}: {name} takes a whole number{f' of {knob.unit}' if knob.unit else ''}")
+        return name, number if knob.unit == TIME else int(number)
     raise BadInput(f"{word!r}: {name} takes a number{f' of {knob.unit}' if knob.unit else ''}")
 
 

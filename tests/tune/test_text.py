@@ -32,7 +32,7 @@ def test_places_come_back() -> None:
         ("tcp_congestion_control=bbr", "bbr"),
         ("pacing=fq", "fq"),
         ("tcp_autocorking=0", 0),
-        ("max_pacing_rate=1e6", 1e6),
+        ("max_pacing_rate=1e6", 1_000_000),
     ],
 )
 def test_settings_as_typed(word: str, value: object) -> None:
@@ -47,6 +47,7 @@ def test_settings_as_typed(word: str, value: object) -> None:
         ("initcwnd=", "KNOB=VALUE"),
         ("icwnd=1", "no knob"),
         ("initcwnd=ten", "a number of segments"),
+        ("initcwnd=2.5", "a whole number of segments"),
         ("initcwnd=nan", "a number"),
         ("initcwnd=inf", "a number"),
         ("http_version=h2\nroute del default", "takes a name"),

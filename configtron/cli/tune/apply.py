@@ -60,6 +60,8 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
             write_rows(form, COLUMNS, [dict(zip(COLUMNS, row, strict=True))], out)
     if settings().loudness >= 0:
         click.echo(_advice(act, changes) + also, err=True)
+        if frozen := found.counts()["frozen"]:
+            click.echo(f"{frozen} frozen by another hand and left alone: configtron tune status", err=True)
     return DONE
 
 
@@ -106,7 +108,7 @@ def _apply(here: Desk, where: Place, found: Planned, lease_s: float) -> Act | No
         return standing
     if not lease_s:
         return keep(here, standing)
-    here.book.renew(standing.id, here.now_s() + lease_s)
+    here.book.renew(standing.id, here.now_s() + lease_s, lease_s)
     return here.book.act(standing.id)
 
 

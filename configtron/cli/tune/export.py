@@ -63,4 +63,6 @@ def _sysctl(wanted: Rules) -> Iterator[str]:
     profile = forms.within(used[wanted.default], REACHES) if wanted.default else None
     if profile is not None:
         check(profile, REACHES, REFUSED, "sysctl")
+    elif wanted.profiles:
+        yield "# nothing to set: no profile is the default (configtron tune prefix set default NAME)"
     yield from forms.sysctl(profile, files(profile) if profile else {})

@@ -40,4 +40,7 @@ def unmute(ids: tuple[str, ...]) -> int:
     from configtron.db.tuning import Tuning
 
     with Tuning(settings().db) as book:
-        return DONE if book.unmute(ids) else NOTHING
+        if book.unmute(ids):
+            return DONE
+    click.echo("none of them is muted; `configtron tune mute` lists what is", err=True)
+    return NOTHING

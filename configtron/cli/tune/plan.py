@@ -96,5 +96,9 @@ def _with_id(row: dict[str, Json]) -> dict[str, Json]:
 def _summary(found: Planned) -> str:
     counts = found.counts()
     parts = [f"{counts[state]} {state}" for state in ("due", "muted", "frozen") if counts[state]]
+    if counts["frozen"]:
+        parts[-1] += " (by another hand; see configtron tune status)"
+    if not (found.advices or found.have.profiles):
+        parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
     held = f"; {found.held} prefixes held back" if found.held else ""
     return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}; nothing was written"

@@ -12,6 +12,7 @@ from configtron.cli.tune.acting import in_force
 from configtron.cli.tune.options import AUTO, given, limits, place
 from configtron.errors import Missing, Refused
 from configtron.tune.drivers import DRIVERS, load
+from configtron.tune.drivers.netns import absent, is_absent
 from configtron.tune.guard import refusals
 from configtron.tune.plan import Advice, Share, advise, aim, follow
 from configtron.tune.pools import for_kernel
@@ -93,6 +94,8 @@ def _state(advice: Advice, muted: dict[str, str], frozen: set[str]) -> str:
 def chosen(desk: Desk, want: Rules) -> Driver:
     """The driver named; else the one at work here; else the first that reaches every knob. Errors: `Missing`."""
     name = given("driver", AUTO)
+    if is_absent(place().netns):
+        raise Missing(absent(place().netns))
     if name != AUTO:
         driver = load(name, place())
         if lack := driver.missing():

@@ -61,6 +61,8 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
         if rules.default and (everything or DEFAULT in prefixes):
             book.set_default("")
             count += 1
+    if not count:
+        click.echo("none of them has a profile; `configtron tune prefix list` shows those that do", err=True)
     return DONE if count else NOTHING
 
 
@@ -84,7 +86,7 @@ def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
         try:
             ip_address(address)
         except ValueError as error:
-            raise BadInput(f"{address!r} is no address") from error
+            raise BadInput(f"{address!r} is no address; write e.g. 192.0.2.7 or 2001:db8::7") from error
         found = longest(rules, address)
         name = rules.prefixes[found] if found else rules.default
         text = settings_text(rules.profiles[name].settings) if name else ""
@@ -128,9 +130,12 @@ def import_(file: TextIO, whole: bool) -> int:
     pairs = dict(_pairs(file))
     default = pairs.pop(DEFAULT, "")
     with Tuning(settings().db) as book:
-        new = book.set_prefixes(pairs, whole=whole)
-        if default or whole:
-            book.set_default(default)
+        try:
+            new = book.set_prefixes(pairs, whole=whole)
+            if default or whole:
+                book.set_default(default)
+        except BadInput as error:
+            raise BadInput(f"{file.name}: {error}") from error
     if settings().loudness >= 0:
         click.echo(f"{len(pairs)} prefixes read, {new:+d} in all", err=True)
     return DONE

@@ -61,8 +61,7 @@ def show(name: str, form: str, output_file: str) -> int:
 
     found = glance(settings().db, Tuning.wanted).profiles.get(name)
     if found is None:
-        click.echo(f"no profile is called {name!r}; `configtron tune profile list` shows them", err=True)
-        return NOTHING
+        return _absent(name)
     rows = [
         {"profile": name, "knob": knob, "value": value_form(value), "unit": KNOBS[knob].unit, "note": KNOBS[knob].note}
         for knob, value in found.settings
@@ -108,4 +107,9 @@ def drop(name: str) -> int:
     from configtron.db.tuning import Tuning
 
     with Tuning(settings().db) as book:
-        return DONE if book.drop_profile(name) else NOTHING
+        return DONE if book.drop_profile(name) else _absent(name)
+
+
+def _absent(name: str) -> int:
+    click.echo(f"no profile is called {name!r}; `configtron tune profile list` shows them", err=True)
+    return NOTHING

@@ -23,5 +23,6 @@ def resume(scopes: tuple[str, ...], everything: bool) -> int:
     with Tuning(settings().db) as book:
         count = book.resume(None if everything else scopes)
     if settings().loudness >= 0:
-        click.echo(f"{count} scopes resumed", err=True)
+        told = f"{count} scopes resumed" if count else "none of them is frozen; `configtron tune status` lists what is"
+        click.echo(told, err=True)
     return DONE if count else NOTHING

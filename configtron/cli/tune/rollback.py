@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 import click
@@ -26,8 +27,9 @@ COLUMNS = ("act", "driver", "was", "status", "why")
 def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
     """Put the stack back as it was before the first apply, by every driver here; any number of times.
 
-    With --driver only that one's, and also what it finds of ours that no journal knows. Exit code 4: a driver could not
-    put back all; the reason is told, and it is tried again by the keeper and by every later command.
+    With --netns, --interface or --cgroup only what is there; with --driver only that one's, and also what it finds of
+    ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is tried again
+    by the keeper and by every later command.
     """
     from configtron.cli.tune.desk import desk, sole
     from configtron.cli.tune.keeping import dismissed
@@ -64,7 +66,8 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
         acting.recover(here)
     except acting.Unwritten as error:
         failed.append(str(error))
-    for act in here.book.acts(*OPEN):
+    acts = here.book.acts(*OPEN)
+    for act in acts:
         if act.space not in ("", here.space) or not _meant(act, named):
             continue
         if keep:
@@ -84,14 +87,16 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
         except (ConfigtronError, OSError) as error:
             acting.not_yet(here, act, acting.ASKED, error)
             failed.append(f"act {act.id} ({act.driver}): {error}")
-    if not done and not failed and named != AUTO and not keep:
+    known = any((act.driver, act.place) == (named, place()) for act in acts)
+    if named != AUTO and not (known or failed or keep or last):
         _unknown(here, named)
     return done, failed
 
 
 def _meant(act: Act, driver: str) -> bool:
-    """Whether an act is the named driver's, at the place named; without a name, every one here is meant."""
-    return driver == AUTO or (act.driver, act.place) == (driver, place())
+    """Whether an act is the named driver's, at the place named; what is not named leaves nobody out."""
+    said, found = astuple(place()), astuple(act.place)
+    return driver in (AUTO, act.driver) and all(word in ("", at) for word, at in zip(said, found, strict=True))
 
 
 def _unknown(here: Desk, driver: str) -> None:

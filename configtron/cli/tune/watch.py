@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 import time
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.cli.tune.watching import Event
 
+log = logging.getLogger("configtron.tune")
 # A foreign change is to be seen within a second: three quarters of it are left for reading a hundred thousand
 # routes back. A turn without news costs 3 ms.
 TURN_S = 0.25
@@ -79,6 +82,9 @@ def _write(form: str, events: list[Event], out: TextIO, *, header: bool) -> None
     from configtron.report.tuning import write_rows
 
     rows = [event.form() for event in events]
+    if form != "table" or out is not sys.stdout:
+        for event in events:
+            log.warning("%s", event.text)
     if form == "table":
         for event in events:
             out.write(visible(event.text) + "\n")

@@ -98,7 +98,6 @@ class Watcher:
             told, one.failing = one.failing, True
             if told:
                 return []
-            log.error("act %d (%s): %s", one.act.id, one.act.driver, error)
             return [Event("failed", one.act, found=str(error))]
 
     def _renew(self, act: Act) -> None:
@@ -129,6 +128,4 @@ class Watcher:
         known = book.known(act.id)
         fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
         book.freeze(act, fresh)
-        for scope, (was, found) in fresh.items():
-            log.warning("act %d (%s): %s: %s became %s by another hand; frozen", act.id, act.driver, scope, was, found)
         return [Event("foreign", act, scope, was, found) for scope, (was, found) in fresh.items()]

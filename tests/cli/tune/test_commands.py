@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import CONDITION, DONE, NOTHING, REFUSED, USAGE
+from configtron.errors import CONDITION, DONE, NOTHING, PRIVILEGE, REFUSED, USAGE
 from configtron.nouns import Profile
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
@@ -130,7 +130,7 @@ def test_keep(wanted: Said, stack: Stack) -> None:
     assert [(row["was"], row["status"]) for row in rows(out)] == [("leased", "kept")]
     wanted("profile", "set", "web", "initcwnd=10")
     wanted("apply", "--driver", "memory")
-    wanted("rollback", "--last")
+    wanted("rollback", "--last", "--driver", "memory")
     assert dict(stack.rules.profiles["web"].settings)["initcwnd"] == 20
     assert rows(wanted("status", "-f", "jsonl")[1])[0]["status"] == "kept"
     assert wanted("rollback", "--last", "--keep")[0] == USAGE
@@ -245,6 +245,34 @@ def test_other_hands_freeze_a_scope(wanted: Said, stack: Stack) -> None:
     assert wanted("watch", "--for", "0.1")[1] == "", "what was resumed is not told again"
     wanted("apply", "--driver", "memory")
     assert stack.rules.prefixes["10.1.0.0/16"] == "web"
+
+
+def test_rollback_is_of_the_place_that_is_named_and_of_all_if_none_is(wanted: Said, stack: Stack) -> None:
+    wanted("--driver", "memory", "--cgroup", "/a", "apply")
+    wanted("profile", "set", "small", "initcwnd=10")
+    wanted("--driver", "memory", "--cgroup", "/b", "apply")
+    assert [row["act"] for row in rows(wanted("--cgroup", "/b", "rollback", "-f", "jsonl")[1])] == [2]
+    assert [row["act"] for row in rows(wanted("status", "-f", "jsonl")[1])] == [1]
+    assert [row["act"] for row in rows(wanted("--driver", "memory", "rollback", "-f", "jsonl")[1])] == [1]
+    assert wanted("status")[1] == ""
+
+
+def test_a_lease_is_as_long_as_the_last_apply_said(wanted: Said, stack: Stack) -> None:
+    wanted("apply", "--driver", "memory", "--lease", "100")
+    code, out, told = wanted("apply", "--driver", "memory", "--lease", "9", "-f", "jsonl")
+    (row,) = rows(out)
+    assert (code, row["lease_s"]) == (DONE, 9.0) and "undone in 9 s" in told
+
+
+def test_nothing_found_is_said(wanted: Said) -> None:
+    for command in (("prefix", "drop", "9.9.9.9"), ("profile", "drop", "x"), ("unmute", "x"), ("resume", "x")):
+        code, _, told = wanted(*command)
+        assert code == NOTHING and len(told.splitlines()) == 1 and "`configtron tune " in told
+
+
+def test_an_absent_namespace_is_said_once(wanted: Said) -> None:
+    code, _, told = wanted("--netns", "absent", "plan")
+    assert code == PRIVILEGE and told.count("'absent'") == 1
 
 
 def test_rollback_of_what_no_journal_knows(wanted: Said, stack: Stack, tmp_path: Path) -> None:
