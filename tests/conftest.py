@@ -1,10 +1,15 @@
-"""Tests that need what this run does not have are skipped, and say what."""
+"""Tests that need what this run does not have are skipped, and say what. No drawn example is timed."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault of the code: speed is for benchmarks/.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
