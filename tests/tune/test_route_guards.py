@@ -11,6 +11,7 @@ import pytest
 
 from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
+from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
@@ -63,6 +64,21 @@ def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: Rout
     assert driver.read() == RULES
     driver.revert(driver.before())
     assert "192.0.2.0/24" in ip(hosts, f"route show table {TABLE}")
+
+
+def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.apply(Changes(BOTH, {"10.2.0.0/16": "fast", "10.3.0.0/16": "slow"}))
+    before = everything(hosts)
+    # As somebody who undoes each write at once.
+    monkeypatch.setattr(few, "_take", lambda *_: None)
+    for changes, says in (
+        (Changes({}, {"10.1.0.0/16": "fast"}), "10.1.0.0/16: a rule leads its clients to table 254"),
+        (Changes({}, {"10.3.0.0/16": "fast"}), "10.3.0.0/16: reads back as"),
+        (Changes(dropped_prefixes=frozenset({"10.2.0.0/16"})), "10.2.0.0/16: the route is still there"),
+    ):
+        with pytest.raises(Refused, match=says):
+            driver.apply(changes)
+    assert everything(hosts) == before
 
 
 def test_a_rule_that_came_later_costs_no_route(hosts: Hosts, driver: RouteDriver) -> None:
