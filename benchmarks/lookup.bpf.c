@@ -11,32 +11,45 @@
 
 __u64 found;
 
-static __always_inline int draw(int look)
+static __always_inline void draw(struct client *client)
 {
+	client->length_bits = LONGEST_BITS;
+	client->address[2] = bpf_htonl(0xffff);
+	client->address[3] = bpf_get_prandom_u32();
+}
+
+/* A function that the kernel calls: as a loop of its own the verifier would walk each turn of it. */
+static long look_up(__u32 turn, void *nothing)
+{
+	struct client client = {};
 	struct place here = {};
-	__u64 count = 0;
 
-	for (int i = 0; i < CLIENTS; i++) {
-		struct client client = { .length_bits = 128 };
+	draw(&client);
+	found += !!profile_of(&client, &here);
+	return 0;
+}
 
-		client.address[2] = bpf_htonl(0xffff);
-		client.address[3] = bpf_get_prandom_u32();
-		count += look ? !!profile_of(&client, &here) : client.address[3];
-	}
-	found += count;
+static long leave_out(__u32 turn, void *nothing)
+{
+	struct client client = {};
+
+	draw(&client);
+	found += client.address[3];
 	return 0;
 }
 
 SEC("tc")
 int with_lookup(struct __sk_buff *nobody)
 {
-	return draw(1);
+	bpf_loop(CLIENTS, look_up, 0, 0);
+	return 0;
 }
 
 SEC("tc")
 int without_lookup(struct __sk_buff *nobody)
 {
-	return draw(0);
+	bpf_loop(CLIENTS, leave_out, 0, 0);
+	return 0;
 }
 
 char _license[] SEC("license") = "GPL";

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from configtron.nouns import Profile
-from configtron.tune.drivers.bpf import libbpf, pins
+from configtron.tune.drivers.bpf import layout, libbpf, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
@@ -26,8 +26,11 @@ PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
 KEEPS = Profile("b", (("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 FIRST = Changes({"a": Profile("a", (("initcwnd", 4),)), "b": KEEPS}, {"10.0.0.0/8": "a", "::/0": "b"}, default="a")
 SECOND = Changes(
-    {"b": Profile("b", (("initcwnd", 9),))}, {"10.0.0.0/8": "b"}, frozenset({"a"}), frozenset({"::/0"}), "b"
-)
+    {"b": Profile("b", (("initcwnd", 9),))}, {"10.0.0.0/8": "b", "192.0.2.0/24": "b"}, frozenset({"a"}),
+    frozenset({"::/0"}), "b",
+)  # fmt: skip
+# So that the second changes need a larger table.
+layout.LEAST_ROOM = 1
 
 
 class Counting:

@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
@@ -77,6 +77,7 @@ def told(driver: EbpfDriver) -> dict[str, object]:
     found["unknown profile"] = refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
     found["profile in use"] = refused(driver, Changes(dropped_profiles=frozenset({"slow"})))
     found["refused, unchanged"] = driver.read().prefixes.keys() == PREFIXES.keys() - {"10.1.2.3/32"}
+    found |= larger(driver)
     driver.revert(before)
     driver.revert(before)
     found["reverted"] = nothing_left() and driver.read() == Rules() and driver.mark() == "nothing"
@@ -90,11 +91,14 @@ def told(driver: EbpfDriver) -> dict[str, object]:
 def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     found: dict[str, object] = {}
     folder, mark = pins.folder(PLACE), driver.mark()
-    prefix = ["key", *["0"] * 20, "value", *["0"] * 8]
-    tried = subprocess.run(
-        ["bpftool", "map", "update", "pinned", str(folder / "prefixes"), *prefix], capture_output=True
-    )
+    prefix = ["key", *["0"] * layout.CLIENT_BYTES, "value", *["0"] * layout.MATCH.size]
+    outer = Map.pinned(folder / "prefixes")
+    table = outer.get(bytes(4)) or b""
+    number = str(struct.unpack("=I", table)[0])
+    tried = subprocess.run(["bpftool", "map", "update", "id", number, *prefix], capture_output=True)
     found["prefixes are closed to others"] = tried.returncode != 0 and driver.read() == wanted
+    found |= another_table(driver, outer, int(number))
+    outer.close()
     current = Map.pinned(folder / "current")
     held = current.get(struct.pack("=I", 1)) or b""
     current.put(struct.pack("=I", 1), struct.pack("=I", 0))
@@ -119,6 +123,34 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     found["a map unpinned"] = driver.mark() == "nothing" and driver.read() == Rules()
     driver.apply(CHANGES)
     found["pinned again"] = driver.read() == wanted
+    return found
+
+
+def another_table(driver: EbpfDriver, outer: Map, number: int) -> dict[str, object]:
+    """The table itself is closed, its place is not: whoever puts another there is seen."""
+    found, mark = dict[str, object](), driver.mark()
+    other = Map(call("bpf_map_create", 1, b"other", layout.CLIENT_BYTES, layout.MATCH.size, 8, None))
+    with closing(Map(call("bpf_map_get_fd_by_id", number))) as ours:
+        outer.put(bytes(4), struct.pack("=I", other.descriptor))
+        found["another table"] = driver.mark() != mark and driver.read().prefixes == {}
+        outer.put(bytes(4), struct.pack("=I", ours.descriptor))
+    other.close()
+    found["our table again"] = driver.mark() == mark and driver.read().prefixes == PREFIXES
+    return found
+
+
+def larger(driver: EbpfDriver) -> dict[str, object]:
+    """More prefixes than the table has room for: a larger one, with all that the smaller one held."""
+    found, before = dict[str, object](), driver.read()
+    many = {f"172.16.{n >> 5}.{(n & 31) << 3}/29": ("slow", "fast")[n & 1] for n in range(layout.LEAST_ROOM + 1)}
+    with Tables(pins.folder(PLACE)) as tables:
+        small, lengths = tables.room(), tables.lengths()
+        driver.apply(Changes(prefixes=many))
+        found["a larger table"] = small < len(before.prefixes) + len(many) < tables.room()
+        found["it holds all"] = driver.read() == after(before, Changes(prefixes=many))
+        found["a length more"] = tables.lengths() == [lengths[0] | {125: len(many)}, lengths[1]]
+        driver.apply(Changes(dropped_prefixes=frozenset(many)))
+        found["and gone again"] = tables.lengths() == lengths and driver.read() == before
     return found
 
 

@@ -18,6 +18,7 @@ from configtron.tune.drivers.bpf.reach import REACHES, REFUSED, Kernel, check, r
 from configtron.tuning import Place
 
 ABLE = Kernel(250, ("bbr", "cubic", "reno", "vegas"), frozenset(layout.WRAPPED), True)
+MAPPED = bytes(10) + b"\xff\xff"
 UNABLE = Kernel(100, ("cubic", "reno", "bbr", "vegas"), frozenset(), False)
 
 # A value other than the default of every knob that the driver reaches, all in one profile.
@@ -53,6 +54,7 @@ def test_layout_is_the_programs() -> None:
     header = (objects.SOURCES / "clients.h").read_text()
     for name, number in (
         ("MAX_PROFILES", layout.MOST_PROFILES),
+        ("FAMILIES", layout.FAMILIES),
         ("MAX_STEPS", layout.MOST_STEPS),
         ("NAME_BYTES", layout.NAME_BYTES + 1),
         ("KNOB_CONGESTION_CONTROL", layout.NUMBERS["tcp_congestion_control"]),
@@ -93,7 +95,7 @@ def test_ipv6_prefixes_come_back(bits: int, length: int) -> None:
     network = ip_network((bits, length), strict=False)
     key = layout.client(str(network))
     text = layout.prefix_of(*layout._CLIENT.unpack(key))
-    assert ip_network(text) == network or key[:16] == layout.BARRIER[:16]
+    assert ip_network(text) == network or key[4:].startswith(MAPPED)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32))
@@ -166,6 +168,20 @@ def test_ours_stand_in_only_where_needed(settings: dict[str, Value], asked: str)
     check(profile(**settings), ABLE)
     assert layout.kernel_name(settings) == asked
     assert written(profile(**settings)) == profile(**settings)
+
+
+def test_the_masks_are_of_the_lengths() -> None:
+    rows = list(layout._LENGTH.iter_unpack(layout.no_lengths()))
+    for length in range(129):
+        mask, following, count = rows[129 - length]
+        assert mask == ip_network(f"::/{length}").netmask.packed
+        assert (following, count) == (0, 0)
+    assert layout.counted(layout.no_lengths()) == {}
+
+
+@pytest.mark.parametrize(("prefixes", "entries"), [(0, 1024), (1000, 1250), (100_000, 125_000), (2**20, 2**20)])
+def test_a_table_has_room(prefixes: int, entries: int) -> None:
+    assert layout.room(prefixes) == entries
 
 
 def test_a_changed_source_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Profiles by a BPF program on a control group: no module, no route, nothing of the application changed.
 
 Question   How does a server on a stock kernel give each client's connections the profile of the client's prefix?
-Method     A sock_ops program is called at each handshake. It looks the client up in a trie and sets the profile's
+Method     A sock_ops program is called at each handshake. It looks the client up in a table and sets the profile's
            options before the first byte is sent (bpf/sockops.bpf.c). Where no option reaches, a congestion control of
            our own wraps the kernel's (bpf/keep.bpf.c, bpf/unpaced.bpf.c). Connections that live already keep what they
            have until `move` puts them right (bpf/move.bpf.c).
@@ -140,7 +140,7 @@ class EbpfDriver:
 
     def _apply(self, changes: Changes) -> Rules:
         pins.mount()
-        here = self._folder()
+        here = self._folder(len(changes.prefixes))
         with Tables(here) as tables:
             tables.check(changes)
             for profile in changes.profiles.values():
@@ -195,7 +195,7 @@ class EbpfDriver:
         except FileNotFoundError:  # somebody removed a map's pin: not whole
             return None
 
-    def _folder(self) -> Path:
+    def _folder(self, prefixes: int) -> Path:
         """The place's maps, made unless they are there; what a killed run or another version left is removed."""
         here = pins.folder(self.place)
         for other in pins.folders(self.place):
@@ -203,15 +203,15 @@ class EbpfDriver:
                 pins.remove(other)
         here.mkdir(parents=True, exist_ok=True)
         if not (here / pins.LINK).exists():
-            self._load(here)
+            self._load(here, prefixes)
         return here
 
-    def _load(self, here: Path) -> None:
-        """The maps, empty. The program is attached once they are filled."""
+    def _load(self, here: Path, prefixes: int) -> None:
+        """The maps, empty, with room for so many. The program is attached once they are filled."""
         with Object(objects.compiled("write"), here) as program:
             program.load()
         with Tables(here) as tables:
-            tables.freeze()
+            tables.freeze(prefixes)
 
     def _attach(self, here: Path) -> None:
         group = os.open(pins.group(self.place), os.O_RDONLY | os.O_DIRECTORY)

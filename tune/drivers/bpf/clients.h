@@ -2,14 +2,19 @@
 /*
  * Which client gets which profile: the maps that the programs beside this file share, and the way through them.
  *
- *   prefixes   client's prefix -> number of a profile, longest prefix first
+ *   prefixes   the table: client's prefix -> number of a profile
+ *   lengths    which lengths prefixes have, longest first, with their masks; a list for each family
  *   current    number of a profile -> the version of it that is in force
  *   profiles   version -> what is to be set
  *   writes     how often a prefix was written
  *
+ * The table is a hash, asked once for each length in use until one answers: a table cut to /24 and /48 costs one probe,
+ * wherever its parts lie in memory. A trie walks a pointer for each bit that tells two prefixes apart, and each is a
+ * cache miss on a server that does other things between two connections. The table stands inside another map, so that a
+ * larger one takes its place with one store.
+ *
  * IPv4 stands inside IPv6 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2), so that one table serves both, and a client
- * that reaches an IPv6 listener over IPv4 is found too. The driver keeps a barrier at ::ffff:0:0/96, profile 0: without
- * it an IPv6 prefix as wide as ::/0 would hold all of IPv4.
+ * that reaches an IPv6 listener over IPv4 is found too. The lists of lengths are apart: ::/0 is never asked for IPv4.
  *
  * A profile is changed by writing its other version and then turning `current` to it with one store: a program that
  * runs meanwhile sees the old one or the new one, never half of each, and no prefix has to be written again.
@@ -20,7 +25,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define MAX_PREFIXES ((1 << 20) + 1) /* a million and the barrier */
+#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+
 #define MAX_PROFILES 1024 /* number 0 is nobody's */
 #define MAX_STEPS 12 /* one for each option in layout.py's table, and room */
 #define MAX_KNOBS 32 /* rows of layout.py's table */
@@ -39,13 +45,32 @@ struct client {
 	__u32 address[4];
 };
 
-/* The length stands in the value too: a trie answers with the longest match, and who asks for 10.0.0.0/24 must be able
- * to see that he got 10.0.0.0/8.
+/* The kernel uses an entry that was dropped or changed again at once, maybe for another prefix, while somebody who has
+ * just found it still reads it. So the value says whose it is.
  */
 struct match {
 	__u32 profile;
-	__u32 length_bits;
+	__u32 check;
 };
+
+#define LONGEST_BITS 128
+#define PLACES (LONGEST_BITS + 2) /* the list's head, and lengths 128 to 0 */
+#define ROWS 256 /* a power of two, so that an AND keeps every place inside: the verifier wants to see that */
+
+/* A length's place in the list is 129 less the length: longest first. The head is at 0, and 0 as the next is the end.
+ * The masks are written before the map is frozen, the rest by write.bpf.c.
+ */
+struct row {
+	__u32 mask[4];
+	__u32 next;
+	__u32 count; /* of prefixes of this length */
+};
+
+struct lengths {
+	struct row rows[ROWS];
+};
+
+#define FAMILIES 2 /* 0: IPv4, 1: IPv6 */
 
 struct step {
 	__u32 knob;
@@ -80,14 +105,31 @@ struct refusal {
 	__s64 error;
 };
 
+/* Of struct client and struct match, as large as its prefixes need: the driver makes it (tables.py). Clang describes no
+ * type that only an inner map names, hence sizes.
+ */
+struct table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(struct client));
+	__uint(value_size, sizeof(struct match));
+};
+
 struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, MAX_PREFIXES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, struct client);
-	__type(value, struct match);
+	__type(key, __u32);
+	__array(values, struct table);
 } prefixes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FAMILIES);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct lengths);
+} lengths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -130,13 +172,69 @@ struct {
 	__type(value, struct refusal);
 } refusals SEC(".maps");
 
+static __always_inline __u32 check_of(const struct client *client)
+{
+	return client->length_bits ^ client->address[0] ^ client->address[1] ^ client->address[2] ^ client->address[3];
+}
+
+static __always_inline struct lengths *lengths_for(const struct client *client)
+{
+	__u32 ipv4 = 0, ipv6 = 1;
+
+	if (!client->address[0] && !client->address[1] && client->address[2] == bpf_htonl(0xffff))
+		return bpf_map_lookup_elem(&lengths, &ipv4);
+	return bpf_map_lookup_elem(&lengths, &ipv6);
+}
+
+static __always_inline struct row *row_at(struct lengths *used, __u32 place)
+{
+	return &used->rows[place & (ROWS - 1)];
+}
+
+/* The number of the profile of the longest prefix that holds an address; 0: none does. */
+static __always_inline __u32 number_of(const struct client *client)
+{
+	__u32 zero = 0, place, number;
+	struct lengths *used = lengths_for(client);
+	void *table = bpf_map_lookup_elem(&prefixes, &zero);
+	struct match *match;
+	struct client key;
+	struct row *row;
+
+	if (!used || !table)
+		return 0;
+	place = used->rows[0].next;
+#pragma clang loop unroll(disable)
+	for (int tried = 1; tried < PLACES; tried++) {
+		if (!place)
+			break;
+		row = row_at(used, place);
+		key.length_bits = LONGEST_BITS + 1 - place;
+		key.address[0] = client->address[0] & row->mask[0];
+		key.address[1] = client->address[1] & row->mask[1];
+		key.address[2] = client->address[2] & row->mask[2];
+		key.address[3] = client->address[3] & row->mask[3];
+		place = row->next;
+		match = bpf_map_lookup_elem(table, &key);
+		if (!match)
+			continue;
+		number = READ_ONCE(match->profile);
+		if (READ_ONCE(match->check) == check_of(&key))
+			return number;
+		/* used again under our hands: what the prefix has now */
+		match = bpf_map_lookup_elem(table, &key);
+		if (match)
+			return match->profile;
+	}
+	return 0;
+}
+
 static __always_inline struct profile *profile_of(struct client *client, struct place *here)
 {
-	struct match *match = bpf_map_lookup_elem(&prefixes, client);
-	__u32 number = here->default_profile, *version;
+	__u32 number = number_of(client), *version;
 
-	if (match && match->profile)
-		number = match->profile;
+	if (!number)
+		number = here->default_profile;
 	version = bpf_map_lookup_elem(&current, &number);
 	if (!version || !*version)
 		return 0;

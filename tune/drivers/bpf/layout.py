@@ -58,8 +58,9 @@ WRAPPED: Mapping[str, str] = {ours: theirs for table in (KEEPING, UNPACED) for t
 # The structures of clients.h and, the third line, of write.bpf.c.
 _HEAD, _STEP, MOST_STEPS = struct.Struct("=64s16s5I"), struct.Struct("=4I"), 12
 _CLIENT, MATCH = struct.Struct("=I16s"), struct.Struct("=2I")
-_CHANGE, _LENGTH, OUTCOME = struct.Struct("=I20s2I"), struct.Struct("=I"), struct.Struct("=Ii")
-PLACE, REFUSAL = struct.Struct("=Q2I"), struct.Struct("=Qi4x")
+_CHANGE, OUTCOME = struct.Struct("=I20sI4x"), struct.Struct("=Ii")
+PLACE, REFUSAL, _LENGTH = struct.Struct("=Q2I"), struct.Struct("=Qi4x"), struct.Struct("=16s2I")
+CLIENT_BYTES = _CLIENT.size
 PROFILE_BYTES = _HEAD.size + MOST_STEPS * _STEP.size
 NAME_BYTES = 63
 MOST_PROFILES = 1024
@@ -73,11 +74,14 @@ _SAYS: Mapping[tuple[str, Value], int] = {
 }
 ASKS_SYNACK_RTO, ASKS_RWND = 1, 2
 
-_MAPPED = bytes(10) + b"\xff\xff"
-BARRIER_BITS = 96
-# clients.h says what it is for.
-BARRIER = _CLIENT.pack(BARRIER_BITS, _MAPPED + bytes(4))
-EVERY_IPV4 = "0.0.0.0/0"
+_MAPPED, _MAPPED_BITS = bytes(10) + b"\xff\xff", 96
+# A list of lengths for each family; a list's head, and the lengths from the longest to none.
+FAMILIES, _LONGEST_BITS = 2, 128
+PLACES, _ROWS = _LONGEST_BITS + 2, 256
+# Nobody was in need of more yet; a million entries take 130 MB.
+MOST_PREFIXES = 1 << 20
+# A smaller table saves nothing that counts.
+LEAST_ROOM = 1024
 
 
 def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
@@ -135,35 +139,58 @@ def asks_of(data: bytes) -> int:
 
 
 def client(prefix: str) -> bytes:
-    """A prefix as the trie's key. Errors: `BadInput` for what is no prefix."""
+    """A prefix as the table's key. Errors: `BadInput` for what is no prefix."""
     address, _, length = prefix.partition("/")
     try:
         if ":" in address:
             return _CLIENT.pack(_bits(length, 128), inet_pton(AF_INET6, address))
-        return _CLIENT.pack(BARRIER_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
+        return _CLIENT.pack(_MAPPED_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
     except (ValueError, OSError, struct.error) as error:
         raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
 
 
 def prefix_of(length_bits: int, address: bytes) -> str:
     """The prefix of a key, as `ipaddress` prints it."""
-    if length_bits >= BARRIER_BITS and address.startswith(_MAPPED):
-        return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - BARRIER_BITS}"
+    if length_bits >= _MAPPED_BITS and address.startswith(_MAPPED):
+        return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - _MAPPED_BITS}"
     text = inet_ntop(AF_INET6, address)
     # libc writes the last four bytes of some addresses as IPv4 does
     return f"{IPv6Address(address) if '.' in text else text}/{length_bits}"
 
 
 def prefixes_of(keys: bytes, values: bytes, names: Mapping[int, str]) -> dict[str, str]:
-    """The whole trie, without the barrier."""
+    """The whole table."""
     pairs = zip(_CLIENT.iter_unpack(keys), MATCH.iter_unpack(values), strict=True)
     return {prefix_of(*key): names[number] for key, (number, _) in pairs if number in names}
 
 
 def change(key: bytes, number: int | None) -> bytes:
-    """A change of the trie as it is staged; None drops the prefix."""
-    length = _LENGTH.unpack_from(key)[0]
-    return _CHANGE.pack(number is None, key, number or 0, length)
+    """A change of the table as it is staged; None drops the prefix."""
+    return _CHANGE.pack(number is None, key, number or 0)
+
+
+def room(prefixes: int) -> int:
+    """How many entries a table for so many prefixes has: a quarter more, or it would soon be made again."""
+    return min(max(prefixes + prefixes // 4, LEAST_ROOM), MOST_PREFIXES)
+
+
+def no_lengths() -> bytes:
+    """A family's list of lengths, empty, with the mask of each."""
+    every = (1 << _LONGEST_BITS) - 1
+    masks = [every & every << place - 1 for place in range(1, PLACES)]
+    rows = bytes(_LENGTH.size) + b"".join(_LENGTH.pack(mask.to_bytes(16, "big"), 0, 0) for mask in masks)
+    return rows.ljust(_ROWS * _LENGTH.size, b"\0")
+
+
+def counted(lengths: bytes) -> dict[int, int]:
+    """Length in bits -> how many prefixes have it, of those in use, in the order in which they are asked for."""
+    rows, found = list(_LENGTH.iter_unpack(lengths)), dict[int, int]()
+    place = rows[0][1]
+    while place:
+        _, following, count = rows[place]
+        found[PLACES - 1 - place] = count
+        place = following
+    return found
 
 
 def _steps(settings: Mapping[str, Value]) -> list[bytes]:

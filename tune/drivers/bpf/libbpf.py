@@ -76,6 +76,8 @@ class BatchOptions(Structure):
 _NUMBERS = {
     "bpf_object__load": [c_void_p],
     "bpf_object__find_map_fd_by_name": [c_void_p, c_char_p],
+    "bpf_map_create": [c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p],
+    "bpf_map_get_fd_by_id": [c_uint32],
     "bpf_map__set_max_entries": [c_void_p, c_uint32],
     "bpf_map_freeze": [c_int],
     "bpf_program__fd": [c_void_p],
@@ -92,6 +94,7 @@ _NUMBERS = {
     "bpf_map_update_elem": [c_int, c_char_p, c_char_p, c_uint64],
     "bpf_map_delete_elem": [c_int, c_char_p],
     "bpf_map_lookup_batch": [c_int, *[c_void_p] * 4, POINTER(c_uint32), POINTER(BatchOptions)],
+    "bpf_map_update_batch": [c_int, c_char_p, c_char_p, POINTER(c_uint32), POINTER(BatchOptions)],
     "btf__find_by_name_kind": [c_void_p, c_char_p, c_uint32],
 }
 _POINTERS = {
@@ -244,6 +247,10 @@ class Map:
 
     def put(self, key: bytes, value: bytes) -> None:
         call("bpf_map_update_elem", self.descriptor, key, value, 0)
+
+    def put_all(self, keys: bytes, values: bytes) -> None:
+        options, count = BatchOptions(ctypes.sizeof(BatchOptions)), c_uint32(len(keys) // self.key_bytes)
+        call("bpf_map_update_batch", self.descriptor, keys, values, byref(count), byref(options))
 
     def drop(self, key: bytes) -> None:
         """Without a word where it is not there."""

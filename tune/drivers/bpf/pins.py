@@ -2,7 +2,7 @@
 
 Under /sys/fs/bpf/configtron, one folder for each place (network namespace and control group):
 
-    PROGRAMS-PLACE/   prefixes, current, profiles, place, refusals, writes: the maps (clients.h);
+    PROGRAMS-PLACE/   prefixes, lengths, current, profiles, place, refusals, writes: the maps (clients.h);
                       link: the program at its control group, pinned last: a folder with a link is whole
     controls/         congestion controls of our own, one for the whole kernel, in force while pinned
 

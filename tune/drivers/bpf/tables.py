@@ -16,14 +16,16 @@ from pathlib import Path
 from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.bpf import layout, objects
-from configtron.tune.drivers.bpf.libbpf import Map, Object
+from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tuning import Changes
 
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
 MANY = 4096
 _NUMBER = struct.Struct("=I")
-_MAPS = ("prefixes", "current", "profiles", "place", "refusals", "writes")
+_MAPS = ("prefixes", "lengths", "current", "profiles", "place", "refusals", "writes")
 _ZERO = _NUMBER.pack(0)
+# BPF_MAP_TYPE_HASH in linux/bpf.h.
+_HASH = 1
 
 
 class Tables:
@@ -42,10 +44,13 @@ class Tables:
         for opened in self._maps.values():
             opened.close()
 
-    def freeze(self) -> None:
-        """The prefixes and the count of their writes: from now on only write.bpf.c writes them."""
-        for name in ("prefixes", "writes"):
+    def freeze(self, prefixes: int) -> None:
+        """An empty table with room for so many. From now on only write.bpf.c writes prefixes, lengths and the count."""
+        for family in range(layout.FAMILIES):
+            self._maps["lengths"].put(_NUMBER.pack(family), layout.no_lengths())
+        for name in ("lengths", "writes"):
             self._maps[name].freeze()
+        self._renew(prefixes, b"", b"")
 
     # what is there
 
@@ -58,21 +63,30 @@ class Tables:
         return {profile.name: profile for profile in found}
 
     def prefixes(self) -> dict[str, str]:
-        keys, values = self._maps["prefixes"].all()
+        with closing(self._table()) as table:
+            keys, values = table.all()
         return layout.prefixes_of(keys, values, self.names())
 
     def some_prefixes(self, wanted: Iterable[str]) -> dict[str, str]:
-        """Those of the wanted that are there, exactly: a trie answers with the longest match, maybe a shorter one."""
+        """Those of the wanted that are there."""
         names, found = self.names(), {}
-        for prefix in wanted:
-            key = layout.client(prefix)
-            value = self._maps["prefixes"].get(key)
-            if value is None:
-                continue
-            number, length = layout.MATCH.unpack(value)
-            if length == _NUMBER.unpack_from(key)[0] and number in names:
-                found[prefix] = names[number]
+        with closing(self._table()) as table:
+            for prefix in wanted:
+                value = table.get(layout.client(prefix))
+                number = layout.MATCH.unpack(value)[0] if value else 0
+                if number in names:
+                    found[prefix] = names[number]
         return found
+
+    def lengths(self) -> list[dict[int, int]]:
+        """By family: length of the table's keys, bits -> how many prefixes have it; longest first."""
+        both = (self._maps["lengths"].get(_NUMBER.pack(family)) or b"" for family in range(layout.FAMILIES))
+        return [layout.counted(lengths) for lengths in both]
+
+    def room(self) -> int:
+        """How many prefixes the table can hold."""
+        with closing(self._table()) as table:
+            return table.most
 
     def default(self) -> str:
         return self.names().get(self._place()[1], "")
@@ -88,8 +102,11 @@ class Tables:
         return {row.knob: (count, -error) for row, (count, error) in told if count}
 
     def mark(self) -> str:
-        """Differs once anything here was changed: the prefixes by their count of writes, the rest by what it is."""
+        """Differs once anything here was changed: the prefixes by their table's number in the kernel and their count of
+        writes, the rest by what it is.
+        """
         state = hashlib.blake2b(self._maps["writes"].get(_ZERO) or b"", digest_size=8)
+        state.update(self._maps["prefixes"].get(_ZERO) or b"")
         for number, data in self._versions().items():
             state.update(_NUMBER.pack(number) + data)
         state.update(layout.PLACE.pack(*self._place()))
@@ -108,15 +125,11 @@ class Tables:
             self._write(numbers[name], layout.profile_bytes(profile, ticks_per_s))
 
     def set_prefixes(self, wanted: Mapping[str, str], unwanted: Collection[str]) -> None:
-        """Add or change the one, drop the other, and see that the barrier stands."""
+        """Add or change the one, drop the other."""
         numbers = {name: number for number, name in self.names().items()}
         staged = [layout.change(layout.client(prefix), None) for prefix in unwanted]
         staged += [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
-        stands = self._maps["prefixes"].get(layout.BARRIER) or bytes(layout.MATCH.size)
-        # where every IPv4 client has a prefix, that is barrier enough: the two have one key
-        bare = layout.MATCH.unpack(stands)[1] != layout.BARRIER_BITS or layout.EVERY_IPV4 in unwanted
-        if bare and layout.EVERY_IPV4 not in wanted:
-            staged.append(layout.change(layout.BARRIER, 0))
+        self._make_room(wanted)
         self._carry(staged)
 
     def drop_profiles(self, unwanted: Iterable[str]) -> None:
@@ -151,6 +164,35 @@ class Tables:
             raise BadInput(
                 f"profile {min(kept)!r} is dropped, but it is some clients'; change their prefix or default first"
             )
+
+    def _make_room(self, wanted: Collection[str]) -> None:
+        """A larger table in the place of one that is too small, with what that one holds."""
+        with closing(self._table()) as table:
+            # those that are there already are counted twice; counted exactly only where that matters
+            if sum(sum(used.values()) for used in self.lengths()) + len(wanted) <= table.most:
+                return
+            keys, values = table.all()
+            size = layout.CLIENT_BYTES
+            there = {keys[at : at + size] for at in range(0, len(keys), size)}
+            there.update(map(layout.client, wanted))
+            if len(there) > table.most:
+                self._renew(len(there), keys, values)
+
+    def _renew(self, prefixes: int, keys: bytes, values: bytes) -> None:
+        """Another table, filled and frozen before it takes the place of the one there is."""
+        if prefixes > layout.MOST_PREFIXES:
+            raise Refused(f"no room for {prefixes} prefixes: the driver ebpf holds {layout.MOST_PREFIXES}")
+        sizes = layout.CLIENT_BYTES, layout.MATCH.size, layout.room(prefixes)
+        with closing(Map(call("bpf_map_create", _HASH, b"clients", *sizes, None))) as fresh:
+            if keys:
+                fresh.put_all(keys, values)
+            fresh.freeze()
+            self._maps["prefixes"].put(_ZERO, _NUMBER.pack(fresh.descriptor))
+
+    def _table(self) -> Map:
+        """The prefixes that are in force."""
+        number = _NUMBER.unpack(self._maps["prefixes"].get(_ZERO) or _ZERO)[0]
+        return Map(call("bpf_map_get_fd_by_id", number))
 
     def _carry(self, staged: list[bytes]) -> None:
         """By the program that alone may write the prefixes."""
