@@ -251,6 +251,12 @@ def test_nothing_is_left(seen: Any) -> None:
 
 
 @pytest.mark.root
+def test_the_longest_prefix_is_found_in_the_kernel() -> None:
+    told = aside("longest.py")
+    assert told == {"asked": 10_000, "wrong": [], "miscounted": []}
+
+
+@pytest.mark.root
 def test_mishaps(tmp_path: Path) -> None:
     other = tmp_path / "other.bpf.c"
     other.write_text(
