@@ -184,12 +184,11 @@ def no_lengths() -> bytes:
 
 def counted(lengths: bytes) -> dict[int, int]:
     """Length in bits -> how many prefixes have it, of those in use, in the order in which they are asked for."""
-    rows, found = list(_LENGTH.iter_unpack(lengths)), dict[int, int]()
-    place = rows[0][1]
-    while place:
-        _, following, count = rows[place]
-        found[PLACES - 1 - place] = count
-        place = following
+    rows, found, place = list(_LENGTH.iter_unpack(lengths)), dict[int, int](), 0
+    # the list rises; one that does not is broken, and nobody shall walk it for ever
+    while rows[place][1] > place:
+        place = rows[place][1]
+        found[PLACES - 1 - place] = rows[place][2]
     return found
 
 

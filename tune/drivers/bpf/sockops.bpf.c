@@ -39,12 +39,15 @@ static __always_inline struct profile *wanted_by(struct bpf_sock_ops *ops, struc
 	return profile_of(&client, here);
 }
 
-static __always_inline struct place *our_place(struct bpf_sock_ops *ops)
+/* Where a question that no profile answers ends, before anything is called. */
+static __always_inline struct place *our_place(struct bpf_sock_ops *ops, __u32 asks)
 {
 	__u32 zero = 0;
 	struct place *here = bpf_map_lookup_elem(&place, &zero);
 
-	return here && here->netns_cookie == bpf_get_netns_cookie(ops) ? here : 0;
+	if (!here || (asks && !(here->asks & asks)))
+		return 0;
+	return here->netns_cookie == bpf_get_netns_cookie(ops) ? here : 0;
 }
 
 SEC("sockops")
@@ -66,8 +69,8 @@ int configtron(struct bpf_sock_ops *ops)
 	default:
 		return 1;
 	}
-	here = our_place(ops);
-	if (!here || (asks && !(here->asks & asks)))
+	here = our_place(ops, asks);
+	if (!here)
 		return 1;
 	profile = wanted_by(ops, here);
 	if (!profile)
