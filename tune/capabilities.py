@@ -10,19 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from configtron.knobs import KNOBS, PER_CONNECTION, TUNABLE
+from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.nouns import Value
 from configtron.tune.guard import reach_text
+from configtron.tune.text import value_text
 from configtron.tuning import Reach
 
-# What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION).
+# What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION); then
+# what else the papers name: HC's list, and the SETTINGS of HTTP/2 in CT Table 2.
 TIMERS = ("synack_rto", "data_rto", "min_rto")
-SETTABLE = (*(knob.name for knob in TUNABLE), *TIMERS, *(knob.name for knob in PER_CONNECTION))
+SETTINGS = tuple(name for name in TABLE2 if KNOBS[name].layer == "http2")
+SETTABLE = (
+    *(knob.name for knob in TUNABLE), *TIMERS, *(knob.name for knob in PER_CONNECTION),
+    *(knob.name for knob in NAMED_BY_HC), *SETTINGS,
+)  # fmt: skip
 
 HEAD = """# What each driver can set
 
 `connection`: of each connection from its first segment on, by its client's prefix. `prefix`: of a prefix, by the
 kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
-differ: `configtron tune doctor` says what holds on this one.
+differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
+papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer.
 
 Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 """
@@ -88,3 +96,21 @@ def _takes(reach: Reach) -> str:
     if not reach.values and any(isinstance(value, str) for value in knob.values):
         return "any that the kernel has"
     return f"{reach_text(reach)} {knob.unit}".strip()
+
+
+def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
+    """Why nobody could ever set a knob to that value, with the bounds in words; "" where somebody could."""
+    takers: dict[str, list[str]] = {}
+    for name, tables in drivers.items():
+        reach = tables.reaches.get(knob)
+        if reach is not None and (reach.takes(value) or isinstance(value, str) and not reach.values):
+            return ""
+        if reach is not None:
+            takers.setdefault(_takes(reach), []).append(name)
+    if takers:
+        spans = "; ".join(f"{takes} ({', '.join(names)})" for takes, names in takers.items())
+        return f"is beyond what any driver takes: {spans}"
+    known = KNOBS[knob].values if knob in SETTABLE else ()
+    if known and value not in known:
+        return f"is none of its values: {', '.join(map(value_text, known))}"
+    return "is below 0" if isinstance(value, int | float) and value < 0 else ""

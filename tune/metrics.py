@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from configtron.errors import BadInput
 from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tuning import Reach
 
 # RTAX_LOCK: a set of bits, one a metric; the kernel obeys some metrics only where theirs is set.
@@ -119,11 +120,13 @@ def holds(metrics: tuple[tuple[int, int | str], ...], wanted: tuple[tuple[int, i
 
 # Why a route cannot carry the others.
 REFUSED: Mapping[str, str] = {
+    **ELSEWHERE,
     "tcp_slow_start_after_idle": "no metric for it; of the whole namespace: driver sysctl",
     "tcp_low_latency": "no effect on any kernel since Linux 4.14",
     "tcp_autocorking": "no metric for it; of the whole namespace: driver sysctl",
     "pacing": "a queueing discipline is a device's, not a route's",
-    "http_version": "the server speaks it, not the kernel: configtron tune router",
+    "nagle": "a socket's, not a route's; drivers kmod and ebpf",
+    "tcp_window_scaling": "no metric for it; of the whole namespace: driver sysctl",
     "max_pacing_rate": "no metric for it; drivers kmod and ebpf",
     "delack_max": "no metric for it (only quickack); drivers kmod and ebpf",
     "notsent_lowat": "no metric for it; of the whole namespace: driver sysctl",

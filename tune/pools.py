@@ -21,6 +21,7 @@ from ipaddress import ip_network
 from configtron.errors import BadInput
 from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.rules import MAPPED_BITS, canonical
 from configtron.tuning import Reach, Rules
 
@@ -29,19 +30,44 @@ WEB_LAYERS = ("web", "http2")
 # A pool's name stands bare in three servers' configurations.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 
+# Ranges of a SETTINGS value (RFC 9113 section 6.5.2): any, a window, a frame.
+ANY, WINDOW, FRAME = (0, (1 << 32) - 1), (0, (1 << 31) - 1), (16384, (1 << 24) - 1)
+BY_POOL = "by the pool that the connection is led to, whose servers are set up so"
+NOT_BY_APACHE = f"{BY_POOL}; not behind Apache, which answers the client itself"
+
+
+def _chosen(knob: str) -> Reach:
+    return Reach(knob, values=KNOBS[knob].values or (0, 1), note=NOT_BY_APACHE)
+
+
+def _counted(knob: str, span: tuple[int, int]) -> Reach:
+    return Reach(knob, least=span[0], most=span[1], note=NOT_BY_APACHE)
+
+
 REACHES: Mapping[str, Reach] = {
-    "http_version": Reach(
-        "http_version", values=("http/1.1", "h2"),
-        note="by the pool that the connection is led to; behind Apache, which answers itself, only to its pools",
-    ),
+    reach.knob: reach
+    for reach in (
+        Reach("http_version", values=("http/1.1", "h2"),
+              note="by the pool that the connection is led to; behind Apache, which answers itself, only to its pools"),
+        *map(_chosen, ("tls_version", "ocsp_stapling", "dynamic_record_sizing", "h2_push", "http11_pipelining")),
+        _counted("h2_header_table_size", ANY),
+        _counted("h2_max_concurrent_streams", ANY),
+        _counted("h2_initial_window_size", WINDOW),
+        _counted("h2_max_frame_size", FRAME),
+        _counted("h2_max_header_list_size", ANY),
+    )
 }  # fmt: skip
 REFUSED: Mapping[str, str] = {
-    name: "the kernel's, not the server's; drivers kmod, ebpf, route and sysctl"
-    for name in (
-        "tcp_congestion_control initcwnd tcp_slow_start_after_idle tcp_low_latency tcp_autocorking pacing synack_rto "
-        "data_rto min_rto max_pacing_rate initrwnd delack_max quickack notsent_lowat window_clamp cwnd_clamp priority "
-        "mark busy_poll"
-    ).split()
+    **{
+        name: "the kernel's, not the server's; drivers kmod, ebpf, route and sysctl"
+        for name in (
+            "tcp_congestion_control initcwnd tcp_slow_start_after_idle tcp_autocorking pacing synack_rto data_rto "
+            "min_rto max_pacing_rate initrwnd delack_max quickack notsent_lowat window_clamp cwnd_clamp priority mark "
+            "busy_poll nagle tcp_window_scaling"
+        ).split()
+    },
+    **{knob: why for knob, why in ELSEWHERE.items() if knob not in REACHES},
+    "tcp_low_latency": "no kernel since Linux 4.14 reads it",
 }
 
 

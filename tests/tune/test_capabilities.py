@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.knobs import KNOBS, PER_CONNECTION, TUNABLE
-from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page
+from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
+from configtron.tune.guard import reach_text
 from configtron.tuning import Reach
 from tests.test_layers import ROOT
 
 CELLS = list(cells(tables()))
 # What a reach may be of (`tuning.py`).
 PER = {"connection", "prefix", "netns", "device", "process"}
+# Of CT Table 2, what a prober sees of a knob by another name: the page says of which.
+SEEN_OF = ("icw", "rwin")
 # A reason says more than "no".
 LEAST_WORDS = 3
 
@@ -37,7 +40,9 @@ def test_gaps_are_seen() -> None:
 
 
 def test_the_table_has_every_knob_and_every_driver() -> None:
-    assert {knob.name for knob in (*TUNABLE, *PER_CONNECTION)} <= set(SETTABLE) <= set(KNOBS)
+    named = {knob.name for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION)} | set(TABLE2) - set(SEEN_OF)
+    assert named <= set(SETTABLE) <= set(KNOBS) and len(set(SETTABLE)) == len(SETTABLE)
+    assert all(f"`{name}`" in page(tables()) for name in SEEN_OF)
     assert {cell.driver for cell in CELLS} == {*DRIVERS, "router"} - {"memory"}
 
 
@@ -47,9 +52,52 @@ def test_reaches_and_refusals_name_knobs() -> None:
         assert not set(held.reaches) & set(held.refused), name
 
 
-def test_every_knob_but_the_dead_one_is_reached_by_somebody() -> None:
+def test_every_knob_is_reached_by_somebody_but_these() -> None:
     reached = {cell.knob for cell in CELLS if cell.reach}
-    assert set(SETTABLE) - reached == {"tcp_low_latency"}
+    dead, not_ours, not_one_number = {"tcp_low_latency"}, {"ip_version", "peering_link", "tls_false_start"}, {
+        "init_rto", "tcp_rmem", "tcp_wmem"}  # fmt: skip
+    assert set(SETTABLE) - reached == dead | not_ours | not_one_number
+
+
+BOUNDED = [(cell.driver, cell.knob, cell.reach) for cell in CELLS if cell.reach and cell.reach.least is not None]
+LISTED = [cell.knob for cell in CELLS if cell.reach and cell.reach.values]
+
+
+def test_no_range_is_open_below() -> None:
+    assert BOUNDED
+    for cell in CELLS:
+        if cell.reach and not cell.reach.values and cell.knob != "tcp_congestion_control":
+            assert cell.reach.least is not None and cell.reach.most is not None, cell
+
+
+@pytest.mark.parametrize(("driver", "knob", "reach"), BOUNDED, ids=lambda one: getattr(one, "knob", one))
+def test_what_a_driver_takes_is_not_refused_beforehand(driver: str, knob: str, reach: Reach) -> None:
+    assert reach.least is not None and reach.most is not None
+    assert refusal(knob, reach.least, tables()) == refusal(knob, reach.most, tables()) == ""
+
+
+@pytest.mark.parametrize("knob", sorted({knob for _, knob, _ in BOUNDED}))
+def test_beyond_every_range_is_refused_with_each_range(knob: str) -> None:
+    spans = [reach for _, name, reach in BOUNDED if name == knob]
+    least, most = min(r.least for r in spans if r.least is not None), max(r.most for r in spans if r.most is not None)
+    for value in (-1, least - 0.0001, most + 1, most * 10 + 1):
+        told = refusal(knob, value, tables())
+        assert "beyond what any driver takes" in told
+        for driver, name, reach in BOUNDED:
+            assert name != knob or (driver in told and reach_text(reach) in told)
+
+
+@pytest.mark.parametrize("knob", sorted({*LISTED} - {"tcp_congestion_control"}))
+def test_none_of_its_values(knob: str) -> None:
+    named = any(isinstance(value, str) for value in KNOBS[knob].values)
+    assert "beyond what any driver takes" in refusal(knob, "other" if named else 7, tables())
+
+
+def test_what_no_driver_sets_still_has_its_values() -> None:
+    assert refusal("ip_version", 5, tables()) == "is none of its values: 4, 6"
+    assert refusal("tcp_low_latency", 1, tables()) == refusal("init_rto", 2, tables()) == ""
+    assert refusal("init_rto", -1, tables()) == "is below 0"
+    assert refusal("tcp_congestion_control", "any_at_all", tables()) == "", "kernels differ: the plan asks this one"
 
 
 def test_the_page_is_current() -> None:

@@ -20,6 +20,7 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Parameter
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tuning import Reach
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -79,23 +80,12 @@ REACHES: Mapping[str, Reach] = {
 
 # What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table tells.
 REFUSED: Mapping[str, str] = {
+    **ELSEWHERE,
     "tcp_low_latency": "no kernel since Linux 4.14 reads it; busy_poll is what it became",
     "tcp_autocorking": "read from the namespace's sysctl in sendmsg, where no hook is safe with kTLS; driver sysctl",
     "synack_rto": "the SYN-ACK is sent before a congestion control is asked; driver ebpf",
     "initrwnd": "the SYN-ACK is sent before a congestion control is asked; drivers ebpf and route",
-    "http_version": "no matter of TCP: a router in front chooses the server (tune router)",
-    "init_rto": "one name for two timers: set data_rto; the SYN-ACK's is synack_rto",
-    "tcp_rmem": "three numbers of a namespace, read before the handshake; driver sysctl",
-    "tcp_wmem": "three numbers of a namespace; driver sysctl",
     "tcp_window_scaling": "agreed in the handshake, from the namespace's sysctl; driver sysctl",
-    "ip_version": "the client has chosen it before its SYN arrives",
-    "peering_link": "a route, not a property of one host",
-    "tls_version": "the server's own configuration",
-    "ocsp_stapling": "the server's own configuration",
-    "tls_false_start": "the client's side",
-    "dynamic_record_sizing": "the server's own configuration",
-    "h2_push": "the server's own configuration",
-    "http11_pipelining": "the server's own configuration",
 }
 
 

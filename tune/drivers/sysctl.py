@@ -28,6 +28,7 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers import netns
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.drivers.rtnetlink import Netlink
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
@@ -60,16 +61,18 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("tcp_rto_min_us", Reach(
         "min_rto", "netns", least=0.001, most=MOST_RTO_S, note="Linux 6.11 and later; for sockets made from now on"),
         per_unit=1_000_000),
-    Switch("tcp_window_scaling", Reach("tcp_window_scaling", "netns", values=(0, 1))),
+    Switch("tcp_window_scaling", Reach(
+        "tcp_window_scaling", "netns", values=(0, 1), note="agreed in the handshake: for connections from now on")),
 )  # fmt: skip
 REACHES: Mapping[str, Reach] = {switch.reach.knob: switch.reach for switch in SWITCHES}
 BY_KNOB: Mapping[str, Switch] = {switch.reach.knob: switch for switch in SWITCHES}
 
 REFUSED: Mapping[str, str] = {
+    **ELSEWHERE,
     "initcwnd": "no sysctl for it; drivers kmod, ebpf and route",
     "tcp_low_latency": "no effect on any kernel since Linux 4.14",
     "pacing": "net.core.default_qdisc is the whole host's, and only for devices to come",
-    "http_version": "the server speaks it, not the kernel: configtron tune router",
+    "nagle": "no sysctl for it: a socket's own (TCP_NODELAY); drivers kmod and ebpf",
     "max_pacing_rate": "no sysctl for it; drivers kmod and ebpf",
     "initrwnd": "no sysctl for it; drivers ebpf and route",
     "delack_max": "no sysctl for it; drivers kmod and ebpf",

@@ -41,11 +41,15 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     would, if it were not lacking something (instead of). Nothing is written.
 
     One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
-    driver can act.
+    driver can act, or there is no such namespace.
     """
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.tune.drivers.netns import absent, is_absent
 
+    if is_absent(place().netns):
+        click.echo(absent(place().netns), err=True)
+        return NOTHING
     drivers = list(_examined())
     rows: list[dict[str, Json]] = [
         {"kind": "driver", "driver": one.name, "knobs": len(one.reach), "missing": one.lack} for one in drivers

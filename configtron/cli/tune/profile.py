@@ -29,15 +29,24 @@ def profile() -> None:
 @click.argument("settings_", nargs=-1, metavar="[KNOB=VALUE]...")
 @click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="This knob is no longer set; several times.")
 def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int:
-    """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack."""
+    """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
+
+    A value that no driver takes, whatever the kernel, is refused with the bounds; docs/capabilities.md lists them.
+    """
     from configtron.db.tuning import Tuning
     from configtron.nouns import Profile
+    from configtron.tune.capabilities import refusal
+    from configtron.tune.drivers import tables
     from configtron.tune.plan import DEFAULT, UNTOUCHED
-    from configtron.tune.text import setting_of
+    from configtron.tune.text import setting_of, value_text
 
     if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
         raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
     new = dict(setting_of(word) for word in settings_)
+    reaches = tables()
+    for knob, value in new.items():
+        if wrong := refusal(knob, value, reaches):
+            raise BadInput(f"{knob}={value_text(value)} {wrong}; nothing was kept")
     with Tuning(settings().db) as book:
         found = book.wanted().profiles.get(name)
         if unset := sorted(set(dropped) - {knob for knob, _ in (found.settings if found else ())}):

@@ -33,6 +33,7 @@ def test_profiles(wanted: Said) -> None:
     assert wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")[0] == DONE
     assert wanted("profile", "drop", "web")[0] == DONE
     assert wanted("profile", "drop", "web")[0] == NOTHING
+    listed_left = rows(wanted("profile", "list", "-f", "jsonl")[1])
     for wrong in (
         ("a b", "initcwnd=1"),
         ("default", "initcwnd=1"),
@@ -41,6 +42,9 @@ def test_profiles(wanted: Said) -> None:
         ("x", "--drop", "y"),
     ):
         assert wanted("profile", "set", *wrong)[0] == USAGE
+    code, _, told = wanted("profile", "set", "x", "initcwnd=4", "min_rto=-1")
+    assert code == USAGE and "min_rto=-1 is beyond" in told and "0.001..120 s (kmod, route, sysctl)" in told
+    assert rows(wanted("profile", "list", "-f", "jsonl")[1]) == listed_left
 
 
 def test_prefixes(wanted: Said, tmp_path: Path) -> None:

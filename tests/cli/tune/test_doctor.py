@@ -72,6 +72,12 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told
 
 
+def test_a_namespace_that_is_not_there_is_told_once(tune: Said) -> None:
+    for form in ("table", "jsonl"):
+        code, out, told = tune("doctor", "--netns", "nowhere", "-f", form)
+        assert (code, out, told.count("nowhere"), told.count("\n")) == (NOTHING, "", 1, 1)
+
+
 def test_names_are_completed(wanted: Said) -> None:
     from click.shell_completion import ShellComplete
 

@@ -21,6 +21,7 @@ from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
 from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED, WRAPPED
 from configtron.tune.drivers.bpf.libbpf import library, point
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tuning import Reach
 
 KERNEL_TYPES = Path("/sys/kernel/btf")
@@ -34,6 +35,8 @@ _STRUCT, _FUNC = 4, 12
 _FOUR_ARGUMENTS = (6, 10)
 # TCP_RTO_MIN and TCP_DELACK_MAX, the most that bpf_setsockopt takes for either; TCP_TIMEOUT_MIN is the least.
 _MOST_TIMEOUT_S, _LEAST_TIMEOUT_TICKS = 0.2, 2
+# The shortest tick that a kernel can be built with (HZ 1000); `reaches` narrows it to this kernel's.
+_LEAST_TICK_S = 0.001
 # TCP_RTO_MAX: a longer answer is cut to it.
 _RTO_MAX_S = 120.0
 _INT = 0x7FFF_FFFF
@@ -48,9 +51,10 @@ REACHES: Mapping[str, Reach] = {
         Reach("pacing", values=("pfifo_fast", "fq"), note="by the socket's own timer; a qdisc fq paces regardless"),
         Reach("max_pacing_rate", least=1, most=PACED_UNBOUNDED - 1, note="turns pacing on"),
         Reach("initrwnd", least=1, most=65535, note="can only lower what the buffer allows; 65535 bytes at most"),
-        Reach("synack_rto", most=_RTO_MAX_S, note="rounded up to the kernel's tick"),
-        Reach("min_rto", most=_MOST_TIMEOUT_S, note="the handshake was timed with the old one: it sinks in slowly"),
-        Reach("delack_max", most=_MOST_TIMEOUT_S),
+        Reach("synack_rto", least=_LEAST_TICK_S, most=_RTO_MAX_S, note="rounded up to the kernel's tick"),
+        Reach("min_rto", least=_LEAST_TIMEOUT_TICKS * _LEAST_TICK_S, most=_MOST_TIMEOUT_S,
+              note="the handshake was timed with the old one: it sinks in slowly"),
+        Reach("delack_max", least=_LEAST_TIMEOUT_TICKS * _LEAST_TICK_S, most=_MOST_TIMEOUT_S),
         Reach("notsent_lowat", least=1, most=_INT),
         Reach("window_clamp", least=1, most=_INT, note="the kernel raises it to half of its smallest receive buffer"),
         Reach("cwnd_clamp", least=1, most=_INT, note="slow start ends there too"),
@@ -58,27 +62,16 @@ REACHES: Mapping[str, Reach] = {
         Reach("mark", least=0, most=0xFFFF_FFFF),
         Reach("nagle", values=(0, 1), note="a server that sets TCP_NODELAY itself has the last word"),
     )
-}
+}  # fmt: skip
 
 REFUSED: Mapping[str, str] = {
+    **ELSEWHERE,
     "tcp_low_latency": "no kernel since Linux 4.14 reads it",
     "tcp_autocorking": "decided from the namespace's sysctl, no hook for one connection; use the driver sysctl",
-    "http_version": "no matter of TCP: a router in front chooses the server (tune router)",
-    "init_rto": "one name for two timers: set synack_rto; the first time-out of data is data_rto",
     "data_rto": "BPF may not write the time-out of a connection; the driver kmod can",
     "quickack": "bpf_setsockopt refuses TCP_QUICKACK; the drivers kmod and route can",
     "busy_poll": "bpf_setsockopt refuses SO_BUSY_POLL; the driver kmod can",
-    "tcp_rmem": "three numbers of a namespace, read before the handshake; use the driver sysctl",
-    "tcp_wmem": "three numbers of a namespace; use the driver sysctl",
     "tcp_window_scaling": "agreed in the handshake, from the namespace's sysctl; use the driver sysctl",
-    "ip_version": "the client has chosen it before its SYN arrives",
-    "peering_link": "a route, not a property of one host",
-    "tls_version": "the server's own configuration",
-    "ocsp_stapling": "the server's own configuration",
-    "tls_false_start": "the client's side",
-    "dynamic_record_sizing": "the server's own configuration",
-    "h2_push": "the server's own configuration",
-    "http11_pipelining": "the server's own configuration",
 }
 
 
