@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
+from benchmarks.apart import apart
 from configtron.nouns import Profile
 from configtron.ports import Driver
 from configtron.tune.drivers import DRIVERS, load
@@ -149,7 +150,8 @@ def room() -> Iterator[str]:
     ):
         subprocess.run(["ip", *command.split()], check=True)
     groups = pins.mounts("cgroup2")
-    name = f"configtron-scale-{os.getpid()}"
+    # process numbers repeat in namespaces of their own
+    name = f"configtron-scale-{os.urandom(4).hex()}"
     if groups:
         (groups[0] / name).mkdir()
     try:
@@ -171,8 +173,8 @@ def inside(name: str, count: int) -> None:
 
 
 def row_of(name: str, count: int, here: bool) -> dict[str, object]:
-    apart = [] if here else ["unshare", "--net", "--mount"]
-    command = [*apart, sys.executable, "-m", "benchmarks.tune_scale", "--inside", name, "--sizes", str(count)]
+    command = [sys.executable, "-m", "benchmarks.tune_scale", "--inside", name, "--sizes", str(count)]
+    command = command if here else apart(command)
     with tempfile.TemporaryFile("w+") as said:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=said, text=True, check=False)
         said.seek(0)

@@ -1,6 +1,6 @@
 """SIGKILL before each call to libbpf that an apply, a change and a revert make; what stands afterwards, told as JSON.
 
-    cut_short.py [STRIDE]    run it in a network and mount namespace of its own (`unshare --net --mount`)
+    cut_short.py [STRIDE]    run it apart (benchmarks/apart.py)
 
 With a stride only every so many of the calls are tried; all of them take half a minute.
 """
@@ -20,9 +20,10 @@ from configtron.tune.drivers.bpf import layout, libbpf, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
+from tests.tune.left import GROUP, nothing_left
 
 STRIDE = int(sys.argv[1]) if sys.argv[1:] else 1
-PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
+PLACE = Place(cgroup=GROUP)
 KEEPS = Profile("b", (("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 FIRST = Changes({"a": Profile("a", (("initcwnd", 4),)), "b": KEEPS}, {"10.0.0.0/8": "a", "::/0": "b"}, default="a")
 SECOND = Changes(
@@ -82,7 +83,7 @@ def main() -> None:
 
     def gone() -> bool:
         driver.revert(before)
-        return not pins.ROOT.exists() and driver.read() == Rules()
+        return nothing_left() and driver.read() == Rules()
 
     def mended() -> bool:
         # what a killed first apply left is in force whole, or not at all

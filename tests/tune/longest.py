@@ -1,6 +1,6 @@
 """Addresses and prefixes drawn at random, looked up by the driver's own code in the kernel and by Python; as JSON.
 
-    longest.py     run it in a network and mount namespace of its own (`unshare --net --mount`)
+    longest.py     run it apart (benchmarks/apart.py)
 
 Prefixes are nested in each other, of all lengths and both families; after each turn some are dropped, some change their
 profile and some are added. The answer: how many addresses were asked, those of which the two say different things, and
@@ -10,7 +10,6 @@ the turns after which the lists of lengths or what is read back were not what wa
 from __future__ import annotations
 
 import json
-import os
 import struct
 from contextlib import closing
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
@@ -24,8 +23,9 @@ from configtron.tune.drivers.bpf.libbpf import Object
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tuning import Changes, Place
+from tests.tune.left import GROUP
 
-PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
+PLACE = Place(cgroup=GROUP)
 PROFILES = {name: Profile(name, (("initcwnd", window),)) for name, window in (("a", 4), ("b", 5), ("c", 6))}
 TURNS, PREFIXES, CHANGED, ASKED = 5, 400, 150, 2000
 # Where the two families meet: IPv4 stands inside the second of these.

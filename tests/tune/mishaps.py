@@ -1,6 +1,6 @@
 """What befalls the driver's pins, told as JSON: a process that ends, one that is killed, hands of others.
 
-mishaps.py     run it in a network and mount namespace of its own (`unshare --net --mount`)
+mishaps.py     run it apart (benchmarks/apart.py)
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from contextlib import closing, contextmanager
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
 from configtron.tune.drivers import netns
-from configtron.tune.drivers.bpf import layout, pins
+from configtron.tune.drivers.bpf import controls, layout, pins
 from configtron.tune.drivers.bpf.layout import Row
 from configtron.tune.drivers.bpf.libbpf import Map, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
+from tests.tune.left import GROUP, nothing_left
 from tests.tune.sockets import INFO
 
 # linux/tcp.h: absent from Python's socket module.
 NOTSENT_LOWAT = 25
-PLACE = Place(cgroup=f"configtron-test-{os.getpid()}")
+PLACE = Place(cgroup=GROUP)
 FAST = Profile("fast", (("initcwnd", 40), ("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 SLOW = Profile("slow", (("initcwnd", 4),))
 PREFIXES = {"0.0.0.0/0": "slow", "10.0.0.0/8": "fast", "10.1.2.3/32": "slow", "::/0": "fast", "2001:db8::/48": "slow"}
@@ -50,10 +51,6 @@ def forked() -> Iterator[bool]:
 
 def killed_at_the_end(self: EbpfDriver, *_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def nothing_left() -> bool:
-    return not pins.ROOT.exists()
 
 
 def told(driver: EbpfDriver) -> dict[str, object]:
@@ -112,7 +109,7 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     driver.apply(CHANGES)
     found["healed by the next apply"] = driver.read() == wanted
     mark = driver.mark()
-    pins.withdraw(pins.CONTROLS / "ct_cubic_keep")
+    controls.withdraw("ct_cubic_keep")
     found["congestion control withdrawn"] = driver.mark() != mark
     driver.apply(Changes({"fast": FAST}))
     found["and put in force again"] = driver.mark().split(":")[2] == mark.split(":")[2]

@@ -1,6 +1,6 @@
 """A server and its clients in a control group of their own; prints what the server's sockets say of themselves.
 
-    sockets.py JOB.json     run it in a network and mount namespace of its own (`unshare --net --mount`), or in a guest
+    sockets.py JOB.json     run it apart (benchmarks/apart.py), or in a guest
 
 The job: profiles {name: {knob: value}}, prefixes {prefix: name}, default, clients [address, ...]; optional `after`, a
 second set of rules that is applied and moved to while the clients are connected; `idle_s`, a pause after the first
@@ -12,7 +12,6 @@ The answer is JSON on standard output.
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import struct
@@ -28,6 +27,7 @@ from configtron.tune.drivers.bpf.reach import ticks_per_second
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
 from configtron.tuning import Place, Rules
+from tests.tune.left import GROUP, nothing_left
 
 PORT = 8080
 SERVER4, SERVER6 = "127.0.0.1", "::1"
@@ -210,7 +210,7 @@ def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
-    name = f"configtron-test-{os.getpid()}"
+    name = GROUP
     place = Place(cgroup="" if "everywhere" in job else name)
     group = pins.mounts("cgroup2")[0] / name
     group.mkdir()
@@ -221,7 +221,7 @@ def main() -> None:
         (group / "cgroup.procs").write_text("0")
         answer = look(job, driver)
         driver.revert(before)
-        answer["left"] = [str(path) for path in pins.ROOT.glob("*")] if pins.ROOT.exists() else []
+        answer["nothing left"] = nothing_left()
         print(json.dumps(answer))
     finally:
         driver.revert(before)

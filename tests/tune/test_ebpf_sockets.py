@@ -1,14 +1,13 @@
 """The ebpf driver on this host's kernel and on the lab's: what real sockets say, and what is left afterwards.
 
-On the host all happens in a network namespace, a mount namespace with a BPF file system of its own, and a control group
-of its own: the first two end with their process, however that ends.
+On the host all happens in namespaces of its own, with a BPF file system of its own (benchmarks/apart.py), which end
+with their first process, however that ends, and in a control group of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from configtron.lab.qemu import QemuDebian
 from configtron.lab.uml import Backend, Job, UmlVirtual
 from configtron.nouns import Value
 from configtron.tune.drivers.bpf import objects
-from configtron.tune.drivers.ebpf import EbpfDriver
-from configtron.tuning import Place
 from tests.test_layers import ROOT
+from tests.tune.aside import aside, compiled, usable
 from tests.tune.test_ebpf import EVERYTHING
 
 HERE = Path(__file__).parent
@@ -58,29 +56,6 @@ JOB: dict[str, Any] = {
 
 # What the server announces on a link of 1500 bytes; initrwnd counts in it.
 MSS = 1460
-
-
-def usable() -> None:
-    if reason := EbpfDriver(Place()).missing():
-        pytest.skip(reason)
-
-
-def aside(script: str, *arguments: str) -> Any:
-    """A program of this folder in namespaces of its own; its JSON."""
-    usable()
-    command = ["unshare", "--net", "--mount", sys.executable, str(HERE / script), *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
-
-
-def compiled(source: Path, folder: Path) -> Path:
-    built = folder / f"{source.name}.o"
-    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-    subprocess.run(["clang", "-O2", "-g", "-target", "bpf", include, "-c", str(source), "-o", str(built)], check=True)
-    return built
 
 
 def written(job: dict[str, Any], folder: Path) -> Path:
@@ -247,36 +222,7 @@ def test_live_connections_are_moved_when_told(seen: Any) -> None:
 
 @pytest.mark.root
 def test_nothing_is_left(seen: Any) -> None:
-    assert seen["left"] == []
-
-
-@pytest.mark.root
-def test_the_longest_prefix_is_found_in_the_kernel() -> None:
-    told = aside("longest.py")
-    assert told == {"asked": 10_000, "wrong": [], "miscounted": []}
-
-
-@pytest.mark.root
-def test_mishaps(tmp_path: Path) -> None:
-    other = tmp_path / "other.bpf.c"
-    other.write_text(
-        'char _license[] __attribute__((section("license"))) = "GPL";\n'
-        '__attribute__((section("sockops"))) int other(void *ops) { return 1; }\n'
-    )
-    told = aside("mishaps.py", str(compiled(other, tmp_path)))
-    assert "another program holds the control group" in told.pop("held by another")
-    assert "no profile is called 'absent'" in told.pop("unknown profile")
-    assert "'slow' is dropped" in told.pop("profile in use")
-    assert {what for what, held in told.items() if not held} == set()
-    assert len(told) > 15
-
-
-@pytest.mark.root
-def test_killed_before_any_call() -> None:
-    """Every ninth here, at least fifty in all; `cut_short.py` alone tries each."""
-    told = aside("cut_short.py", "9")
-    assert {what: sweep["wrong"] for what, sweep in told.items() if sweep["wrong"]} == {}
-    assert sum(sweep["turns"] // 9 + 1 for sweep in told.values()) >= 50
+    assert seen["nothing left"]
 
 
 @pytest.mark.lab
@@ -287,7 +233,7 @@ def test_in_the_labs_kernel(tmp_path: Path) -> None:
     job["prefixes"] = {prefix: name for prefix, name in JOB["prefixes"].items() if name in ("all", "slow")}
     job |= {"half_open": JOB["half_open"], "ways": JOB["ways"], "everywhere": True}
     seen = guest(UmlVirtual(), job, ("sockops", "write"), tmp_path)
-    assert seen["as_asked"] and seen["read"] and seen["left"] == [] and seen["refusals"] == {}
+    assert seen["as_asked"] and seen["read"] and seen["nothing left"] and seen["refusals"] == {}
     begun = seen["begun"]
     assert (begun[ALL]["cc"], begun[ALL]["cwnd"], begun[ALL]["notsent_lowat"]) == ("vegas", 40, 16384)
     assert (begun[SLOW]["cc"], begun[SLOW]["cwnd"], begun[NOBODY]["cwnd"]) == ("cubic", 4, 10)

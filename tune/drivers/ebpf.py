@@ -32,8 +32,8 @@ from pathlib import Path
 from configtron.errors import ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers import netns
-from configtron.tune.drivers.bpf import layout, objects, pins, reach
-from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, call, library
+from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach
+from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, library
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, Tables
 from configtron.tune.rules import after, check
@@ -55,7 +55,7 @@ class EbpfDriver:
         self.place = place
 
     def missing(self) -> str:
-        if why := _no_means():
+        if why := _no_means() or pins.private():
             return why
         try:
             pins.group(self.place)
@@ -96,20 +96,23 @@ class EbpfDriver:
         if here is None:
             return "nothing"
         program, group = pins.link_state(here / pins.LINK)
-        controls = ",".join(sorted(layout.WRAPPED.keys() & _registered()))
+        ours = ",".join(sorted(controls.registered()))
         with Tables(here) as tables:
-            return f"{program}:{group}:{controls}:{tables.mark()}"
+            return f"{program}:{group}:{ours}:{tables.mark()}"
 
     def revert(self, before: str) -> None:
-        mounted = json.loads(before).get("bpffs", True)
-        if pins.BPFFS not in pins.mounts("bpf"):
+        mounted = pins.BPFFS in pins.mounts("bpf")
+        if why := _no_means():
+            if mounted and (not _privileged() or pins.ROOT.exists()):
+                raise Missing(f"cannot take back what stands in {pins.ROOT}: {why}")
             return
-        if (why := _no_means()) and (not _privileged() or pins.ROOT.exists()):
-            raise Missing(f"cannot take back what stands in {pins.ROOT}: {why}")
+        if why := pins.private():
+            raise Missing(f"cannot take back what is not seen from here: {why}")
         for folder in pins.folders(self.place):
             pins.remove(folder)
-        pins.remove_controls()
-        if not mounted:
+        if pins.remove_root():
+            controls.withdraw_unused()
+        if mounted and not json.loads(before).get("bpffs", True):
             pins.unmount()
 
     def move(self) -> tuple[int, int]:
@@ -174,7 +177,7 @@ class EbpfDriver:
         return seen, moved
 
     def _require(self) -> None:
-        if why := _no_means() or objects.missing():
+        if why := _no_means() or pins.private() or objects.missing():
             raise Missing(why)
         pins.group(self.place)
 
@@ -230,8 +233,8 @@ class EbpfDriver:
 
     def _ready(self, control: str) -> None:
         """A congestion control that BPF can ask for: it loads no module by itself."""
-        if control in layout.WRAPPED and control not in _registered():
-            self._register(control)
+        if control in layout.WRAPPED:
+            controls.register(control)
         if control and control not in layout.WRAPPED:
             with netns.inside(self.place.netns), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
                 try:
@@ -241,18 +244,6 @@ class EbpfDriver:
                 except OSError as error:
                     why = f"congestion control {control}: {error.strerror}; run: modprobe tcp_{control}"
                     raise Missing(why) from error
-
-    def _register(self, control: str) -> None:
-        pinned = pins.CONTROLS / control
-        pins.CONTROLS.mkdir(parents=True, exist_ok=True)
-        if pinned.exists():
-            pins.withdraw(pinned)
-        with Object(objects.compiled("keep" if control in layout.KEEPING.values() else "unpaced")) as program:
-            program.load()
-            operations = program.map(control)
-            call("bpf_obj_pin", operations.descriptor, str(pinned).encode())
-            operations.close()
-            program.register(control)
 
     def _check_idle(self, profile: Profile) -> None:
         if dict(profile.settings).get("tcp_slow_start_after_idle") != 1:
@@ -285,7 +276,3 @@ def _privileged() -> bool:
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
     return False
-
-
-def _registered() -> set[str]:
-    return set(reach.AVAILABLE.read_text().split()) if reach.AVAILABLE.exists() else set()

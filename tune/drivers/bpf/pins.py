@@ -4,9 +4,9 @@ Under /sys/fs/bpf/configtron, one folder for each place (network namespace and c
 
     PROGRAMS-PLACE/   prefixes, lengths, current, profiles, place, refusals, writes: the maps (clients.h);
                       link: the program at its control group, pinned last: a folder with a link is whole
-    controls/         congestion controls of our own, one for the whole kernel, in force while pinned
 
-A map or link lives while it is pinned, whatever becomes of the process that made it. PROGRAMS and PLACE are checksums:
+A map or link lives while it is pinned, whatever becomes of the process that made it, but no longer than the BPF file
+system that holds the pin: `private` says where that would be soon. PROGRAMS and PLACE are checksums:
 the first of the programs, so that maps of another version of configtron are never misread; the second of the names that
 the place was given, so that it is found, and can be cleared, when the namespace or the group themselves have gone.
 """
@@ -22,17 +22,18 @@ from pathlib import Path
 
 from configtron.errors import BadInput, Missing
 from configtron.tune.drivers import netns
-from configtron.tune.drivers.bpf.libbpf import Map, call, info
+from configtron.tune.drivers.bpf.libbpf import call, info
 from configtron.tune.drivers.bpf.objects import SOURCES, source
 from configtron.tuning import Place
 
 BPFFS = Path("/sys/fs/bpf")
 ROOT = BPFFS / "configtron"
-CONTROLS = ROOT / "controls"
 LINK = "link"
 # struct bpf_link_info: type and number, the program's number, the group's inode.
 _LINK_INFO = struct.Struct("=8xI4xQ")
 _MOUNTS = Path("/proc/self/mountinfo")
+# The process with which all others of a host, or of a container, end.
+_FIRST = Path("/proc/1")
 
 
 def mounts(kind: str) -> list[Path]:
@@ -99,6 +100,24 @@ def mount() -> None:
         raise Missing(f"mounting the BPF file system at {BPFFS}: {os.strerror(ctypes.get_errno())}; run as root")
 
 
+def private() -> str:
+    """Why pins made here would be gone with this command, one line; "" if they would stay.
+
+    `ip netns exec` mounts a /sys of its own, in a mount namespace that ends with its command. A container's own stays:
+    its process number 1 is in it.
+    """
+    try:
+        if _FIRST.joinpath("ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
+            return ""
+        if BPFFS in mounts("bpf") and _device(_FIRST / f"root{BPFFS}") == _device(BPFFS):
+            return ""
+    except OSError:  # not for us to see
+        return ""
+    name = netns.name_here() or "NAME"
+    why = "what stands in this mount namespace ends with the command (`ip netns exec` makes one for each)"
+    return f"{why}; run it outside, with --netns {name}"
+
+
 def unmount() -> None:
     """Unless it is in use, or holds anything but what the kernel itself puts there."""
     if BPFFS in mounts("bpf") and not [entry for entry in BPFFS.iterdir() if entry.suffix != ".debug"]:
@@ -125,26 +144,13 @@ def remove(place_folder: Path) -> None:
     place_folder.rmdir()
 
 
-def remove_controls() -> None:
-    """Our congestion controls, once no place is left. Connections that use one keep it until they close."""
-    if not ROOT.exists() or any(entry != CONTROLS for entry in ROOT.iterdir()):
-        return
-    if CONTROLS.exists():
-        for pinned in CONTROLS.iterdir():
-            withdraw(pinned)
-        CONTROLS.rmdir()
-    ROOT.rmdir()
-
-
-def withdraw(pinned: Path) -> None:
-    """A congestion control is withdrawn by deleting its map's only element."""
-    operations = Map.pinned(pinned)
-    try:
-        with suppress(OSError):  # never put in force, or withdrawn already
-            operations.drop(bytes(operations.key_bytes))
-    finally:
-        operations.close()
-    pinned.unlink()
+def remove_root() -> bool:
+    """Whether no place is left, in this BPF file system."""
+    if ROOT.exists() and any(ROOT.iterdir()):
+        return False
+    with suppress(FileNotFoundError):
+        ROOT.rmdir()
+    return True
 
 
 class opened:

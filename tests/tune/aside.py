@@ -1,0 +1,41 @@
+"""Programs of this folder run apart from the host (benchmarks/apart.py), and BPF programs compiled for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.apart import apart
+from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tuning import Place
+from tests.test_layers import ROOT
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def usable() -> None:
+    if reason := EbpfDriver(Place()).missing():
+        pytest.skip(reason)
+
+
+def aside(script: str, *arguments: str) -> Any:
+    """A program of this folder in namespaces of its own; its JSON."""
+    usable()
+    command = apart([sys.executable, str(HERE / script), *arguments])
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def compiled(source: Path, folder: Path) -> Path:
+    built = folder / f"{source.name}.o"
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    subprocess.run(["clang", "-O2", "-g", "-target", "bpf", include, "-c", str(source), "-o", str(built)], check=True)
+    return built

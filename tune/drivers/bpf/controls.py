@@ -1,0 +1,100 @@
+"""Congestion controls of our own: put in force, found again and withdrawn.
+
+The kernel has one table of congestion controls for all namespaces. Ours (keep.bpf.c, unpaced.bpf.c) stay in it until
+the only element of their map is deleted, whoever holds the map or not. So nothing of them is pinned: where somebody
+removes a pin, or unmounts the BPF file system, no folder would tell of a control that is still there. They are found by
+asking the kernel for its maps, and withdrawn by the last configtron that has a program attached anywhere, in whichever
+mount namespace its pins are.
+
+Source     kernel/bpf/bpf_struct_ops.c; include/uapi/linux/bpf.h
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from ctypes import byref, c_uint32
+
+from configtron.tune.drivers.bpf import layout, objects, reach
+from configtron.tune.drivers.bpf.libbpf import Map, Object, info, library
+
+# linux/bpf.h: BPF_MAP_TYPE_STRUCT_OPS, BPF_LINK_TYPE_CGROUP.
+_STRUCT_OPS, _OF_GROUP = 26, 3
+# struct bpf_struct_ops_common_value: references, state; BPF_STRUCT_OPS_STATE_INUSE.
+_STATE, _IN_USE = struct.Struct("=4xI"), 1
+# struct bpf_map_info, bpf_link_info and bpf_prog_info, as far as they are read here.
+_MAP_INFO, _LINK_INFO, _PROGRAM_INFO = struct.Struct("=I20x16s"), struct.Struct("=I4xI4xQ"), struct.Struct("=64x16s")
+# sockops.bpf.c's function.
+_PROGRAM = "configtron"
+
+
+def registered() -> set[str]:
+    """Ours that the kernel has, whoever put them in force."""
+    there = reach.AVAILABLE.read_text().split() if reach.AVAILABLE.exists() else []
+    return set(there) & layout.WRAPPED.keys()
+
+
+def register(control: str) -> None:
+    """Put one in force, unless it is. Errors: `OSError`."""
+    if control in registered():
+        return
+    with Object(objects.compiled("keep" if control in layout.KEEPING.values() else "unpaced")) as program:
+        program.load()
+        program.register(control)
+
+
+def withdraw(control: str) -> None:
+    """Connections that use it keep it until they close. Without a word where none of ours is in force."""
+    for descriptor in _all("map"):
+        with closing(Map(descriptor)) as operations:
+            kind, name = _MAP_INFO.unpack_from(info(descriptor))
+            if kind == _STRUCT_OPS and _text(name) == control:
+                key = bytes(operations.key_bytes)
+                if _STATE.unpack_from(operations.get(key) or bytes(_STATE.size))[0] == _IN_USE:
+                    with suppress(OSError):  # another was faster
+                        operations.drop(key)
+
+
+def withdraw_unused() -> None:
+    """All of ours, unless a program of ours is attached somewhere: it may ask for them at any connection."""
+    left = registered()
+    if left and not attached():
+        for control in left:
+            withdraw(control)
+
+
+def attached() -> bool:
+    """Whether a program of ours is at any control group, in all of the kernel."""
+    found = False
+    for descriptor in _all("link"):
+        try:
+            kind, program, group = _LINK_INFO.unpack_from(info(descriptor))
+        finally:
+            os.close(descriptor)
+        found = found or (kind == _OF_GROUP and group != 0 and _name_of(program) == _PROGRAM)
+    return found
+
+
+def _all(kind: str) -> Iterator[int]:
+    """A descriptor, to be closed, of each map or link that the kernel has; what goes meanwhile is left out."""
+    number = c_uint32()
+    following, descriptor_of = (getattr(library(), f"bpf_{kind}_get_{what}") for what in ("next_id", "fd_by_id"))
+    while not following(number.value, byref(number)):
+        if (descriptor := descriptor_of(number.value)) >= 0:
+            yield descriptor
+
+
+def _name_of(program: int) -> str:
+    descriptor = library().bpf_prog_get_fd_by_id(program)
+    if descriptor < 0:  # gone meanwhile
+        return ""
+    try:
+        return _text(_PROGRAM_INFO.unpack_from(info(descriptor))[0])
+    finally:
+        os.close(descriptor)
+
+
+def _text(name: bytes) -> str:
+    return name.partition(b"\0")[0].decode()
