@@ -30,7 +30,9 @@ HEAD = """# What each driver can set
 `connection`: of each connection from its first segment on, by its client's prefix. `prefix`: of a prefix, by the
 kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
 differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
-papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer.
+papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer. The last
+row: whether `configtron tune move` gives what is set also to connections that began before; ebpf meets each in the
+kernel, kmod by the descriptors of the processes that hold them.
 
 Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 """
@@ -38,10 +40,13 @@ Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a driver's module says: knob -> how far it reaches, knob -> why it does not."""
+    """What a driver's module says: knob -> how far it reaches, knob -> why it does not; whether it also reaches what
+    is open already.
+    """
 
     reaches: Mapping[str, Reach]
     refused: Mapping[str, str]
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
         rows.setdefault(cell.knob, []).append(cell.text)
     for knob, words in rows.items():
         yield f"| `{knob}` | {' | '.join(words)} |"
+    moves = ("yes" if tables.moves else "-" for tables in drivers.values())
+    yield f"| connections that are open (`tune move`) | {' | '.join(moves)} |"
 
 
 def _driver(name: str, tables: Tables) -> Iterator[str]:

@@ -23,7 +23,7 @@ from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
-PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules")
+PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules", "kmod_moves")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,11 @@ def lives(boot: Callable[[str], Findings]) -> Findings:
 @pytest.fixture(scope="module")
 def rules(boot: Callable[[str], Findings]) -> Findings:
     return boot("kmod_rules")
+
+
+@pytest.fixture(scope="module")
+def moves(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_moves")
 
 
 def test_guest_programs_are_there() -> None:
@@ -110,7 +115,7 @@ def test_timers(wire: Findings) -> None:
     assert timers["data_rto 150 ms"] == pytest.approx(0.15, abs=0.02)
 
 
-@pytest.mark.parametrize("program", ["wire", "calls", "lives"])
+@pytest.mark.parametrize("program", ["wire", "calls", "lives", "moves"])
 def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.FixtureRequest, program: str) -> None:
     found = request.getfixturevalue(program)
     assert found["complaints"] == []
@@ -245,3 +250,23 @@ def test_the_driver_with_many_prefixes(rules: Findings) -> None:
 def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
     assert rules["overruled"] and rules["again"] and rules["frozen"][0] != rules["frozen"][1]
     assert rules["nothing left"] == ["reno", True, 0, {}] and rules["drained"] == 0
+
+
+def test_open_connections_are_moved_when_told_to(moves: Findings) -> None:
+    """Whoever holds them; not those this host opened, nor those without a profile; what nobody accepted is counted."""
+    assert (moves["mover"], moves["nothing in force"]) == (True, [0, 0])
+    ended = {"ended": ""}
+    assert moves["untouched"] == dict.fromkeys(moves["untouched"], "cubic") | ended
+    assert moves["after"] == {
+        "by prefix": "bbr", "by longer prefix": "vegas", "without a profile": "cubic", "IPv6": "vegas",
+        "mapped": "bbr", "held back": "cubic", "of another process": "bbr",
+    } | ended  # fmt: skip
+    assert (moves["moved"], moves["our own"]) == ([8, 6], "cubic")
+
+
+def test_what_is_right_already_is_left_alone(moves: Findings) -> None:
+    """The counter of connections given to the profile says whether they were given it again."""
+    given = moves["held"][2]
+    assert moves["held"][:2] == [True, False] and given == 3
+    assert moves["again"] == [[8, 6], given]
+    assert moves["newer version"] == [[8, 6], "cubic", 2 * given]

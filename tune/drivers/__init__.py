@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import cast
 
 from configtron.errors import BadInput
-from configtron.ports import Driver
+from configtron.ports import Driver, Mover
 from configtron.tune import pools
 from configtron.tune.capabilities import Tables
 from configtron.tuning import Place
@@ -34,5 +34,6 @@ def tables() -> dict[str, Tables]:
     """What each driver says that it reaches and why not the rest, whatever this kernel can; and so the router."""
     names = [name for name in DRIVERS if name != "memory"]
     modules = {name: import_module(DRIVERS[name].partition(":")[0]) for name in names}
-    found = {name: Tables(module.REACHES, module.REFUSED) for name, module in modules.items()}
+    moves = {name: isinstance(load(name, Place()), Mover) for name in names}
+    found = {name: Tables(module.REACHES, module.REFUSED, moves[name]) for name, module in modules.items()}
     return found | {"router": Tables(pools.REACHES, pools.REFUSED)}

@@ -5,7 +5,8 @@ Method     kmod/ is a congestion control that the namespace's default is set to.
            the names we give; this file speaks to it through kmod_device.py. The congestion control that was the default
            before stays that of every connection that no profile is for (`plain`).
 In force   while the module is enabled and the namespace's default is `configtron`; a table that nobody asks is not.
-Lasts      until `revert`, the next boot, or the end of the namespace. Connections that live keep what they began with.
+Lasts      until `revert`, the next boot, or the end of the namespace. Connections that live keep what they began with,
+           until `move` (kmod_live.py).
 Reads as   the module's own tables. `mark` is its count of changes with the namespace's default: two system calls.
 Fails as   Missing (module absent, of another version, no CAP_NET_ADMIN); BadInput (a value out of range, a name of
            nothing); Refused (the kernel says no half-way).
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import kmod_abi, netns
+from configtron.tune.drivers import kmod_abi, kmod_live, netns
 from configtron.tune.drivers.kmod_abi import FLAGS
 from configtron.tune.drivers.kmod_device import PREFIX, Device
 from configtron.tune.drivers.kmod_units import KNOB_OF, REACHES, REFUSED, checked, packed, reaches, setting, spelt
@@ -121,6 +122,19 @@ class KmodDriver:
         """AssignProfile(socket, profile): a connected TCP socket of this place, of ours or by pidfd_getfd(2)."""
         with self._device() as device:
             device.assign(descriptor, self._known(device, profile))
+
+    def move(self) -> tuple[int, int]:
+        """Put what is in force on connections that live already, but for how they begin.
+
+        Returns (connections that clients hold to us here, those of them that have a profile). Errors: `Missing`.
+        """
+        with self._device() as device:
+            if not self._is_in_force(device):
+                return 0, 0
+            try:
+                return kmod_live.move(device, self.place.netns)
+            except OSError as error:
+                raise Refused(f"the module refused to move open connections: {error.strerror}") from error
 
     @contextmanager
     def _device(self) -> Iterator[Device]:
