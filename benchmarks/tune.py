@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from benchmarks import guest_module
 from benchmarks.cpu_outside import Meter
 from configtron.errors import USAGE, ConfigtronError
-from configtron.lab.uml import Backend, Job, Netns, UmlVirtual
+from configtron.lab.uml import Backend, Job, Netns
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = Path(__file__).resolve().parent / "churn"
@@ -128,7 +128,7 @@ def measured(
 
 def backend(where: str) -> Backend:
     """The host's kernel in namespaces of our own, or the lab's kernel in real time."""
-    return Netns() if where == "host" else UmlVirtual("uml-own-real", virtual_time=False)
+    return Netns() if where == "host" else guest_module.kernel()
 
 
 def verdict(driver: str, found: Sequence[Ratio]) -> str:

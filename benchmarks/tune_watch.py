@@ -16,7 +16,8 @@ import sys
 import time
 from statistics import median
 
-from benchmarks.tune_kills import INSIDE, Ground, ground
+from benchmarks.tune_ground import Ground, ground
+from benchmarks.tune_kills import INSIDE
 from configtron.tune.drivers import load
 from configtron.tuning import Changes, Place
 

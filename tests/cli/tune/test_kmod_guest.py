@@ -1,0 +1,31 @@
+"""What is shown of every driver that acts here, shown of kmod on the lab's kernel: the same tests, run there."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from benchmarks import guest_module
+from configtron.lab.uml import UmlVirtual
+
+LIMIT_S = 300
+# `plan` with much to do and with an act in force; apply and rollback, each killed at a few of its calls.
+TESTS = (
+    "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[True-kmod]",
+    "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[False-kmod]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-2-apply]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-2-rollback]",
+)
+
+
+@pytest.mark.lab
+def test_plan_and_kills_with_the_module() -> None:
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    root = guest_module.ROOT
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={root}"]
+    code, said = guest_module.run([*words, *(f"{root}/{test}" for test in TESTS)], LIMIT_S)
+    # A test that was skipped has shown nothing.
+    assert (code, re.findall(r"(\d+) passed", said), "skipped" in said) == (0, [str(len(TESTS))], False), said
