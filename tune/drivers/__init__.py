@@ -12,7 +12,9 @@ from configtron.tune import pools
 from configtron.tune.capabilities import Tables
 from configtron.tuning import Place
 
-# Order of preference where the user names none. `memory` is for tests and for trying rules out: never fallen back to.
+# It sets nothing of the host: nobody falls back to it, and it claims no namespace.
+FOR_TRIALS = "memory"
+# Order of preference where the user names none.
 DRIVERS: Mapping[str, str] = {
     "kmod": "configtron.tune.drivers.kmod:KmodDriver",
     "ebpf": "configtron.tune.drivers.ebpf:EbpfDriver",
@@ -32,7 +34,7 @@ def load(name: str, place: Place) -> Driver:
 
 def tables() -> dict[str, Tables]:
     """What each driver says that it reaches and why not the rest, whatever this kernel can; and so the router."""
-    names = [name for name in DRIVERS if name != "memory"]
+    names = [name for name in DRIVERS if name != FOR_TRIALS]
     modules = {name: import_module(DRIVERS[name].partition(":")[0]) for name in names}
     moves = {name: isinstance(load(name, Place()), Mover) for name in names}
     found = {name: Tables(module.REACHES, module.REFUSED, moves[name]) for name, module in modules.items()}

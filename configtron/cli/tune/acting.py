@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from configtron.cli.tune import keeping
+from configtron.cli.tune import claims, keeping
 from configtron.cli.tune.desk import Desk, gone
 from configtron.errors import BadInput, ConfigtronError, Mismatch
 from configtron.ports import Driver
@@ -53,16 +53,17 @@ def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
 def enforce(desk: Desk, driver: Driver, place: Place, have: Rules, target: Rules, lease_s: float, held: int) -> Act:
     """Bring what is in force to the target, for so long; 0 keeps it. All of it, or what stood before is put back.
 
-    Errors: the driver's; `Mismatch` where what was written does not read back.
+    The lease counts from the moment all of it is in force. Errors: the driver's; `Refused` where another database has
+    rules in force at that place; `Mismatch` where what was written does not read back.
     """
     space = desk.space_of(place)
     standing = desk.book.standing(driver.name, place, space)
     before = standing.before if standing else driver.before()
     over = 0 if standing is None else standing.id if standing.status == KEPT else standing.over
-    act = desk.book.begin(
-        Act(driver.name, place, space, desk.boot, BEGUN, before, target, lease_s=lease_s, over=over, held=held,
-            expires_s=desk.now_s() + (lease_s or HANG_S))
-    )  # fmt: skip
+    act = Act(driver.name, place, space, desk.boot, BEGUN, before, target, lease_s=lease_s, over=over, held=held,
+              expires_s=desk.now_s() + (lease_s or HANG_S))  # fmt: skip
+    with claims.claimed(desk, driver.name, place):
+        act = desk.book.begin(act)
     # A kept act has no end, but until it is wholly in force somebody must be there to undo it.
     act = replace(act, keeper=keeping.start(desk, act.id), status=WRITING)
     desk.book.put(act, *_replaced(standing, act))
@@ -155,6 +156,7 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
         desk.book.put(*ends)
     except BadInput as error:
         raise Unwritten(f"act {act.id}: what stood before is back, but not in the journal: {error}") from error
+    _released(desk)
     # What was asked for is no news.
     log.log(logging.INFO if why == ASKED else logging.WARNING, "act %d (%s) undone: %s", act.id, act.driver, why)
     return done
@@ -206,4 +208,11 @@ def forget(desk: Desk, act: Act, why: str) -> Act:
     """Close an act of which nothing is on the host."""
     done = act.closed(UNDONE, why)
     desk.book.put(done)
+    _released(desk)
     return done
+
+
+def _released(desk: Desk) -> None:
+    """A claim that stays keeps nobody out: it is not worth an error."""
+    with suppress(BadInput):
+        claims.released(desk)

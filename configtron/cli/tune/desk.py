@@ -69,12 +69,9 @@ def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
     """Be the only one who acts for this database. The kernel ends it with the process. Errors: `Refused`."""
     database.parent.mkdir(parents=True, exist_ok=True)
     with lock_path(database).open("a+") as file:
-        until = time.monotonic() + patience_s
-        while not _locked(file.fileno()):
-            if time.monotonic() >= until:
-                who = worker(database).partition(" ")[0]
-                raise Refused(f"process {who} is acting on the stack; wait until it is done")
-            time.sleep(LOCK_LOOK_S)
+        if not locked(file.fileno(), patience_s):
+            who = worker(database).partition(" ")[0]
+            raise Refused(f"process {who} is acting on the stack; wait until it is done")
         # A watch comes by four times a second, and has signed already. On a full disk the lock alone will do.
         if worker(database) != (me := myself()):
             with suppress(OSError):
@@ -83,12 +80,18 @@ def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
         yield
 
 
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def locked(descriptor: int, patience_s: float) -> bool:
+    """Take a file's lock, within so long; whether it was had."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(LOCK_LOOK_S)
+        else:
+            return True
 
 
 def worker(database: Path) -> str:

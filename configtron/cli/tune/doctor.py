@@ -67,8 +67,7 @@ def doctor(form: str, output_file: str, **_: object) -> int:
 
 def _examined() -> Iterator[Examined]:
     """Every driver, best first."""
-    from configtron.cli.tune.planning import FOR_TRIALS
-    from configtron.tune.drivers import DRIVERS, load
+    from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 
     for name in DRIVERS:
         if name == FOR_TRIALS:

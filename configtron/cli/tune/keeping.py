@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import configtron
-from configtron.cli.tune.processes import alive, end, ended, named
+from configtron.cli.tune.processes import alive, end, ended, named, used
 from configtron.errors import DONE, BadInput, ConfigtronError, Missing, Refused
 from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Act
 from configtron.tuning import Rules
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 # A quarter of the second within which others are to see what became of an act.
 LOOK_S = 0.25
-# After this long past the end of the lease, whoever still holds the lock is not working but hanging.
+# After this long past the end of a lease, whoever still holds the lock is looked at: does he work, or does he hang?
 OVERRUN_S = 2.0
+# Who works uses the processor; nothing that he waits for (a commit on a slow disk) takes so long.
+IDLE_S = 5.0
+# Nor does anything that he does: a million routes take a minute.
+ENDLESS_S = 600.0
 # How long to wait before trying again what failed.
 AGAIN_S = 1.0
 READY = b"."
@@ -93,14 +97,14 @@ def _keep(path: Path, act: Act) -> int:
     from configtron.cli.tune.acting import Unwritten
     from configtron.db.glance import glance
 
-    expires_s = act.expires_s
+    expires_s, other = act.expires_s, Other()
     while True:
         try:
-            status, expires_s = glance(path, lambda book: book.state(act.id)) if path.exists() else _lost(act)
+            status, expires_s = glance(path, lambda book: book.state(act.id)) if path.exists() else _lost(act, path)
             if status not in OPEN or status == KEPT:
                 return DONE
             late_s = _late_s(expires_s)
-            if (status != LEASED or late_s >= 0) and not _mended(path, late_s if status != UNDOING else 0.0):
+            if (status != LEASED or late_s >= 0) and not _mended(path, late_s if status != UNDOING else 0.0, other):
                 time.sleep(AGAIN_S)
         except Unwritten:
             return DONE
@@ -118,12 +122,13 @@ def _late_s(expires_s: float) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
 
 
-def _lost(act: Act, path: Path | None = None) -> tuple[str, float]:
-    """Undo an act whose database was removed, or (`path`) fails: nobody can renew or keep it any more.
+def _lost(act: Act, path: Path) -> tuple[str, float]:
+    """Undo an act whose database was removed, or fails: nobody can renew or keep it any more.
 
     What was kept before it comes back, where the database can still be read.
     """
     from configtron.cli.tune.acting import write
+    from configtron.cli.tune.claims import abandoned
     from configtron.cli.tune.desk import gone
     from configtron.db.glance import glance
     from configtron.tune.drivers import load
@@ -132,15 +137,32 @@ def _lost(act: Act, path: Path | None = None) -> tuple[str, float]:
     with suppress(*([BadInput] if is_gone else [])):
         driver.revert(act.before)
     with suppress(ConfigtronError, OSError):
-        base = glance(path, lambda book: book.act(act.over)) if path is not None and act.over else None
+        base = glance(path, lambda book: book.act(act.over)) if act.over else None
     if base is not None and not is_gone:
         write(driver, Rules(), base.rules)
+    if not path.exists():
+        abandoned(path)
     return UNDONE, 0.0
 
 
-def _mended(path: Path, late_s: float) -> bool:
+class Other:
+    """Whoever holds the lock, while we wait for it: when he was last seen to use the processor."""
+
+    def __init__(self) -> None:
+        self._seen, self._since_s = ("", 0), 0.0
+
+    def hangs(self, process: str, now_s: float) -> bool:
+        """Whether that process has done nothing for too long, by what was seen at the calls before."""
+        seen = (process, used(process))
+        if seen != self._seen:
+            self._seen, self._since_s = seen, now_s
+        return now_s - self._since_s >= IDLE_S
+
+
+def _mended(path: Path, late_s: float, other: Other) -> bool:
     """If nobody is acting, an act that is half done was left so by somebody who died: mend it. Who hangs is ended.
 
+    Who is only slow is waited for, also past the end of a lease: his own begins when he is done, and is not yet told.
     False if it could not be mended.
     """
     from configtron.cli.tune.acting import recover
@@ -151,7 +173,8 @@ def _mended(path: Path, late_s: float) -> bool:
         with sole(path, 0), Tuning(path) as book:
             return bool(recover(desk(book)))
     except Refused:
-        if late_s > OVERRUN_S:
+        hangs = other.hangs(worker(path), time.monotonic())
+        if late_s > OVERRUN_S and (hangs or late_s > ENDLESS_S):
             end(worker(path), signal.SIGKILL)
         return True
 

@@ -32,6 +32,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     Nothing is written: not to the stack, not to a file, not to the database. `-f jsonl` is also the form that `apply
     PLAN` takes, where lines may be taken out. Exit code 6: the guard refuses what is wanted, and says why.
     """
+    from configtron.cli.tune.claims import other
     from configtron.cli.tune.desk import desk
     from configtron.cli.tune.planfile import advice_form, lines
     from configtron.cli.tune.planning import DUE, guarded, planned
@@ -40,10 +41,12 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     from configtron.report.tuning import write_rows
     from configtron.tune.journal import UNDOING, WRITING
 
-    def look(book: Tuning) -> tuple[Planned, list[int]]:
-        return planned(desk(book)), [act.id for act in book.acts(WRITING, UNDOING)]
+    def look(book: Tuning) -> tuple[Planned, list[int], str]:
+        here, halves = desk(book), [act.id for act in book.acts(WRITING, UNDOING)]
+        found = planned(here)
+        return found, halves, other(here, found.driver.name, place())
 
-    found, halves = glance(settings().db, look)
+    found, halves, claim = glance(settings().db, look)
     rows: Iterator[dict[str, Json]]
     if form == "jsonl":
         rows = iter(lines(found, place()))
@@ -57,6 +60,8 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
         click.echo(_summary(found), err=True)
     for act in halves:
         click.echo(f"act {act} is under way, or was left half done: configtron tune recover", err=True)
+    if claim:
+        click.echo(f"apply will be refused: {claim}", err=True)
     guarded(found.driver, found.target)
     return DONE
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from configtron.cli.tune.acting import in_force
 from configtron.cli.tune.options import AUTO, given, limits, place
 from configtron.errors import Missing, Refused
-from configtron.tune.drivers import DRIVERS, load
+from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.drivers.netns import absent, is_absent
 from configtron.tune.guard import refusals
 from configtron.tune.plan import Advice, Share, advise, aim, follow
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from configtron.ports import Driver
 
 DUE, MUTED, FROZEN = "due", "muted", "frozen"
-# Nobody falls back to it: it sets nothing.
-FOR_TRIALS = "memory"
 # Refusals that are told in one line; the number of the others is.
 TOLD = 3
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Field 22 of /proc/PID/stat is the start time (proc(5)); after the command in brackets it is the 20th.
 START_FIELD = 19
+# Fields 14 and 15: ticks of the processor that it used, itself and the kernel for it.
+USED_FIELDS = slice(11, 13)
 # How often to look whether somebody is gone.
 LOOK_S = 0.02
 
@@ -21,11 +23,21 @@ def myself() -> str:
 
 def named(pid: int) -> str:
     """A process: "PID START"; "" if there is none, or only what its parent has not yet fetched."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
+    fields = _fields(pid)
     return "" if fields[0] == "Z" else f"{pid} {fields[START_FIELD]}"
+
+
+def used(process: str) -> int:
+    """How much of the processor it has used, ticks; of one that is gone, none."""
+    return sum(map(int, _fields(int(process.split()[0]))[USED_FIELDS])) if alive(process) else 0
+
+
+def _fields(pid: int) -> list[str]:
+    """/proc/PID/stat after the command; "Z" alone if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z"]
 
 
 def alive(process: str) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import AUTO, form_options, given, place, where_options
-from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch
+from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch, Refused
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -100,7 +100,11 @@ def _meant(act: Act, driver: str) -> bool:
 
 
 def _unknown(here: Desk, driver: str) -> None:
-    """What is in force by our hand though no journal knows it: a database that was lost."""
+    """What is in force by our hand though no journal knows it: a database that was lost. Errors: `Refused`."""
+    from configtron.cli.tune import claims
+
     found = here.load(driver, place())
+    if told := claims.other(here, driver, place()):
+        raise Refused(told)
     if not found.missing():
         found.revert(found.before())

@@ -44,13 +44,13 @@ def status(form: str, output_file: str) -> int:
 def _acts(book: Tuning) -> Iterator[dict[str, Json]]:
     from configtron.cli.tune.desk import desk
     from configtron.cli.tune.processes import alive
-    from configtron.tune.journal import OPEN
+    from configtron.tune.journal import LEASED, OPEN
     from configtron.tune.text import place_text
 
     here = desk(book)
     for act in book.acts(*OPEN):
         keeper = act.keeper.split()[0] if alive(act.keeper) else ""
-        left = round(max(act.expires_s - here.now_s(), 0.0), 1) if act.lease_s else None
+        left = round(max(act.expires_s - here.now_s(), 0.0), 1) if act.status == LEASED else None
         yield {
             "kind": "act", "act": act.id, "status": act.status, "driver": act.driver, "place": place_text(act.place),
             "space": act.space, "begun_at": act.begun_at, "profiles": len(act.rules.profiles),

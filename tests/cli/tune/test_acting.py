@@ -15,7 +15,7 @@ from configtron.errors import BadInput, Mismatch, Missing
 from configtron.nouns import Profile
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, UNDOING, UNDONE, WRITING, Act
-from configtron.tuning import Place, Rules
+from configtron.tuning import Changes, Place, Rules
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]
@@ -67,6 +67,23 @@ def test_a_lease_that_ends_is_undone_and_one_that_lasts_is_not(desk: Later, stac
     (ended,) = acting.recover(replace(desk, ahead_s=60.0))
     assert (ended.status, ended.why) == (UNDONE, "lease ended") and stack.rules == Rules()
     assert acting.recover(replace(desk, ahead_s=60.0)) == []
+
+
+def test_a_lease_begins_when_all_is_in_force(desk: Later, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that takes longer than the lease: what it set stays for the whole of it."""
+    fast, done = MemoryDriver.apply, replace(desk, ahead_s=30.0)
+    clock = {"desk": desk}
+
+    def slow(driver: MemoryDriver, changes: Changes) -> Rules:
+        (act,) = desk.book.acts()
+        assert act.status == WRITING
+        clock["desk"] = done
+        return fast(driver, changes)
+
+    monkeypatch.setattr(MemoryDriver, "apply", slow)
+    monkeypatch.setattr(Later, "now_s", lambda _: 1000.0 + clock["desk"].ahead_s)
+    act = enforce(desk, ONE, 1.0)
+    assert (act.status, act.expires_s) == (LEASED, 1031.0)
 
 
 def test_what_was_kept_comes_back_when_a_later_lease_ends(desk: Later, stack: Stack) -> None:

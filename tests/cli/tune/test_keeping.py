@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from configtron.cli.tune import keeping
 from configtron.cli.tune.desk import Desk, desk, lock_path, sole, worker
-from configtron.cli.tune.processes import alive, end, ended, myself, named
+from configtron.cli.tune.processes import alive, end, ended, myself, named, used
 from configtron.db.tuning import Tuning
 from configtron.errors import Missing, Refused
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Act
@@ -58,6 +59,45 @@ def test_who_died_leaves_the_lock_and_is_mended_at_once(here: Desk, status: str,
         # Somebody is at work: nothing is mended.
         assert not ended(keeper, 3 * keeping.LOOK_S) and outcome(here, act) == (status, "")
     assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, why)
+
+
+def kept_busy() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+
+def test_who_is_slow_is_waited_for_and_who_hangs_is_not(here: Desk) -> None:
+    """The lock is in another's hand long past the end of a lease: what he does decides, not how long he takes."""
+    path = here.book.path
+    begun(here, WRITING, 1.0)
+    with sole(path), kept_busy() as busy:
+        lock_path(path).write_text(named(busy.pid))
+        other, at_s = keeping.Other(), 0.0
+        for _ in range(3):
+            before, until = used(named(busy.pid)), time.monotonic() + PATIENCE_S
+            while used(named(busy.pid)) == before and time.monotonic() < until:
+                time.sleep(0.01)
+            at_s += 2 * keeping.IDLE_S
+            assert not other.hangs(worker(path), at_s)
+            assert keeping._mended(path, at_s + keeping.OVERRUN_S, keeping.Other()) and alive(named(busy.pid))
+        busy.send_signal(signal.SIGSTOP)
+        while Path(f"/proc/{busy.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+        assert not other.hangs(worker(path), at_s)
+        assert not other.hangs(worker(path), at_s + 0.9 * keeping.IDLE_S)
+        assert other.hangs(worker(path), at_s + keeping.IDLE_S)
+        idle = keeping.Other()
+        idle.hangs(worker(path), time.monotonic() - keeping.IDLE_S)
+        assert keeping._mended(path, 0.9 * keeping.OVERRUN_S, idle) and busy.poll() is None, "the lease has just ended"
+        assert keeping._mended(path, 1.1 * keeping.OVERRUN_S, idle)
+        assert busy.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_who_works_without_end_is_ended(here: Desk) -> None:
+    begun(here, WRITING, 1.0)
+    with sole(here.book.path), kept_busy() as busy:
+        lock_path(here.book.path).write_text(named(busy.pid))
+        assert keeping._mended(here.book.path, 1.1 * keeping.ENDLESS_S, keeping.Other())
+        assert busy.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("status", [KEPT, UNDONE])

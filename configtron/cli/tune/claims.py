@@ -1,0 +1,164 @@
+"""One database a place: who has rules in force in a network namespace is written where every database sees it.
+
+Question   Two databases on one host each have a journal and a lock of their own. Who keeps the end of one's lease from
+           taking away what the other has put in force in the same namespace?
+Method     A claim is a file in /run, named by the boot, the namespace's cookie (which is never given twice) and the
+           control group; in it stands the path of the database. It is written under its lock together with an act's
+           first row in the journal.
+Reads as   A claim counts as long as that database has an act there that is not over: its journal is asked. So a claim
+           whose writer was killed, or whose database is gone, keeps nobody out, and none has to be mended.
+Fails as   `Refused`, with whose it is and what to do. Where /run cannot be written, a warning: then nobody is kept out.
+Differs    from `desk.sole`, which is a database's own and ends with a process: a claim lasts as long as an act.
+Source     lockf(3) advisory locks; SO_NETNS_COOKIE, Linux 5.14.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from configtron.cli.tune.desk import Desk, locked
+from configtron.db.glance import glance
+from configtron.errors import BadInput, ConfigtronError, Refused
+from configtron.tune.drivers import FOR_TRIALS
+from configtron.tune.drivers.netns import NAMED, cookie
+from configtron.tune.journal import OPEN
+from configtron.tuning import Place
+
+if TYPE_CHECKING:
+    from configtron.db.tuning import Tuning
+    from configtron.tune.journal import Act
+
+# Beside other daemons' runtime files; empty after a boot.
+FOLDER = Path("/run/configtron-tune")
+# A claim is held for as long as one row takes to write, on a slow disk.
+PATIENCE_S = 2.0
+log = logging.getLogger("configtron.tune")
+
+
+@contextmanager
+def claimed(desk: Desk, driver: str, place: Place) -> Iterator[None]:
+    """Claim a place for this database; within, the act is begun that makes it count. Errors: `Refused`."""
+    file = None if driver == FOR_TRIALS else _file(desk, place)
+    if file is None:
+        yield
+        return
+    try:
+        FOLDER.mkdir(exist_ok=True)
+        claim = _open(file)
+    except OSError as error:
+        log.warning("%s: %s; another database that acts here would not be noticed", file, error.strerror)
+        yield
+        return
+    with claim:
+        if told := _told(desk, place, file, claim.read()):
+            raise Refused(told)
+        claim.seek(0)
+        claim.truncate()
+        claim.write(_mine(desk))
+        claim.flush()
+        yield
+
+
+def other(desk: Desk, driver: str, place: Place) -> str:
+    """Which other database has rules in force at a place, and what to do, in one line; "" if none has."""
+    file = None if driver == FOR_TRIALS else _file(desk, place)
+    if file is None:
+        return ""
+    try:
+        return _told(desk, place, file, file.read_text())
+    except OSError:
+        return ""
+
+
+def released(desk: Desk) -> None:
+    """Take away this database's claims on places where nothing of it is left."""
+    acts = desk.book.acts(*OPEN, bare=True)
+    if any(act.space not in ("", desk.space) for act in acts):
+        return  # which claim is that one's can only be said from within its namespace
+    _forget(_mine(desk), {_file(desk, act.place) for act in acts})
+
+
+def abandoned(database: Path) -> None:
+    """Take away the claims of a database that is gone."""
+    _forget(str(database.resolve()), set())
+
+
+def _forget(database: str, but: set[Path | None]) -> None:
+    with suppress(OSError):
+        for file in set(FOLDER.iterdir()) - but:
+            with _open(file, 0) as claim:
+                if claim.read() == database:
+                    file.unlink()
+
+
+def _file(desk: Desk, place: Place) -> Path | None:
+    """The claim on a place; None where there is no such namespace, or a kernel that does not number them."""
+    try:
+        number = cookie(place.netns)
+    except (ConfigtronError, OSError):
+        return None
+    group = blake2b(place.cgroup.strip("/").encode(), digest_size=4).hexdigest()
+    return FOLDER / f"{desk.boot}-{number}-{group}"
+
+
+def _mine(desk: Desk) -> str:
+    return str(desk.book.path.resolve())
+
+
+def _open(file: Path, patience_s: float = PATIENCE_S) -> TextIO:
+    """Its lock in hand, from the beginning. Errors: `OSError`."""
+    while True:
+        claim = file.open("a+")
+        try:
+            if not locked(claim.fileno(), patience_s):
+                raise BlockingIOError(None, "somebody holds its lock")
+            # Whoever held the lock may have taken the file away.
+            if file.exists() and os.fstat(claim.fileno()).st_ino == file.stat().st_ino:
+                claim.seek(0)
+                return claim
+        except BaseException:
+            claim.close()
+            raise
+        claim.close()
+
+
+def _told(desk: Desk, place: Place, file: Path, database: str) -> str:
+    if database in ("", _mine(desk)):
+        return ""
+
+    def theirs(book: Tuning) -> Act | None:
+        acts = book.acts(*OPEN, bare=True)
+        here = (_space(place, desk.space), place.cgroup.strip("/"))
+        return next((act for act in acts if act.boot == desk.boot and _at(act) == here), None)
+
+    try:
+        act = glance(Path(database), theirs)
+    except (BadInput, OSError) as error:
+        useless = f"if it is of no use any more, remove {file}"
+        return f"the database {database} has claimed this network namespace and cannot be read ({error}); {useless}"
+    if act is None:
+        return ""
+    return (
+        f"act {act.id} ({act.driver}, {act.status}) of another database, {database}, is in force in this network "
+        f"namespace; use that one (--db {database}), or take it back first: configtron --db {database} tune rollback"
+    )
+
+
+def _at(act: Act) -> tuple[str, str]:
+    return _space(act.place, act.space), act.place.cgroup.strip("/")
+
+
+def _space(place: Place, unnamed: str) -> str:
+    """The namespace of a place as the journal writes those without a name; "" where it is gone."""
+    if not place.netns:
+        return unnamed
+    try:
+        return f"net:[{(NAMED / place.netns).stat().st_ino}]"
+    except OSError:
+        return ""
