@@ -1,8 +1,7 @@
 """Namespaces for a program that changes the host's network: what it pins, mounts and sets is its own, and ends with it.
 
 The BPF file system is taken away there, so that the driver `ebpf` mounts another: pins of a configtron that works on
-this host are neither seen nor touched. Process numbers begin anew, so that the program's namespaces are taken for a
-container's, whose pins stay as long as it runs.
+this host are neither seen nor touched. Process numbers begin anew, and all processes end with the first.
 """
 
 from __future__ import annotations

@@ -53,13 +53,6 @@ def cookie(name: str) -> int:
         return int.from_bytes(one.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
 
 
-def name_here() -> str:
-    """A name of the namespace that this thread stands in; "" if it has none."""
-    here = os.stat("/proc/thread-self/ns/net")
-    named = sorted(NAMED.iterdir()) if NAMED.is_dir() else []
-    return next((path.name for path in named if os.path.samestat(path.stat(), here)), "")
-
-
 def is_absent(name: str) -> bool:
     """Whether a name is no namespace's."""
     return bool(name) and not (NAMED / name).exists()

@@ -32,8 +32,6 @@ LINK = "link"
 # struct bpf_link_info: type and number, the program's number, the group's inode.
 _LINK_INFO = struct.Struct("=8xI4xQ")
 _MOUNTS = Path("/proc/self/mountinfo")
-# The process with which all others of a host, or of a container, end.
-_FIRST = Path("/proc/1")
 
 
 def mounts(kind: str) -> list[Path]:
@@ -101,20 +99,19 @@ def mount() -> None:
 
 
 def private() -> str:
-    """Why pins made here would be gone with this command, one line; "" if they would stay.
+    """Why pins made here would be gone with this command, one line; "" if they would not.
 
-    `ip netns exec` mounts a /sys of its own, in a mount namespace that ends with its command. A container's own stays:
-    its process number 1 is in it.
+    `ip netns exec` mounts a /sys of its own, by the name of the namespace, in a mount namespace that ends with its
+    command. Other mount namespaces are somebody's intention: a container's, a test's.
     """
-    try:
-        if _FIRST.joinpath("ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
-            return ""
-        if BPFFS in mounts("bpf") and _device(_FIRST / f"root{BPFFS}") == _device(BPFFS):
-            return ""
-    except OSError:  # not for us to see
+    name = ""
+    for line in _MOUNTS.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if before.split()[4] == "/sys":
+            name = after.split()[1]
+    if not name or netns.is_absent(name):
         return ""
-    name = netns.name_here() or "NAME"
-    why = "what stands in this mount namespace ends with the command (`ip netns exec` makes one for each)"
+    why = "what would stand in /sys here ends with the command, for `ip netns exec` mounts one for each"
     return f"{why}; run it outside, with --netns {name}"
 
 
