@@ -29,13 +29,15 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
 
     With --netns, --interface or --cgroup only what is there; with --driver only that one's, and also what it finds of
     ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is tried again
-    by the keeper and by every later command.
+    by the keeper and by every later command. Frozen scopes are put back too, and stay frozen: `resume` ends that.
     """
     from configtron.cli.tune.desk import desk, sole
     from configtron.cli.tune.keeping import dismissed
+    from configtron.cli.tune.status import frozen_text
     from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.tune.text import place_text
 
     if last and keep:
         raise BadInput("--last and --keep: one or the other")
@@ -43,14 +45,19 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
         here = desk(book)
         with sole(book.path):
             done, failed = _each(here, last, keep)
+        undone = {(act.driver, place_text(act.place), act.space) for act, _ in done} if not keep else set()
+        frozen = [one.scope for one in book.frozen() if (one.driver, one.place, one.space) in undone]
         for was, _now in done:
             dismissed(was)
         rows = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
         write_rows(form, COLUMNS, (dict(zip(COLUMNS, row, strict=True)) for row in rows), out)
     if failed:
         raise Mismatch("; ".join(failed) + "; see: configtron tune status")
-    if not done and settings().loudness >= 0:
-        click.echo("nothing of ours is in force here", err=True)
+    if settings().loudness >= 0:
+        if not done:
+            click.echo("nothing of ours is in force here", err=True)
+        if told := frozen_text(frozen):
+            click.echo(told, err=True)
     return DONE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +24,9 @@ COLUMNS = ("act", "status", "driver", "place", "profiles", "prefixes", "held", "
 def status(form: str, output_file: str) -> int:
     """Show what is in force and by which driver, how long its lease lasts, who will undo it, and what is frozen.
 
-    Reads the database only, and writes nothing; `verify` reads the stack. Exit code 0 also if nothing is in force.
+    A scope that somebody else changed stays frozen until `resume`, also after a rollback, when nothing of ours is in
+    force there: rows with the status `frozen`, after the acts. Reads the database only, and writes nothing; `verify`
+    reads the stack. Exit code 0 also if nothing is in force.
     """
     from configtron.db.glance import glance
     from configtron.report.lines import opened
@@ -36,8 +38,11 @@ def status(form: str, output_file: str) -> int:
     rows = glance(settings().db, look)
     with opened(output_file) as out:
         write_rows(form, COLUMNS, rows, out)
-    if not rows and settings().loudness >= 0:
-        click.echo("nothing of ours is in force", err=True)
+    if settings().loudness >= 0:
+        if not any(row["kind"] == "act" for row in rows):
+            click.echo("nothing of ours is in force", err=True)
+        if told := frozen_text([str(row["scope"]) for row in rows if row["kind"] == "frozen"]):
+            click.echo(told, err=True)
     return DONE
 
 
@@ -74,9 +79,24 @@ def _about(act: Act, boot: str, space: str, left: float | None, keeper: str) -> 
     return act.why
 
 
+def frozen_text(scopes: Sequence[str]) -> str:
+    """How many scopes are frozen and how that ends, in one line; "" if none is."""
+    if not scopes:
+        return ""
+    count = f"{scopes[0]} is" if len(scopes) == 1 else f"{len(scopes)} scopes are"
+    which = scopes[0] if len(scopes) == 1 else "SCOPE..., or --all"
+    return f"{count} frozen: no plan touches what another hand changed, until configtron tune resume {which}"
+
+
 def _frozen(book: Tuning) -> Iterator[dict[str, Json]]:
+    from configtron.tune.journal import OPEN
+    from configtron.tune.text import place_of
+
+    ours = {(act.driver, act.place, act.space) for act in book.acts(*OPEN, bare=True)}
     for frozen in book.frozen():
         about = f"{frozen.scope}: {frozen.was or 'none'} became {frozen.found or 'none'} by another hand"
+        if (frozen.driver, place_of(frozen.place), frozen.space) not in ours:
+            about += "; taken back since"
         yield {
             "kind": "frozen", "status": "frozen", "driver": frozen.driver, "place": frozen.place, "scope": frozen.scope,
             "was": frozen.was, "found": frozen.found, "frozen_at": frozen.frozen_at, "about": about,

@@ -1,0 +1,54 @@
+"""A scope that another hand changed stays frozen until somebody says otherwise, also when nothing of ours is left."""
+
+from __future__ import annotations
+
+from configtron.errors import DONE, NOTHING
+from configtron.tuning import Changes, Rules
+from tests.cli.tune.memory import Stack, stack
+from tests.cli.tune.typed import Said, rows, tune, wanted
+
+__all__ = ["stack", "tune", "wanted"]
+
+SCOPE = "10.1.0.0/16"
+
+
+def frozen(wanted: Said, stack: Stack, *scopes: str) -> None:
+    """In force, and these prefixes taken away by another hand under the eyes of a watch."""
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
+    wanted("watch", "--for", "0.1")
+    stack.driver.apply(Changes(dropped_prefixes=frozenset(scopes)))
+    wanted("watch", "--for", "0.1")
+
+
+def test_after_a_rollback_it_is_frozen_and_that_is_said(wanted: Said, stack: Stack) -> None:
+    frozen(wanted, stack, SCOPE)
+    (act, one) = rows(wanted("status", "-f", "jsonl")[1])
+    assert (act["kind"], one["kind"], one["scope"]) == ("act", "frozen", SCOPE)
+    assert "taken back" not in str(one["about"])
+    code, _, told = wanted("rollback")
+    assert code == DONE and stack.rules == Rules()
+    assert told.startswith(f"{SCOPE} is frozen: no plan touches") and told.endswith(f"configtron tune resume {SCOPE}\n")
+    code, out, told = wanted("status", "-f", "jsonl")
+    (one,) = rows(out)
+    assert (code, one["kind"], one["scope"]) == (DONE, "frozen", SCOPE) and "taken back since" in str(one["about"])
+    assert told.splitlines()[0] == "nothing of ours is in force" and f"resume {SCOPE}" in told
+    # It is not touched, all else is; and after its resuming it is.
+    assert wanted("apply", "--driver", "memory")[0] == DONE
+    assert SCOPE not in stack.rules.prefixes and "2001:db8::/32" in stack.rules.prefixes
+    assert wanted("resume", SCOPE)[0] == DONE and wanted("apply", "--driver", "memory")[0] == DONE
+    assert SCOPE in stack.rules.prefixes
+
+
+def test_several_are_counted_and_freed_at_once(wanted: Said, stack: Stack) -> None:
+    frozen(wanted, stack, SCOPE, "2001:db8::/32")
+    assert "2 scopes are frozen" in wanted("rollback")[2]
+    assert wanted("resume", "--all")[0] == DONE
+    assert "frozen" not in "".join(map(str, wanted("status")))
+    assert wanted("resume", "--all")[0] == NOTHING
+
+
+def test_what_is_kept_frozen_elsewhere_is_not_told_at_a_rollback_here(wanted: Said, stack: Stack) -> None:
+    frozen(wanted, stack, SCOPE)
+    wanted("rollback")
+    assert "frozen" not in wanted("rollback")[2], "nothing was undone"
+    assert "frozen" in wanted("status")[2]
