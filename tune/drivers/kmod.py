@@ -20,7 +20,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,9 +29,19 @@ from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers import kmod_abi, kmod_live, netns
 from configtron.tune.drivers.kmod_abi import FLAGS
-from configtron.tune.drivers.kmod_device import PREFIX, Device
-from configtron.tune.drivers.kmod_units import KNOB_OF, REACHES, REFUSED, checked, packed, reaches, setting, spelt
-from configtron.tune.rules import after, check
+from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod_units import (
+    KNOB_OF,
+    REACHES,
+    REFUSED,
+    checked,
+    packed,
+    profiles_of,
+    reaches,
+    setting,
+    spelt,
+)
+from configtron.tune.rules import check
 from configtron.tuning import Changes, Place, Reach, Rules
 
 __all__ = ["REACHES", "REFUSED", "KmodDriver"]
@@ -39,8 +50,6 @@ CONTROL = "configtron"
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 # A module loaded anew has another inode here: its count of changes begins again.
 LOADED = Path("/sys/module/configtron")
-# Above so many, reading the whole table back costs less than asking for each.
-FEW = 10_000
 
 
 class KmodDriver:
@@ -85,7 +94,7 @@ class KmodDriver:
             new = packed(dict.fromkeys(changes.prefixes, 0))
             _try(device, wanted)
             try:
-                self._apply(device, changes, wanted)
+                self._apply(device, changes, wanted, new)
                 return self._read_back(device, changes, new)
             except OSError as error:
                 why = f"the module refused a change half-way ({error.strerror}); run: configtron tune rollback"
@@ -164,24 +173,29 @@ class KmodDriver:
     def _check_names(self, device: Device, changes: Changes) -> None:
         """What the changes lead to holds together: asked before anything is written."""
         numbers = {name: number for number, name in device.profiles().items()}
-        there = Rules({name: Profile(name) for name in numbers}, default=_default(device))
         dropped = changes.dropped_profiles
-        check(after(there, Changes(changes.profiles, changes.prefixes, dropped, default=changes.default)))
+        left = (numbers.keys() | changes.profiles.keys()) - dropped
+        default = _default(device) if changes.default is None else changes.default
+        check(Rules({name: Profile(name) for name in left}, changes.prefixes, default))
         if not dropped & numbers.keys():
             return
-        leaving = dict.fromkeys((*changes.prefixes, *changes.dropped_prefixes), 0)
-        held = [profile for _, _, _, profile, _ in PREFIX.iter_unpack(device.get_prefixes(packed(leaving)))]
+        leaving = packed(dict.fromkeys((*changes.prefixes, *changes.dropped_prefixes), 0))
+        device.get_prefixes(leaving)
+        held = profiles_of(leaving).tolist()
         for name in sorted(dropped & numbers.keys()):
-            if left := device.stats(numbers[name])["prefixes"] - held.count(numbers[name]):
-                raise BadInput(f"profile {name} still has {left} prefixes; give them another profile first")
+            if others := device.stats(numbers[name])["prefixes"] - held.count(numbers[name]):
+                raise BadInput(f"profile {name} still has {others} prefixes; give them another profile first")
 
-    def _apply(self, device: Device, changes: Changes, wanted: Mapping[str, dict[int, int | str]]) -> None:
+    def _apply(
+        self, device: Device, changes: Changes, wanted: Mapping[str, dict[int, int | str]], new: bytearray
+    ) -> None:
         numbers = {name: number for number, name in device.profiles().items()}
         for name, settings in wanted.items():
             if name not in numbers:
                 numbers[name] = device.new_profile(name)
             device.set_settings(numbers[name], settings)
-        device.set_prefixes(packed({prefix: numbers[name] for prefix, name in changes.prefixes.items()}))
+        profiles_of(new)[:] = array("I", [numbers[name] for name in changes.prefixes.values()])
+        device.set_prefixes(new)
         device.delete_prefixes(packed(dict.fromkeys(changes.dropped_prefixes, 0)))
         flags, unmatched, plain = device.options()
         if changes.default is not None:
@@ -194,18 +208,17 @@ class KmodDriver:
         if control != CONTROL:
             self._set_control(CONTROL)
 
-    def _read_back(self, device: Device, changes: Changes, asked: bytes) -> Rules:
+    def _read_back(self, device: Device, changes: Changes, written: bytearray) -> Rules:
+        """What the kernel answers for each of the prefixes, whose profiles in `written` are forgotten first."""
         names = device.profiles()
         profiles = {name: Profile(name, setting(device.settings(n))) for n, name in names.items()}
-        if len(changes.prefixes) > FEW:
-            held = device.dump()
-            found = {prefix: held.get(asked[i : i + PREFIX.size], 0) for prefix, i in _places(changes.prefixes)}
-        else:
-            told = [profile for _, _, _, profile, _ in PREFIX.iter_unpack(device.get_prefixes(asked))]
-            found = dict(zip(changes.prefixes, told, strict=True))
+        told = profiles_of(written)
+        told[:] = array("I", bytes(told.nbytes))
+        device.get_prefixes(written)
+        found = ((prefix, names.get(number)) for prefix, number in zip(changes.prefixes, told, strict=True))
         return Rules(
             {name: profiles[name] for name in changes.profiles if name in profiles},
-            {prefix: names[number] for prefix, number in found.items() if number in names},
+            {prefix: name for prefix, name in found if name is not None},
             _default(device),
         )
 
@@ -253,8 +266,3 @@ def _rules(device: Device) -> Rules:
     profiles = {name: Profile(name, setting(device.settings(number))) for number, name in names.items()}
     prefixes = {spelt(prefix): names[number] for prefix, number in device.dump().items() if number in names}
     return Rules(profiles, prefixes, _default(device))
-
-
-def _places(prefixes: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Each prefix and where it begins in `packed`."""
-    return ((prefix, i * PREFIX.size) for i, prefix in enumerate(prefixes))

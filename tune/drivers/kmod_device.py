@@ -18,8 +18,8 @@ from types import TracebackType
 from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod_abi import FLAGS, STRUCTS, number, pack, unpack
 
-# Prefixes of one dump call: a megabyte and a half at a time.
-DUMP_PREFIXES = 65536
+# Prefixes of one dump call: a fifth of a megabyte, read into again and again.
+DUMP_PREFIXES = 8192
 # A dump takes milliseconds: who is disturbed so often in a row is not alone.
 DUMPS = 10
 PREFIX, PARAM, RECORD = STRUCTS["prefix"], STRUCTS["param"], STRUCTS["record"]
@@ -118,17 +118,17 @@ class Device:
             refused = _number(unpack("params", told)["refused"])
             raise OSError(error.errno, error.strerror, str(keys[refused]) if keys else "") from error
 
-    def set_prefixes(self, packed: bytes | bytearray) -> None:
+    def set_prefixes(self, packed: bytearray) -> None:
         """Structures `prefix` one after the other; what stands there already is given another profile."""
         self._prefixes("PREFIX_SET", packed)
 
-    def delete_prefixes(self, packed: bytes | bytearray) -> None:
+    def delete_prefixes(self, packed: bytearray) -> None:
         """Those that are not there are no error."""
         self._prefixes("PREFIX_DEL", packed, FLAGS["ABSENT_OK"])
 
-    def get_prefixes(self, packed: bytes | bytearray) -> bytes:
-        """The same structures with the profile that each has, 0 for one that is not there."""
-        return self._prefixes("PREFIX_GET", packed)
+    def get_prefixes(self, packed: bytearray) -> None:
+        """Fills in the profile that each has, 0 for one that is not there."""
+        self._prefixes("PREFIX_GET", packed)
 
     def dump(self) -> dict[bytes, int]:
         """All prefixes -> profile, each prefix as the structure's bytes with its profile zeroed.
@@ -185,20 +185,21 @@ class Device:
             _text(told["words"]),
         )
 
-    def _prefixes(self, call: str, packed: bytes | bytearray, flags: int = 0) -> bytes:
-        buffer = ctypes.create_string_buffer(bytes(packed), max(1, len(packed)))
-        self._call(call, prefixes=ctypes.addressof(buffer), count=len(packed) // PREFIX.size, flags=flags)
-        return buffer.raw[: len(packed)]
+    def _prefixes(self, call: str, packed: bytearray, flags: int = 0) -> None:
+        """The kernel reads and writes them where they are."""
+        there = (ctypes.c_char * len(packed)).from_buffer(packed)
+        self._call(call, prefixes=ctypes.addressof(there), count=len(packed) // PREFIX.size, flags=flags)
 
     def _dumped(self) -> Iterator[tuple[int, int, int, int, bytes]]:
-        buffer = ctypes.create_string_buffer(DUMP_PREFIXES * PREFIX.size)
+        buffer = bytearray(DUMP_PREFIXES * PREFIX.size)
+        there = ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
         flags = FLAGS["FROM_START"]
         while True:
-            told = self._call("PREFIX_DUMP", prefixes=ctypes.addressof(buffer), count=DUMP_PREFIXES, flags=flags)
+            told = self._call("PREFIX_DUMP", prefixes=there, count=DUMP_PREFIXES, flags=flags)
             done = _number(told["done"])
             if not done:
                 return
-            yield from PREFIX.iter_unpack(buffer.raw[: done * PREFIX.size])
+            yield from PREFIX.iter_unpack(memoryview(buffer)[: done * PREFIX.size])
             flags = 0
 
     def _call(self, call: str, **values: int | bytes) -> dict[str, int | bytes]:

@@ -27,6 +27,8 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 US_PER_S = 1_000_000
 # The paper's names of the two qdiscs are how a socket sends: in one burst, or spread out.
 PACING: Mapping[str, int] = {"pfifo_fast": 0, "fq": 1}
+# Where in a structure `prefix` its profile stands, in words of 32 bits.
+PROFILE_WORD = 1
 KNOB_OF: Mapping[int, str] = {key: knob for knob, key in KEY_OF.items()}
 
 # What the module sets on Linux 6.12, as kmod/params.c has it (tests/tune/test_kmod_guest.py compares); what the running
@@ -165,18 +167,26 @@ def _value(knob: str, value: int | str) -> Value:
     return value
 
 
-def packed(prefixes: Mapping[str, int]) -> bytes:
+def packed(prefixes: Mapping[str, int]) -> bytearray:
     """Prefix as rules write it -> profile, as structures one after the other, in the mapping's order."""
-    pack, parse, v4, v6 = PREFIX.pack, socket.inet_pton, socket.AF_INET, socket.AF_INET6
-    found = []
+    pack, parse, v4, v6 = PREFIX.pack_into, socket.inet_pton, socket.AF_INET, socket.AF_INET6
+    # one piece of memory: a hundred thousand small ones would cost more than all the rest
+    found, at = bytearray(len(prefixes) * PREFIX.size), 0
     for prefix, profile in prefixes.items():
         address, _, length = prefix.partition("/")
         family = v6 if ":" in address else v4
         try:
-            found.append(pack(family, int(length), 0, profile, parse(family, address)))
+            pack(found, at, family, int(length), 0, profile, parse(family, address))
         except (OSError, ValueError, error) as why:
             raise BadInput(f"{prefix!r} is no prefix as rules write it, e.g. 192.0.2.0/24 or 2001:db8::/48") from why
-    return b"".join(found)
+        at += PREFIX.size
+    return found
+
+
+def profiles_of(structures: bytearray) -> memoryview:
+    """The profile of each of `packed`, to be read and to be written."""
+    words = memoryview(structures).cast("I")
+    return words[PROFILE_WORD :: PREFIX.size // words.itemsize]
 
 
 def spelt(prefix: bytes) -> str:
