@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.guest_module import MODULE
 from configtron.lab import links
+from configtron.lab.farms import nginx_temporary
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.nouns import Profile
 from configtron.tune.drivers import load
@@ -60,11 +61,7 @@ error_log {folder}/nginx.log;
 events {{ worker_connections 1024; }}
 http {{
     access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
+    {temporary}
     server {{ listen [::]:{port} ipv6only=off backlog=1024; root {folder}/page; }}
 }}
 """
@@ -196,7 +193,7 @@ def _nginx(netns: str, driver: str) -> list[str]:
     (folder / "page").mkdir(parents=True)
     (folder / "page" / "index.html").write_bytes(b"a" * PAGE_BYTES)
     file = folder / "nginx.conf"
-    file.write_text(NGINX.format(folder=folder, port=PORT))
+    file.write_text(NGINX.format(folder=folder, port=PORT, temporary=nginx_temporary(f"{folder}/")))
     return ["nginx", "-c", str(file), "-e", str(folder / "nginx.log")]
 
 

@@ -68,6 +68,11 @@ def window_update(program: str) -> int:
     }[program]  # fmt: skip
 
 
+def nginx_temporary(start: str) -> str:
+    """nginx's own folders, each path beginning so: Debian's, under /var/lib, cannot be made in a read-only guest."""
+    return "\n".join(f"{k}_temp_path {start}{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+
+
 def page(page_bytes: int) -> Path:
     """The folder that holds the page of that size as index.html."""
     return FOLDER / "www" / str(page_bytes)
@@ -127,9 +132,7 @@ def _nginx(name: str, seats: Sequence[Seat]) -> str:
         lines += [f"http2_max_concurrent_streams {streams};\nhttp2_body_preread_size {window};"] if h2 else []
         blocks.append("server {\n" + "\n".join(lines) + "\n}")
     chain, key = _pair(seats[0].certificate)
-    temporary = "\n".join(
-        f"{k}_temp_path {FOLDER}/{name}_{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
+    temporary = nginx_temporary(f"{FOLDER}/{name}_")
     six = f"listen [::]:80 backlog={BACKLOG};\nlisten [::]:443 ssl backlog={BACKLOG};" * _has_six(seats)
     return f"""daemon off;
 user root;

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from configtron.lab import links
+from configtron.lab.farms import nginx_temporary
 
 SERVER4, SERVER6 = "10.9.0.2", "2001:db8:9::2"
 GATEWAY4, GATEWAY6 = "10.9.0.1", "2001:db8:9::1"
@@ -40,7 +41,7 @@ error_log {folder}/nginx.log;
 events {{ worker_connections 256; }}
 http {{
     access_log off;
-    client_body_temp_path {folder}/body;
+    {temporary}
     server {{ listen {port}; listen [::]:{port}; root {folder}/page; }}
 }}
 """
@@ -134,7 +135,7 @@ def _nginx() -> subprocess.Popen[bytes]:
     FOLDER.chmod(0o755)
     (FOLDER / "page" / "index.html").write_bytes(b"<p>configtron</p>\n" * (PAGE_BYTES // 18))
     file = FOLDER / "nginx.conf"
-    file.write_text(NGINX.format(folder=FOLDER, port=PORT))
+    file.write_text(NGINX.format(folder=FOLDER, port=PORT, temporary=nginx_temporary(f"{FOLDER}/")))
     server = subprocess.Popen(["nginx", "-c", str(file), "-e", str(FOLDER / "nginx.log")])
     deadline = time.monotonic() + PATIENCE_S
     while not links.listens("", PORT):

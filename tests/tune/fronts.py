@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from configtron.lab.farms import nginx_temporary
 from configtron.lab.links import inside, listens
 from tests.tune.two_hosts import PATIENCE_S, SERVER, SERVER6, Hosts
 
@@ -30,8 +31,7 @@ events {{ worker_connections 64; }}
 # Two instances' worth of servers in one program: each pool is a socket of its own, with its own HTTP.
 POOLS = """
 http {{
-    access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-    uwsgi_temp_path {folder}; scgi_temp_path {folder};
+    access_log off; {temporary}
     ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
     server {{ listen 127.0.0.1:8441 ssl; location / {{ return 200 "old $server_protocol\\n"; }} }}
     server {{ listen 127.0.0.1:8443; location / {{ return 200 "old $server_protocol\\n"; }} }}
@@ -100,7 +100,7 @@ def running(hosts: Hosts, name: str, folder: Path, **words: str) -> Iterator[Pat
     """The pools and a front, serving until the block ends; the front's configuration file."""
     certificate(folder)
     pools, front = folder / "pools.conf", folder / f"{name}.conf"
-    pools.write_text((NGINX + POOLS).format(folder=folder, name="pools"))
+    pools.write_text((NGINX + POOLS).format(folder=folder, name="pools", temporary=nginx_temporary(f"{folder}/")))
     front.write_text(FRONTS[name].format(folder=folder, name=name, **words))
     commands = {
         "nginx": ["nginx", "-c", str(front), "-e", str(folder / "nginx.log")],
