@@ -65,6 +65,14 @@ class Mover(Protocol):
 
 
 @runtime_checkable
+class Listener(Protocol):
+    """A driver that the kernel tells what was written, so that not all has to be read to see another hand."""
+
+    def news(self) -> tuple[frozenset[str], Rules] | None:
+        """Prefixes written since `mark` or this was last asked, and what is in force of them; None: ask `mark`."""
+
+
+@runtime_checkable
 class Witness(Protocol):
     """A driver that sees what the kernel refuses at a connection, long after `apply` read everything back."""
 

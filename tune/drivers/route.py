@@ -55,7 +55,10 @@ class RouteDriver:
         self._marked = ""
         self._followed: object = None
         # What was heard and is not yet followed: whoever asks for the mark hears it too.
-        self._unfollowed: set[str] = set()
+        self._unfollowed: set[str | Prefix] = set()
+        # Prefixes of ours that were written, and whether more may have changed than these, since all was looked at.
+        self._written: set[Prefix] = set()
+        self._more = True
         # What the mark was read from, for the one who then asks what differs; not kept longer.
         self._seen: Seen | None = None
 
@@ -160,14 +163,38 @@ class RouteDriver:
         if self._marked:
             self._seen = None
         else:
+            self._written, self._more = set(), False
             self._marked = self._digest()
         return self._marked
+
+    def news(self) -> tuple[frozenset[str], Rules] | None:
+        """The prefixes that somebody has written since `mark` or this was asked, with what is now in force of them.
+
+        None where only `mark` and `read` can tell. A look at each is a thousandth of a reading of a large table.
+        """
+        self._listen()
+        if self._more or len(self._written) > few.FEW:
+            return None
+        written, self._written = self._written, set()
+        if not written:
+            return frozenset(), Rules()
+        table = self._table
+        try:
+            routes = dict(filter(None, (few.held(table, prefix) for prefix in written)))
+        except few.Unclear:
+            self._more = True
+            return None
+        seen = Seen(routes, table.profiles(), table.ruled(), frozenset(table.versions))
+        return frozenset(text(*prefix) for prefix in written), seen.rules()
 
     def _listen(self) -> None:
         """Note what has changed since: a mark, and what it was read from, hold until then."""
         heard = self._monitor.heard()
         self._unfollowed |= heard & {MAIN_CHANGED, LINK_CHANGED, LOST}
-        if heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
+        written = {one for one in heard if not isinstance(one, str)}
+        self._more = self._more or bool(heard & {OURS_CHANGED, LINK_CHANGED, LOST})
+        self._written |= written
+        if written or heard & {OURS_CHANGED, LINK_CHANGED, LOST}:
             self._marked, self._seen = "", None
 
     def _digest(self) -> str:

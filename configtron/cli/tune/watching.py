@@ -7,13 +7,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from configtron.cli.tune.acting import in_force, recover
+from configtron.cli.tune.acting import recover
 from configtron.cli.tune.desk import Desk, sole
 from configtron.errors import ConfigtronError, Refused
+from configtron.ports import Listener
 from configtron.records import Json
 from configtron.tune.journal import LEASED, Act
-from configtron.tune.plan import advise
+from configtron.tune.plan import advise, recognised
 from configtron.tune.text import value_text
+from configtron.tuning import Rules
 
 if TYPE_CHECKING:
     from configtron.ports import Driver
@@ -54,6 +56,15 @@ class Watched:
         self.act, self.driver = act, driver
         self.mark: str | None = None
         self.failing = False
+        self._frozen: frozenset[str] = frozenset()
+        self._untouched = act.rules
+
+    def without(self, frozen: frozenset[str]) -> Rules:
+        """The act's rules but for frozen prefixes; a hundred thousand are not sorted out anew four times a second."""
+        if frozen != self._frozen:
+            kept = {prefix: name for prefix, name in self.act.rules.prefixes.items() if prefix not in frozen}
+            self._frozen, self._untouched = frozen, replace(self.act.rules, prefixes=kept)
+        return self._untouched
 
 
 class Watcher:
@@ -89,10 +100,13 @@ class Watcher:
         self._renew(one.act)
         try:
             self._follow(one)
-            mark = one.driver.mark()
-            # What changed before the first look has no mark: then all is read.
-            events = self._foreign(one) if mark != one.mark else []
-            one.mark, one.failing = mark, False
+            events = self._news(one)
+            if events is None:
+                mark = one.driver.mark()
+                # What changed before the first look has no mark: then all is read.
+                events = self._foreign(one, one.act.rules, one.driver.read()) if mark != one.mark else []
+                one.mark = mark
+            one.failing = False
             return events
         except (ConfigtronError, OSError) as error:
             told, one.failing = one.failing, True
@@ -111,21 +125,30 @@ class Watcher:
         follow = getattr(one.driver, "follow", None)
         if follow is None:
             return
-        rules = one.act.rules
-        if frozen := {scope.scope for scope in self._desk.book.frozen() if scope.driver == one.act.driver}:
-            rules = replace(rules, prefixes={p: name for p, name in rules.prefixes.items() if p not in frozen})
-        if count := follow(rules):
+        frozen = frozenset(scope.scope for scope in self._desk.book.frozen() if scope.driver == one.act.driver)
+        if count := follow(one.without(frozen)):
             log.info("act %d (%s): %d routes follow the host's own", one.act.id, one.act.driver, count)
 
-    def _foreign(self, one: Watched) -> list[Event]:
+    def _news(self, one: Watched) -> list[Event] | None:
+        """What the kernel told of, looked at alone; None where all has to be looked at."""
+        if one.mark is None or not isinstance(one.driver, Listener) or (news := one.driver.news()) is None:
+            return None
+        written, found = news
+        if not written:
+            return []
+        rules = one.act.rules
+        ours = {prefix: rules.prefixes[prefix] for prefix in written if prefix in rules.prefixes}
+        return self._foreign(one, replace(rules, prefixes=ours, default=""), found)
+
+    def _foreign(self, one: Watched, wanted: Rules, found: Rules) -> list[Event]:
         """Somebody was here, or may have been: see what differs, and keep our hands off it. Each is told once."""
         act, book = one.act, self._desk.book
         scopes: dict[str, tuple[str, str]] = {}
-        for wrong in advise(act.driver, act.rules, in_force(one.driver, [act.rules])):
+        for wrong in advise(act.driver, wanted, recognised(found, [act.rules])):
             ends = (f"{wrong.knob}={value_text(end)}" if end is not None else "" for end in (wrong.was, wrong.to))
             before = scopes.get(wrong.scope, ("", ""))
             scopes[wrong.scope] = tuple(f"{old} {new}".strip() for old, new in zip(before, ends, strict=True))  # type: ignore[assignment]
         known = book.known(act.id)
         fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
         book.freeze(act, fresh)
-        return [Event("foreign", act, scope, was, found) for scope, (was, found) in fresh.items()]
+        return [Event("foreign", act, scope, *pair) for scope, pair in fresh.items()]

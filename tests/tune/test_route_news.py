@@ -1,0 +1,98 @@
+"""What the kernel tells the driver route of: a look at the prefixes that were written says what reading all says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from configtron.nouns import Profile
+from configtron.ports import Listener
+from configtron.tune.drivers import few
+from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.table import NOTES_TABLE, TABLE, Table
+from configtron.tune.rules import difference
+from configtron.tuning import Changes, Place, Rules
+from tests.tune.routed import RULES, ip
+from tests.tune.two_hosts import Hosts, two_hosts
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    with two_hosts() as raised:
+        yield raised
+
+
+@pytest.fixture
+def driver(hosts: Hosts) -> RouteDriver:
+    """In force, and looked at whole once."""
+    made = RouteDriver(Place(netns=hosts.server))
+    made.apply(difference(Rules(), RULES))
+    assert isinstance(made, Listener) and made.news() is None, "before all was looked at once, no look at a few will do"
+    made.mark()
+    assert made.news() == (frozenset(), Rules())
+    return made
+
+
+TOLD = [
+    (f"route del 10.1.0.0/16 table {TABLE}", {"10.1.0.0/16"}),
+    (f"-6 route del fd01::/32 table {TABLE}", {"fd01::/32"}),
+    (f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5", {"10.1.0.0/16"}),
+    (f"route add 10.7.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 4", {"10.7.0.0/16"}),
+    ("route add 10.7.0.0/16 via 10.9.0.2 table 77", set()),
+]
+
+
+@pytest.mark.parametrize(("words", "prefixes"), TOLD)
+def test_a_few_are_looked_at_and_nothing_else(
+    hosts: Hosts, driver: RouteDriver, words: str, prefixes: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = driver.mark()
+    ip(hosts, words)
+    with monkeypatch.context() as alone:
+        alone.setattr(Table, "seen", lambda _: pytest.fail("the whole table was read"))
+        news = driver.news()
+        assert driver.news() == (frozenset(), Rules()), "told once"
+    assert news is not None and news[0] == prefixes
+    whole = RouteDriver(Place(netns=hosts.server)).read()
+    assert news[1].prefixes == {prefix: name for prefix, name in whole.prefixes.items() if prefix in prefixes}
+    assert not prefixes or news[1].profiles == whole.profiles
+    assert (driver.mark() != mark) == bool(prefixes), "who asks for the mark afterwards sees it too"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"rule del pref 32765 lookup {TABLE}",
+        f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static",
+        f"route flush table {NOTES_TABLE}",
+        f"route del default table {TABLE}",
+        "link set vs down",
+    ],
+)
+def test_what_a_few_do_not_tell_is_for_the_whole(hosts: Hosts, driver: RouteDriver, words: str) -> None:
+    mark = driver.mark()
+    ip(hosts, words)
+    assert driver.news() is None and driver.news() is None
+    assert driver.mark() != mark
+    assert driver.news() == (frozenset(), Rules())
+
+
+def test_many_are_for_the_whole(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few, "FEW", 1)
+    ip(hosts, f"route del 10.1.0.0/16 table {TABLE}")
+    ip(hosts, f"route del 192.0.2.7/32 table {TABLE}")
+    assert driver.news() is None
+
+
+def test_what_hides_behind_longer_prefixes_is_for_the_whole(hosts: Hosts, driver: RouteDriver) -> None:
+    """Both ends of 10.0.0.0/8 are led by longer ones: no look-up reaches it."""
+    slow = Profile("slow", (("initcwnd", 4),))
+    driver.apply(Changes({"slow": slow}, {"10.0.0.0/16": "slow", "10.255.0.0/16": "slow"}))
+    driver.mark()
+    ip(hosts, f"route del 10.0.0.0/8 table {TABLE}")
+    assert driver.news() is None
+    mark = driver.mark()
+    assert "10.0.0.0/8" not in driver.read().prefixes and mark == RouteDriver(Place(netns=hosts.server)).mark()
