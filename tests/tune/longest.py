@@ -18,7 +18,7 @@ from random import Random
 from typing import TypeAlias
 
 from configtron.nouns import Profile
-from configtron.tune.drivers.bpf import layout, objects, pins
+from configtron.tune.drivers.bpf import cells, layout, objects, pins
 from configtron.tune.drivers.bpf.libbpf import Object
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
@@ -126,8 +126,9 @@ def main() -> None:
     group.mkdir()
     driver = EbpfDriver(PLACE)
     before = driver.before()
-    # or nothing would ever outgrow its table
-    layout.LEAST_ROOM = 1
+    # Or nothing would ever outgrow its table, few prefixes would stand in other cells than their own, and no table be
+    # full before the driver expects it.
+    layout.LEAST_ROOM, cells.A_CELL = 1, 5 * cells.SLOTS
     try:
         print(json.dumps(told(driver)))
     finally:

@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
 from configtron.tune.drivers import netns
-from configtron.tune.drivers.bpf import controls, layout, pins
+from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.layout import Row
 from configtron.tune.drivers.bpf.libbpf import Map, call
 from configtron.tune.drivers.bpf.tables import Tables
@@ -88,14 +88,13 @@ def told(driver: EbpfDriver) -> dict[str, object]:
 def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     found: dict[str, object] = {}
     folder, mark = pins.folder(PLACE), driver.mark()
-    prefix = ["key", *["0"] * layout.CLIENT_BYTES, "value", *["0"] * layout.MATCH.size]
-    outer = Map.pinned(folder / "prefixes")
-    table = outer.get(bytes(4)) or b""
-    number = str(struct.unpack("=I", table)[0])
-    tried = subprocess.run(["bpftool", "map", "update", "id", number, *prefix], capture_output=True)
-    found["prefixes are closed to others"] = tried.returncode != 0 and driver.read() == wanted
-    found |= another_table(driver, outer, int(number))
-    outer.close()
+    for place, key, value in (("prefixes", layout.CLIENT_BYTES, layout.MATCH.size), ("prefixes4", 4, cells.CELL.size)):
+        with closing(Map.pinned(folder / place)) as outer:
+            number = struct.unpack("=I", outer.get(bytes(4)) or b"")[0]
+            entry = ["key", *["0"] * key, "value", *["0"] * value]
+            tried = subprocess.run(["bpftool", "map", "update", "id", str(number), *entry], capture_output=True)
+            found[f"{place} are closed to others"] = tried.returncode != 0 and driver.read() == wanted
+            found |= another_table(driver, outer, number)
     current = Map.pinned(folder / "current")
     held = current.get(struct.pack("=I", 1)) or b""
     current.put(struct.pack("=I", 1), struct.pack("=I", 0))
@@ -126,28 +125,37 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
 def another_table(driver: EbpfDriver, outer: Map, number: int) -> dict[str, object]:
     """The table itself is closed, its place is not: whoever puts another there is seen."""
     found, mark = dict[str, object](), driver.mark()
-    other = Map(call("bpf_map_create", 1, b"other", layout.CLIENT_BYTES, layout.MATCH.size, 8, None))
     with closing(Map(call("bpf_map_get_fd_by_id", number))) as ours:
+        if ours.value_bytes == cells.CELL.size:
+            other = cells.made(8)
+        else:
+            other = Map(call("bpf_map_create", 1, b"other", ours.key_bytes, ours.value_bytes, 8, None))
         outer.put(bytes(4), struct.pack("=I", other.descriptor))
-        found["another table"] = driver.mark() != mark and driver.read().prefixes == {}
+        found[f"another table for {number}"] = driver.mark() != mark and driver.read().prefixes != PREFIXES
         outer.put(bytes(4), struct.pack("=I", ours.descriptor))
     other.close()
-    found["our table again"] = driver.mark() == mark and driver.read().prefixes == PREFIXES
+    found[f"our table again, {number}"] = driver.mark() == mark and driver.read().prefixes == PREFIXES
     return found
 
 
 def larger(driver: EbpfDriver) -> dict[str, object]:
-    """More prefixes than the table has room for: a larger one, with all that the smaller one held."""
+    """More prefixes than a table has room for: a larger one, with all that the smaller one held."""
     found, before = dict[str, object](), driver.read()
-    many = {f"172.16.{n >> 5}.{(n & 31) << 3}/29": ("slow", "fast")[n & 1] for n in range(layout.LEAST_ROOM + 1)}
+    count = layout.LEAST_ROOM + 1
+    four = {f"172.16.{n >> 5}.{(n & 31) << 3}/29": ("slow", "fast")[n & 1] for n in range(count)}
+    six = {f"2001:db8:1:{n + 1:x}::/64": ("slow", "fast")[n & 1] for n in range(count)}
     with Tables(pins.folder(PLACE)) as tables:
-        small, lengths = tables.room(), tables.lengths()
-        driver.apply(Changes(prefixes=many))
-        found["a larger table"] = small < len(before.prefixes) + len(many) < tables.room()
-        found["it holds all"] = driver.read() == after(before, Changes(prefixes=many))
-        found["a length more"] = tables.lengths() == [lengths[0] | {125: len(many)}, lengths[1]]
-        driver.apply(Changes(dropped_prefixes=frozenset(many)))
-        found["and gone again"] = tables.lengths() == lengths and driver.read() == before
+        for family, many, length in ((0, four, 125), (1, six, 64)):
+            small, lengths = tables.room(), tables.lengths()
+            driver.apply(Changes(prefixes=many))
+            found[f"a larger table, {family}"] = small[family] <= count < tables.room()[family]
+            found[f"the other as it was, {family}"] = small[1 - family] == tables.room()[1 - family]
+            found[f"it holds all, {family}"] = driver.read() == after(before, Changes(prefixes=many))
+            wanted = [*lengths]
+            wanted[family] = dict(sorted((wanted[family] | {length: count}).items(), reverse=True))
+            found[f"a length more, {family}"] = tables.lengths() == wanted
+            driver.apply(Changes(dropped_prefixes=frozenset(many)))
+            found[f"and gone again, {family}"] = tables.lengths() == lengths and driver.read() == before
     return found
 
 

@@ -14,7 +14,7 @@ from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
 from configtron.tune import capabilities
 from configtron.tune.drivers import DRIVERS, load
-from configtron.tune.drivers.bpf import layout, objects
+from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED, Kernel, check, reaches
 from configtron.tuning import Place
 
@@ -52,7 +52,7 @@ def test_every_knob_is_reached_or_refused_in_words() -> None:
 
 
 def test_layout_is_the_programs() -> None:
-    header = (objects.SOURCES / "clients.h").read_text()
+    header = objects.headers().decode()
     for name, number in (
         ("MAX_PROFILES", layout.MOST_PROFILES),
         ("FAMILIES", layout.FAMILIES),
@@ -61,6 +61,8 @@ def test_layout_is_the_programs() -> None:
         ("KNOB_CONGESTION_CONTROL", layout.NUMBERS["tcp_congestion_control"]),
         ("ASKS_SYNACK_RTO", layout.ASKS_SYNACK_RTO),
         ("ASKS_RWND", layout.ASKS_RWND),
+        ("SLOTS", cells.SLOTS),
+        ("MAX_CELLS", cells.MOST_CELLS),
         ("TCP_BPF_IW", layout.ROWS[layout.NUMBERS["initcwnd"]].option),
     ):
         assert f"#define {name} {number}" in header, name
@@ -95,20 +97,20 @@ def test_any_profile_is_read_as_it_was_written(knobs: dict[str, None], data: st.
 def test_ipv6_prefixes_come_back(bits: int, length: int) -> None:
     network = ip_network((bits, length), strict=False)
     key = layout.client(str(network))
-    text = layout.prefix_of(*layout._CLIENT.unpack(key))
+    text = layout.prefix_of(key)
     assert ip_network(text) == network or key[4:].startswith(MAPPED)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32))
 def test_ipv4_prefixes_come_back(bits: int, length: int) -> None:
     text = str(ip_network((bits, length), strict=False))
-    assert layout.prefix_of(*layout._CLIENT.unpack(layout.client(text))) == text
+    assert layout.prefix_of(layout.client(text)) == text
 
 
 @pytest.mark.parametrize("prefix", ["::1:2:3/120", "::1.2.3.4/128", "::/0", "0.0.0.0/0", "::ffff:0:0/95", "1::8/128"])
 def test_prefixes_are_written_as_ipaddress_does(prefix: str) -> None:
     network = str(ip_network(prefix, strict=False))
-    assert layout.prefix_of(*layout._CLIENT.unpack(layout.client(network))) == network
+    assert layout.prefix_of(layout.client(network)) == network
 
 
 @pytest.mark.parametrize("prefix", ["", "10.0.0.0", "10.0.0.0/33", "10.0.0/8", "::/129", "::/-1", "a/8", "10.0.0.0/x"])
@@ -185,11 +187,18 @@ def test_a_table_has_room(prefixes: int, entries: int) -> None:
     assert layout.room(prefixes) == entries
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(0, 32), st.integers(1, 1023))
+def test_ipv4_prefixes_come_back_from_their_word(bits: int, length: int, number: int) -> None:
+    key = layout.client(str(ip_network((bits, length), strict=False)))
+    slot = cells.slot_key(key) << 16 | number
+    assert cells.client_of(slot) == key and 0 < slot < 2**64 and slot & 0xFFFF == number
+
+
 def test_a_changed_source_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = objects.cached("write")
     monkeypatch.setattr(objects, "SOURCES", tmp_path)
-    for name in ("clients.h", "write.bpf.c"):
+    for name in (*objects.HEADERS, "write.bpf.c"):
         (tmp_path / name).write_text("")
     assert objects.cached("write") != first
 

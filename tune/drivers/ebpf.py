@@ -25,7 +25,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -143,7 +143,7 @@ class EbpfDriver:
 
     def _apply(self, changes: Changes) -> Rules:
         pins.mount()
-        here = self._folder(len(changes.prefixes))
+        here = self._folder(changes.prefixes)
         with Tables(here) as tables:
             tables.check(changes)
             for profile in changes.profiles.values():
@@ -198,7 +198,7 @@ class EbpfDriver:
         except FileNotFoundError:  # somebody removed a map's pin: not whole
             return None
 
-    def _folder(self, prefixes: int) -> Path:
+    def _folder(self, prefixes: Collection[str]) -> Path:
         """The place's maps, made unless they are there; what a killed run or another version left is removed."""
         here = pins.folder(self.place)
         for other in pins.folders(self.place):
@@ -209,8 +209,8 @@ class EbpfDriver:
             self._load(here, prefixes)
         return here
 
-    def _load(self, here: Path, prefixes: int) -> None:
-        """The maps, empty, with room for so many. The program is attached once they are filled."""
+    def _load(self, here: Path, prefixes: Collection[str]) -> None:
+        """The maps, empty, with room for these. The program is attached once they are filled."""
         with Object(objects.compiled("write"), here) as program:
             program.load()
         with Tables(here) as tables:

@@ -2,19 +2,20 @@
 /*
  * Which client gets which profile: the maps that the programs beside this file share, and the way through them.
  *
- *   prefixes   the table: client's prefix -> number of a profile
+ *   prefixes4  the table of IPv4, prefix -> number of a profile
+ *   prefixes   the table of IPv6
  *   lengths    which lengths prefixes have, longest first, with their masks; a list for each family
  *   current    number of a profile -> the version of it that is in force
  *   profiles   version -> what is to be set
  *   writes     how often a prefix was written
  *
- * The table is a hash, asked once for each length in use until one answers: a table cut to /24 and /48 costs one probe,
+ * Both are hashes, asked once for each length in use until one answers: a table cut to /24 and /48 costs one probe,
  * wherever its parts lie in memory. A trie walks a pointer for each bit that tells two prefixes apart, and each is a
- * cache miss on a server that does other things between two connections. The table stands inside another map, so that a
- * larger one takes its place with one store.
+ * cache miss on a server that does other things between two connections. Each stands inside another map, so that a
+ * larger one takes its place with one store. IPv6's is the kernel's hash, IPv4's is our own (cells.h).
  *
- * IPv4 stands inside IPv6 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2), so that one table serves both, and a client
- * that reaches an IPv6 listener over IPv4 is found too. The lists of lengths are apart: ::/0 is never asked for IPv4.
+ * IPv4 is written as IPv6's ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2) until it is looked up, so that a client that
+ * reaches an IPv6 listener over IPv4 is found too. The lists of lengths are apart: ::/0 is never asked for IPv4.
  *
  * A profile is changed by writing its other version and then turning `current` to it with one store: a program that
  * runs meanwhile sees the old one or the new one, never half of each, and no prefix has to be written again.
@@ -25,7 +26,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#include "cells.h"
 
 #define MAX_PROFILES 1024 /* number 0 is nobody's */
 #define MAX_STEPS 12 /* one for each option in layout.py's table, and room */
@@ -33,19 +34,12 @@
 #define NAME_BYTES 64
 #define CC_BYTES 16 /* TCP_CA_NAME_MAX */
 
-#define SOL_TCP 6
-#define TCP_CONGESTION 13
-#define TCP_BPF_IW 1001
-
-/* Row 0 of layout.py's table. */
-#define KNOB_CONGESTION_CONTROL 0
-
 struct client {
 	__u32 length_bits;
 	__u32 address[4];
 };
 
-/* The kernel uses an entry that was dropped or changed again at once, maybe for another prefix, while somebody who has
+/* The kernel's hash uses an entry that was dropped or changed again at once, maybe for another prefix, while somebody who has
  * just found it still reads it. So the value says whose it is.
  */
 struct match {
@@ -177,13 +171,14 @@ static __always_inline __u32 check_of(const struct client *client)
 	return client->length_bits ^ client->address[0] ^ client->address[1] ^ client->address[2] ^ client->address[3];
 }
 
-static __always_inline struct lengths *lengths_for(const struct client *client)
+static __always_inline int is_ipv4(const struct client *client)
 {
-	__u32 ipv4 = 0, ipv6 = 1;
+	return !client->address[0] && !client->address[1] && client->address[2] == bpf_htonl(0xffff);
+}
 
-	if (!client->address[0] && !client->address[1] && client->address[2] == bpf_htonl(0xffff))
-		return bpf_map_lookup_elem(&lengths, &ipv4);
-	return bpf_map_lookup_elem(&lengths, &ipv6);
+static __always_inline struct lengths *lengths_for(__u32 family)
+{
+	return bpf_map_lookup_elem(&lengths, &family);
 }
 
 static __always_inline struct row *row_at(struct lengths *used, __u32 place)
@@ -191,11 +186,32 @@ static __always_inline struct row *row_at(struct lengths *used, __u32 place)
 	return &used->rows[place & (ROWS - 1)];
 }
 
-/* The number of the profile of the longest prefix that holds an address; 0: none does. */
-static __always_inline __u32 number_of(const struct client *client)
+static __always_inline __u32 ipv4_number(__u32 address)
+{
+	__u32 place, number;
+	struct lengths *used = lengths_for(0);
+	struct row *row;
+
+	if (!used)
+		return 0;
+	place = used->rows[0].next;
+#pragma clang loop unroll(disable)
+	for (int tried = 0; tried <= 32; tried++) {
+		if (!place)
+			break;
+		row = row_at(used, place);
+		number = number_in_cells(slot_key(address & row->mask[3], LONGEST_BITS + 1 - place));
+		if (number)
+			return number;
+		place = row->next;
+	}
+	return 0;
+}
+
+static __always_inline __u32 ipv6_number(const struct client *client)
 {
 	__u32 zero = 0, place, number;
-	struct lengths *used = lengths_for(client);
+	struct lengths *used = lengths_for(1);
 	void *table = bpf_map_lookup_elem(&prefixes, &zero);
 	struct match *match;
 	struct client key;
@@ -229,6 +245,12 @@ static __always_inline __u32 number_of(const struct client *client)
 	return 0;
 }
 
+/* The number of the profile of the longest prefix that holds an address; 0: none does. */
+static __always_inline __u32 number_of(const struct client *client)
+{
+	return is_ipv4(client) ? ipv4_number(client->address[3]) : ipv6_number(client);
+}
+
 static __always_inline struct profile *profile_of(struct client *client, struct place *here)
 {
 	__u32 number = number_of(client), *version;
@@ -239,43 +261,6 @@ static __always_inline struct profile *profile_of(struct client *client, struct 
 	if (!version || !*version)
 		return 0;
 	return bpf_map_lookup_elem(&profiles, version);
-}
-
-static __always_inline void count_refusal(__u32 knob, long error)
-{
-	struct refusal *refusal = bpf_map_lookup_elem(&refusals, &knob);
-
-	if (!refusal)
-		return;
-	refusal->error = error;
-	__sync_fetch_and_add(&refusal->count, 1);
-}
-
-/* `on` is a sock_ops context or a locked socket. A connection that lives already keeps its window: the kernel takes an
- * initial window only before the first byte. The congestion control comes last, since BBR derives its first pacing rate
- * from the window when it begins.
- */
-static __always_inline void set_profile(void *on, struct profile *profile, int lives)
-{
-	long error;
-
-	for (int i = 0; i < MAX_STEPS; i++) {
-		struct step *step = &profile->steps[i];
-		int value = step->value;
-
-		if (i >= profile->steps_count)
-			break;
-		if (lives && step->level == SOL_TCP && step->option == TCP_BPF_IW)
-			continue;
-		error = bpf_setsockopt(on, step->level, step->option, &value, sizeof(value));
-		if (error)
-			count_refusal(step->knob, error);
-	}
-	if (!profile->congestion_control[0])
-		return;
-	error = bpf_setsockopt(on, SOL_TCP, TCP_CONGESTION, profile->congestion_control, CC_BYTES);
-	if (error)
-		count_refusal(KNOB_CONGESTION_CONTROL, error);
 }
 
 #endif

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
-from configtron.errors import BadInput
+from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile, Value
 
 SOL_SOCKET, SOL_TCP = 1, 6
@@ -74,7 +74,7 @@ _SAYS: Mapping[tuple[str, Value], int] = {
 }
 ASKS_SYNACK_RTO, ASKS_RWND = 1, 2
 
-_MAPPED, _MAPPED_BITS = bytes(10) + b"\xff\xff", 96
+MAPPED, _MAPPED_BITS = bytes(10) + b"\xff\xff", 96
 # A list of lengths for each family; a list's head, and the lengths from the longest to none.
 FAMILIES, _LONGEST_BITS = 2, 128
 PLACES, _ROWS = _LONGEST_BITS + 2, 256
@@ -144,24 +144,31 @@ def client(prefix: str) -> bytes:
     try:
         if ":" in address:
             return _CLIENT.pack(_bits(length, 128), inet_pton(AF_INET6, address))
-        return _CLIENT.pack(_MAPPED_BITS + _bits(length, 32), _MAPPED + inet_pton(AF_INET, address))
+        return _CLIENT.pack(_MAPPED_BITS + _bits(length, 32), MAPPED + inet_pton(AF_INET, address))
     except (ValueError, OSError, struct.error) as error:
         raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
 
 
-def prefix_of(length_bits: int, address: bytes) -> str:
+def prefix_of(key: bytes) -> str:
     """The prefix of a key, as `ipaddress` prints it."""
-    if length_bits >= _MAPPED_BITS and address.startswith(_MAPPED):
+    length_bits, address = _CLIENT.unpack(key)
+    if length_bits >= _MAPPED_BITS and address.startswith(MAPPED):
         return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - _MAPPED_BITS}"
     text = inet_ntop(AF_INET6, address)
     # libc writes the last four bytes of some addresses as IPv4 does
     return f"{IPv6Address(address) if '.' in text else text}/{length_bits}"
 
 
+def is_ipv4(key: bytes) -> bool:
+    """Whether a key is of IPv4's table."""
+    return key.startswith(MAPPED, 4)
+
+
 def prefixes_of(keys: bytes, values: bytes, names: Mapping[int, str]) -> dict[str, str]:
     """The whole table."""
-    pairs = zip(_CLIENT.iter_unpack(keys), MATCH.iter_unpack(values), strict=True)
-    return {prefix_of(*key): names[number] for key, (number, _) in pairs if number in names}
+    each = (keys[at : at + CLIENT_BYTES] for at in range(0, len(keys), CLIENT_BYTES))
+    pairs = zip(each, MATCH.iter_unpack(values), strict=True)
+    return {prefix_of(key): names[number] for key, (number, _) in pairs if number in names}
 
 
 def change(key: bytes, number: int | None) -> bytes:
@@ -170,7 +177,12 @@ def change(key: bytes, number: int | None) -> bytes:
 
 
 def room(prefixes: int) -> int:
-    """How many entries a table for so many prefixes has: a quarter more, or it would soon be made again."""
+    """How many entries a table for so many prefixes has: a quarter more, or it would soon be made again.
+
+    Errors: `Refused`.
+    """
+    if prefixes > MOST_PREFIXES:
+        raise Refused(f"no room for {prefixes} prefixes: the driver ebpf holds {MOST_PREFIXES} of each family")
     return min(max(prefixes + prefixes // 4, LEAST_ROOM), MOST_PREFIXES)
 
 

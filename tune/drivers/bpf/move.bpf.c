@@ -12,7 +12,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
 
-#include "clients.h"
+#include "setting.h"
 
 #define AF_INET 2
 #define TCP_ESTABLISHED 1

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from configtron.errors import Missing
 
 SOURCES = Path(__file__).parent
+HEADERS = ("clients.h", "cells.h", "setting.h")
 PROGRAMS = ("sockops", "write", "move", "keep", "unpaced")
 _COMPILER = "clang"
 # What the programs are compiled against: linux/bpf.h comes with libc6-dev, the rest with libbpf-dev.
@@ -20,9 +21,14 @@ _REMEDY = "run: apt-get install clang libbpf-dev"
 
 def cached(program: str, sources: Path | None = None) -> Path:
     """Where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
-    texts = (source(program, sources).read_bytes(), (SOURCES / "clients.h").read_bytes(), os.uname().machine.encode())
+    texts = (source(program, sources).read_bytes(), headers(), os.uname().machine.encode())
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron"
     return folder / f"{program}-{hashlib.sha256(b''.join(texts)).hexdigest()[:16]}.bpf.o"
+
+
+def headers() -> bytes:
+    """What all programs share, one after the other."""
+    return b"".join((SOURCES / name).read_bytes() for name in HEADERS)
 
 
 def source(program: str, sources: Path | None = None) -> Path:

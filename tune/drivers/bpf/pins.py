@@ -2,7 +2,7 @@
 
 Under /sys/fs/bpf/configtron, one folder for each place (network namespace and control group):
 
-    PROGRAMS-PLACE/   prefixes, lengths, current, profiles, place, refusals, writes: the maps (clients.h);
+    PROGRAMS-PLACE/   prefixes, prefixes4, lengths, current, profiles, place, refusals, writes: the maps (clients.h);
                       link: the program at its control group, pinned last: a folder with a link is whole
 
 A map or link lives while it is pinned, whatever becomes of the process that made it, but no longer than the BPF file
@@ -23,7 +23,7 @@ from pathlib import Path
 from configtron.errors import BadInput, Missing
 from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf.libbpf import call, info
-from configtron.tune.drivers.bpf.objects import SOURCES, source
+from configtron.tune.drivers.bpf.objects import headers, source
 from configtron.tuning import Place
 
 BPFFS = Path("/sys/fs/bpf")
@@ -71,7 +71,7 @@ def group_id(place: Place) -> int:
 
 def folder(place: Place) -> Path:
     """The place's folder, whether it is there or not."""
-    programs = (SOURCES / "clients.h").read_bytes() + source("sockops").read_bytes()
+    programs = headers() + source("sockops").read_bytes()
     return ROOT / f"{_checksum(programs)}-{_name(place)}"
 
 

@@ -14,7 +14,7 @@
  */
 #include <linux/bpf.h>
 
-#include "clients.h"
+#include "setting.h"
 
 #define AF_INET6 10
 

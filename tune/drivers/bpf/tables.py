@@ -6,6 +6,7 @@ is in force (clients.h says why). Everything here is read from the maps; nothing
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import struct
@@ -15,14 +16,14 @@ from pathlib import Path
 
 from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers.bpf import layout, objects
+from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tuning import Changes
 
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
 MANY = 4096
 _NUMBER = struct.Struct("=I")
-_MAPS = ("prefixes", "lengths", "current", "profiles", "place", "refusals", "writes")
+_MAPS = ("prefixes", "prefixes4", "lengths", "current", "profiles", "place", "refusals", "writes")
 _ZERO = _NUMBER.pack(0)
 # BPF_MAP_TYPE_HASH in linux/bpf.h.
 _HASH = 1
@@ -44,13 +45,15 @@ class Tables:
         for opened in self._maps.values():
             opened.close()
 
-    def freeze(self, prefixes: int) -> None:
-        """An empty table with room for so many. From now on only write.bpf.c writes prefixes, lengths and the count."""
+    def freeze(self, prefixes: Collection[str]) -> None:
+        """Empty tables with room for these. From now on only write.bpf.c writes prefixes, lengths and the count."""
         for family in range(layout.FAMILIES):
             self._maps["lengths"].put(_NUMBER.pack(family), layout.no_lengths())
         for name in ("lengths", "writes"):
             self._maps[name].freeze()
-        self._renew(prefixes, b"", b"")
+        six = sum(":" in prefix for prefix in prefixes)
+        self._renew(six)
+        self._renew4(len(prefixes) - six)
 
     # what is there
 
@@ -63,17 +66,23 @@ class Tables:
         return {profile.name: profile for profile in found}
 
     def prefixes(self) -> dict[str, str]:
-        with closing(self._table()) as table:
-            keys, values = table.all()
-        return layout.prefixes_of(keys, values, self.names())
+        names = self.names()
+        with closing(self._table(6)) as table:
+            found = layout.prefixes_of(*table.all(), names)
+        with closing(self._table(4)) as table:
+            there = [(cells.client_of(slot), slot & 0xFFFF) for slot in cells.slots(table)]
+        return found | {layout.prefix_of(key): names[number] for key, number in there if number in names}
 
     def some_prefixes(self, wanted: Iterable[str]) -> dict[str, str]:
         """Those of the wanted that are there."""
         names, found = self.names(), {}
-        with closing(self._table()) as table:
+        with closing(self._table(6)) as table, closing(self._table(4)) as table4:
             for prefix in wanted:
-                value = table.get(layout.client(prefix))
-                number = layout.MATCH.unpack(value)[0] if value else 0
+                key = layout.client(prefix)
+                if layout.is_ipv4(key):
+                    number = cells.number_of(table4, key)
+                else:
+                    number = layout.MATCH.unpack(table.get(key) or bytes(layout.MATCH.size))[0]
                 if number in names:
                     found[prefix] = names[number]
         return found
@@ -83,10 +92,10 @@ class Tables:
         both = (self._maps["lengths"].get(_NUMBER.pack(family)) or b"" for family in range(layout.FAMILIES))
         return [layout.counted(lengths) for lengths in both]
 
-    def room(self) -> int:
-        """How many prefixes the table can hold."""
-        with closing(self._table()) as table:
-            return table.most
+    def room(self) -> tuple[int, int]:
+        """How many prefixes of IPv4 and of IPv6 there is room for."""
+        with closing(self._table(4)) as four, closing(self._table(6)) as six:
+            return cells.room(four), six.most
 
     def default(self) -> str:
         return self.names().get(self._place()[1], "")
@@ -102,11 +111,12 @@ class Tables:
         return {row.knob: (count, -error) for row, (count, error) in told if count}
 
     def mark(self) -> str:
-        """Differs once anything here was changed: the prefixes by their table's number in the kernel and their count of
-        writes, the rest by what it is.
+        """Differs once anything here was changed: the prefixes by their tables' numbers in the kernel and how often
+        they were written, the rest by what it is.
         """
         state = hashlib.blake2b(self._maps["writes"].get(_ZERO) or b"", digest_size=8)
-        state.update(self._maps["prefixes"].get(_ZERO) or b"")
+        for tables in ("prefixes", "prefixes4"):
+            state.update(self._maps[tables].get(_ZERO) or b"")
         for number, data in self._versions().items():
             state.update(_NUMBER.pack(number) + data)
         state.update(layout.PLACE.pack(*self._place()))
@@ -130,7 +140,15 @@ class Tables:
         staged = [layout.change(layout.client(prefix), None) for prefix in unwanted]
         staged += [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
         self._make_room(wanted)
-        self._carry(staged)
+        while True:
+            try:
+                return self._carry(staged)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+            # too many fall together: once more, with other neighbours
+            with closing(self._table(4)) as table:
+                self._place4(cells.made(2 * cells.room(table), list(cells.slots(table))))
 
     def drop_profiles(self, unwanted: Iterable[str]) -> None:
         numbers = {name: number for number, name in self.names().items()}
@@ -166,22 +184,27 @@ class Tables:
             )
 
     def _make_room(self, wanted: Collection[str]) -> None:
-        """A larger table in the place of one that is too small, with what that one holds."""
-        with closing(self._table()) as table:
-            # those that are there already are counted twice; counted exactly only where that matters
-            if sum(sum(used.values()) for used in self.lengths()) + len(wanted) <= table.most:
-                return
-            keys, values = table.all()
-            size = layout.CLIENT_BYTES
-            there = {keys[at : at + size] for at in range(0, len(keys), size)}
-            there.update(map(layout.client, wanted))
-            if len(there) > table.most:
-                self._renew(len(there), keys, values)
+        """Larger tables in the place of those that are too small, with what those hold."""
+        counts, rooms = [sum(used.values()) for used in self.lengths()], self.room()
+        keys = [layout.client(prefix) for prefix in wanted]
+        four = [key for key in keys if layout.is_ipv4(key)]
+        six = [key for key in keys if not layout.is_ipv4(key)]
+        # those that are there already are counted twice; counted exactly only where that matters
+        if counts[0] + len(four) > rooms[0]:
+            with closing(self._table(4)) as table:
+                slots = list(cells.slots(table))
+            needed = {slot >> 16 for slot in slots} | set(map(cells.slot_key, four))
+            if len(needed) > rooms[0]:
+                self._renew4(len(needed), slots)
+        if counts[1] + len(six) > rooms[1]:
+            with closing(self._table(6)) as table:
+                there, values = table.all()
+            needed6 = {there[at : at + layout.CLIENT_BYTES] for at in range(0, len(there), layout.CLIENT_BYTES)}
+            if len(needed6.union(six)) > rooms[1]:
+                self._renew(len(needed6.union(six)), there, values)
 
-    def _renew(self, prefixes: int, keys: bytes, values: bytes) -> None:
-        """Another table, filled and frozen before it takes the place of the one there is."""
-        if prefixes > layout.MOST_PREFIXES:
-            raise Refused(f"no room for {prefixes} prefixes: the driver ebpf holds {layout.MOST_PREFIXES}")
+    def _renew(self, prefixes: int, keys: bytes = b"", values: bytes = b"") -> None:
+        """Another table of IPv6, filled and frozen before it takes the place of the one there is."""
         sizes = layout.CLIENT_BYTES, layout.MATCH.size, layout.room(prefixes)
         with closing(Map(call("bpf_map_create", _HASH, b"clients", *sizes, None))) as fresh:
             if keys:
@@ -189,10 +212,19 @@ class Tables:
             fresh.freeze()
             self._maps["prefixes"].put(_ZERO, _NUMBER.pack(fresh.descriptor))
 
-    def _table(self) -> Map:
-        """The prefixes that are in force."""
-        number = _NUMBER.unpack(self._maps["prefixes"].get(_ZERO) or _ZERO)[0]
-        return Map(call("bpf_map_get_fd_by_id", number))
+    def _renew4(self, prefixes: int, slots: Collection[int] = ()) -> None:
+        """The same of IPv4."""
+        self._place4(cells.made(layout.room(prefixes), slots))
+
+    def _place4(self, table: Map) -> None:
+        with closing(table):
+            table.freeze()
+            self._maps["prefixes4"].put(_ZERO, _NUMBER.pack(table.descriptor))
+
+    def _table(self, family: int) -> Map:
+        """The prefixes of IPv4 or IPv6 that are in force."""
+        place = self._maps["prefixes4" if family == 4 else "prefixes"]
+        return Map(call("bpf_map_get_fd_by_id", _NUMBER.unpack(place.get(_ZERO) or _ZERO)[0]))
 
     def _carry(self, staged: list[bytes]) -> None:
         """By the program that alone may write the prefixes."""
@@ -203,7 +235,7 @@ class Tables:
             program.load()
             with closing(program.map("staged")) as stage:
                 stage.fill(b"".join(staged))
-            with closing(program.map(".bss")) as outcome:
+            with closing(program.map(".bss.outcome")) as outcome:
                 tried = error = 0
                 while tried < len(staged) and not error:
                     with suppress(InterruptedError):  # some signal came; Python's handlers have run by now

@@ -15,6 +15,7 @@
 /* linux/errno.h; to drop what is not there is no mistake */
 #define ENOENT 2
 #define EINVAL 22
+#define ENOSPC 28
 
 struct change {
 	__u32 dropped;
@@ -36,7 +37,7 @@ struct {
 struct {
 	__u32 tried;
 	__s32 error;
-} outcome;
+} outcome SEC(".bss.outcome");
 
 /* The last row of the list before a place. */
 static __always_inline struct row *row_before(struct lengths *used, __u32 place)
@@ -69,25 +70,172 @@ static __always_inline void count_length(struct lengths *used, __u32 place, int 
 	}
 }
 
-static __always_inline long carry(void *table, struct change *change)
+/* The change that is being made in IPv4's table. Functions of their own, that hand each other nothing but this, are read
+ * by the verifier once each, not once for every way to get there.
+ */
+struct {
+	__u64 key;
+	__u32 found; /* the prefix is there */
+	__u32 room; /* there is, or would be, a free slot */
+	__u32 passed; /* so many cells after its own, be it found or not */
+	__u32 slot; /* that one of the cell */
+} now;
+
+static __always_inline void *table4(__u32 *cells)
+{
+	__u32 zero = 0;
+	void *table = bpf_map_lookup_elem(&prefixes4, &zero);
+	struct cell *head = table ? bpf_map_lookup_elem(table, &zero) : 0;
+
+	*cells = head ? head->slots[0] : 0;
+	return table;
+}
+
+static __always_inline __u32 next_place(__u32 place, __u32 cells)
+{
+	return place + 1 < cells ? place + 1 : 0;
+}
+
+/* Of seven, one at least being set. */
+static __always_inline __u32 first_bit(__u32 bits)
+{
+	__u32 lowest = bits & -bits;
+
+	return !!(lowest & 0x2a) + 2 * !!(lowest & 0x4c) + 4 * !!(lowest & 0x70);
+}
+
+__noinline int look_for(void)
+{
+	__u32 cells, place, there, room;
+	void *table = table4(&cells);
+	struct cell *cell;
+
+	now.found = now.room = 0;
+	if (!table)
+		return 0;
+	place = home_of(now.key, cells);
+#pragma clang loop unroll(disable)
+	for (__u32 passed = 0; passed < MAX_CELLS; passed++) {
+		cell = cell_at(table, place);
+		if (!cell)
+			return 0;
+		there = room = 0;
+#pragma clang loop unroll(full)
+		for (__u32 i = 0; i < SLOTS; i++) {
+			__u64 slot = READ_ONCE(cell->slots[i]);
+
+			there |= 1 << i & all_ones_if_zero(slot >> 16 ^ now.key);
+			room |= 1 << i & all_ones_if_zero(slot >> 1 | (slot & 1));
+		}
+		now.found = !!there;
+		if (there || (room && !now.room)) {
+			now.room = 1;
+			now.passed = passed;
+			now.slot = first_bit(there ? there : room);
+		}
+		if (there || (now.room && !cell->spilled))
+			return 0;
+		place = next_place(place, cells);
+	}
+	return 0;
+}
+
+/* Who looks for the prefix meanwhile goes far enough: the cells that it passed are told before it is there, and after
+ * it has gone.
+ */
+__noinline int tell_passed(int more)
+{
+	__u32 cells, place;
+	void *table = table4(&cells);
+	struct cell *cell;
+
+	if (!table)
+		return 0;
+	place = home_of(now.key, cells);
+#pragma clang loop unroll(disable)
+	for (__u32 passed = 0; passed < MAX_CELLS; passed++) {
+		if (passed >= now.passed)
+			return 0;
+		cell = cell_at(table, place);
+		if (!cell)
+			return 0;
+		cell->spilled += more;
+		place = next_place(place, cells);
+	}
+	return 0;
+}
+
+__noinline int write_slot(__u64 slot)
+{
+	__u32 cells, place, at = now.slot;
+	void *table = table4(&cells);
+	struct cell *cell;
+
+	if (!table)
+		return 0;
+	place = home_of(now.key, cells) + now.passed;
+	cell = cell_at(table, place < cells ? place : place - cells);
+	if (cell && at < SLOTS)
+		*(volatile __u64 *)&cell->slots[at] = slot;
+	return 0;
+}
+
+static __always_inline long carry4(struct change *change, int *more)
+{
+	now.key = slot_key(change->client.address[3], change->client.length_bits);
+	look_for();
+	if (now.found && change->dropped) {
+		write_slot(0);
+		tell_passed(-1);
+		*more = -1;
+	} else if (now.found) {
+		write_slot(now.key << 16 | change->profile);
+	} else if (!change->dropped) {
+		if (!now.room)
+			return -ENOSPC;
+		tell_passed(1);
+		write_slot(now.key << 16 | change->profile);
+		*more = 1;
+	}
+	return 0;
+}
+
+static __always_inline long carry6(struct change *change, int *more)
 {
 	struct match match = { .profile = change->profile, .check = check_of(&change->client) };
-	struct lengths *used = lengths_for(&change->client);
-	__u32 place = LONGEST_BITS + 1 - change->client.length_bits;
-	int there = !!bpf_map_lookup_elem(table, &change->client);
+	__u32 zero = 0;
+	void *table = bpf_map_lookup_elem(&prefixes, &zero);
 	long error;
+	int there;
 
-	if (!used || !place || place >= PLACES)
+	if (!table)
 		return -EINVAL;
+	there = !!bpf_map_lookup_elem(table, &change->client);
 	if (change->dropped) {
 		error = bpf_map_delete_elem(table, &change->client);
 		if (!error)
-			count_length(used, place, -1);
+			*more = -1;
 		return error == -ENOENT ? 0 : error;
 	}
 	error = bpf_map_update_elem(table, &change->client, &match, BPF_ANY);
 	if (!error && !there)
-		count_length(used, place, 1);
+		*more = 1;
+	return error;
+}
+
+static __always_inline long carry(struct change *change)
+{
+	int ipv4 = is_ipv4(&change->client);
+	struct lengths *used = lengths_for(!ipv4);
+	__u32 row = LONGEST_BITS + 1 - change->client.length_bits;
+	int more = 0;
+	long error;
+
+	if (!used || !row || row >= PLACES)
+		return -EINVAL;
+	error = ipv4 ? carry4(change, &more) : carry6(change, &more);
+	if (more)
+		count_length(used, row, more);
 	return error;
 }
 
@@ -97,13 +245,12 @@ int configtron_write(struct __sk_buff *nobody)
 	__u32 at = outcome.tried, zero = 0;
 	struct change *change = bpf_map_lookup_elem(&staged, &at);
 	__u64 *count = bpf_map_lookup_elem(&writes, &zero);
-	void *table = bpf_map_lookup_elem(&prefixes, &zero);
 
-	if (!change || !count || !table || outcome.error)
+	if (!change || !count || outcome.error)
 		return 0;
 	*count += 1;
 	outcome.tried = at + 1;
-	outcome.error = carry(table, change);
+	outcome.error = carry(change);
 	return 0;
 }
 
