@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from configtron.lab.backend import say
 from configtron.lab.kmod import module_for_guest
 from configtron.lab.uml import GUEST_OUTPUT, Backend, Job, UmlVirtual
 
@@ -23,7 +23,7 @@ MEMORY_MB = 1024
 
 def build(folder: Path) -> None:
     """Put it into the folder that will be a guest's output; built unless the cache has it."""
-    shutil.copyfile(module_for_guest(lambda line: print(line, file=sys.stderr, flush=True)), folder / MODULE.name)
+    shutil.copyfile(module_for_guest(say), folder / MODULE.name)
 
 
 def kernel() -> Backend:

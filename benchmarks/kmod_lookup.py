@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from configtron.lab.backend import say
 from configtron.lab.enclosure import Job, enclose
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest
@@ -62,22 +63,18 @@ def inside(module: str, sizes: list[int]) -> None:
 
 def in_guest(sizes: str) -> list[dict[str, float | str]]:
     """Boot the lab's kernel in real time with the module and run `inside` there."""
-    module = module_for_guest(tell, variables=("CONFIGTRON_BENCH=1",)).with_name(f"{NAME}.ko")
+    module = module_for_guest(say, variables=("CONFIGTRON_BENCH=1",)).with_name(f"{NAME}.ko")
     command = (sys.executable, "-m", "benchmarks.kmod_lookup", "--inside", str(module), "--sizes", sizes)
     with tempfile.TemporaryDirectory(prefix="configtron-") as folder:
         core = min(os.sched_getaffinity(0))
         job = Job(command, Path(folder), 1, core, MEMORY_MB, (("PYTHONPATH", str(ROOT)),), 600)
-        arguments = uml_arguments(job, ensure_kernel(tell), ensure_programs() / "init", "none", [])
+        arguments = uml_arguments(job, ensure_kernel(say), ensure_programs() / "init", "none", [])
         running = enclose(job, arguments, ())
         code = running.wait()
         said = running.console.read_text()
     if code:
         sys.exit(f"the guest ended with {code}:\n{said}\n{running.last_words()}")
     return [json.loads(line) for line in said.splitlines()]
-
-
-def tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

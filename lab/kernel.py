@@ -18,7 +18,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def checksum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def absent_packages(programs: dict[str, str]) -> list[str]:
+def absent_packages(programs: Mapping[str, str]) -> list[str]:
     """Debian packages to install before `programs` can be run."""
     absent = {package for program, package in programs.items() if not shutil.which(program)}
     return sorted(absent | (set() if LIBC_HEADER.exists() else {"libc6-dev"}))

@@ -53,7 +53,7 @@ def sources() -> Path:
 
 def module_for_guest(progress: Progress, recipe: Recipe = LAB, variables: tuple[str, ...] = ()) -> Path:
     """configtron.ko for a lab kernel; the tree it is built in is made first if need be."""
-    return _module(ensure_tree(progress, recipe), recipe.arch, progress, variables)
+    return module_for_tree(ensure_tree(progress, recipe), recipe.arch, progress, variables)
 
 
 def module_for_installed(progress: Progress, release: str = "", variables: tuple[str, ...] = ()) -> Path:
@@ -63,10 +63,11 @@ def module_for_installed(progress: Progress, release: str = "", variables: tuple
     if not tree.exists():
         raise Missing(f"kernel {release} has no headers here; install its package linux-headers-{release}")
     machine = platform.machine()
-    return _module(tree, ARCHITECTURES.get(machine, machine), progress, variables)
+    return module_for_tree(tree, ARCHITECTURES.get(machine, machine), progress, variables)
 
 
-def _module(tree: Path, arch: str, progress: Progress, variables: tuple[str, ...]) -> Path:
+def module_for_tree(tree: Path, arch: str, progress: Progress, variables: tuple[str, ...] = ()) -> Path:
+    """configtron.ko for the kernel of a tree, `arch` as make calls it; unit tests, where it has KUnit, lie beside."""
     require(absent_packages(PROGRAMS), "building the module")
     folder = cache_folder() / f"kmod-{_key(tree, arch, variables)}"
     if not is_whole(folder):

@@ -12,25 +12,17 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from configtron.lab.backend import Guest, say
 from configtron.lab.debian import HEADERS_PACKAGE, LAB_MODULES, ROOT_MODULES, ensure_debian, release
-from configtron.lab.enclosure import Job, Running, cannot_enclose, enclose, missing, place_arguments
-from configtron.lab.kernel import (
-    INIT_PROGRAMS,
-    absent_for,
-    absent_packages,
-    ensure_kernel,
-    ensure_programs,
-    is_whole,
-    kernel_folder,
-)
+from configtron.lab.enclosure import Job, Running, enclose, place_arguments
+from configtron.lab.kernel import INIT_PROGRAMS, ensure_programs
 from configtron.lab.recipes import QEMU_SOURCES, X86_DEBUG
 
 EMULATOR = "qemu-system-x86_64"
-QEMU_PROGRAMS = INIT_PROGRAMS | {EMULATOR: "qemu-system-x86"}
+QEMU_PROGRAMS = {**INIT_PROGRAMS, EMULATOR: "qemu-system-x86"}
 BUSYBOX = Path("/bin/busybox")
 
 # The host's root as seen by the guest: names of mounts beneath it may clash, so QEMU numbers files anew.
@@ -48,23 +40,15 @@ DISK = Path("/run/configtron/output/initrd")
 KERNEL_WORDS = "console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0 init=/run/configtron/init"
 
 
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 @dataclass(frozen=True)
-class QemuDebian:
+class QemuDebian(Guest):
     """Debian 12's kernel as its users have it."""
 
     name: str = "qemu-debian"
-    virtual_time: bool = False
-    delays: bool = True
+    programs = QEMU_PROGRAMS
 
-    def available(self) -> str:
-        packages = absent_packages(QEMU_PROGRAMS)
-        packages += [] if BUSYBOX.exists() else ["busybox-static"]
-        packages += [] if release() else [HEADERS_PACKAGE]
-        return cannot_enclose() or missing(packages)
+    def absent(self) -> list[str]:
+        return ([] if BUSYBOX.exists() else ["busybox-static"]) + ([] if release() else [HEADERS_PACKAGE])
 
     def boot(self, job: Job) -> Running:
         folder = ensure_debian(say)
@@ -76,21 +60,16 @@ class QemuDebian:
 
 
 @dataclass(frozen=True)
-class QemuDebug:
+class QemuDebug(Guest):
     """Our own kernel with the kernel's own checks."""
 
     name: str = "qemu-debug"
-    virtual_time: bool = False
-    delays: bool = True
-
-    def available(self) -> str:
-        built = is_whole(kernel_folder(X86_DEBUG))
-        return cannot_enclose() or missing(absent_packages(QEMU_PROGRAMS) + ([] if built else absent_for(X86_DEBUG)))
+    programs = QEMU_PROGRAMS
+    recipe = X86_DEBUG
 
     def boot(self, job: Job) -> Running:
-        kernel = ensure_kernel(say, X86_DEBUG)
         words = f"{KERNEL_WORDS} {ROOT_9P} kasan_multi_shot".replace("oops=panic ", "")
-        return enclose(job, qemu_arguments(job, kernel, ["-append", words]), ())
+        return enclose(job, qemu_arguments(job, self.kernel(), ["-append", words]), ())
 
 
 def qemu_arguments(job: Job, kernel: Path, rest: list[str]) -> list[str]:

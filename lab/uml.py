@@ -14,12 +14,11 @@ Sameness   Five things make two boots equal: getrandom() seeded by a preload; a 
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from configtron.errors import BadInput, Missing
+from configtron.lab.backend import Backend, Guest
 from configtron.lab.enclosure import (
     GUEST_OUTPUT,
     NO_EXIT_CODE,
@@ -28,18 +27,9 @@ from configtron.lab.enclosure import (
     cannot_enclose,
     enclose,
     guest_environment,
-    missing,
     place_arguments,
 )
-from configtron.lab.kernel import (
-    INIT_PROGRAMS,
-    absent_for,
-    absent_packages,
-    ensure_kernel,
-    ensure_programs,
-    is_whole,
-    kernel_folder,
-)
+from configtron.lab.kernel import ensure_programs
 from configtron.lab.recipes import LAB, UML_DEBUG
 
 __all__ = [
@@ -70,62 +60,29 @@ REAL_MODULES = (
 )  # fmt: skip
 
 
-class Backend(Protocol):
-    """One way to have a host of our own."""
-
-    @property
-    def name(self) -> str:
-        """As in --backend."""
-
-    @property
-    def virtual_time(self) -> bool:
-        """Whether time inside is computed, not passed."""
-
-    @property
-    def delays(self) -> bool:
-        """Whether links can be given a delay."""
-
-    def available(self) -> str:
-        """Empty when usable here, else what is missing, in words."""
-
-    def boot(self, job: Job) -> Running:
-        """Start the job; returns at once."""
-
-
 @dataclass(frozen=True)
-class UmlVirtual:
+class UmlVirtual(Guest):
     """A kernel of our own in virtual time: exact, repeatable, faster than the clock. Or, when asked, in real time."""
 
     name: str = "uml-virtual"
     virtual_time: bool = True
-    delays: bool = True
-
-    def available(self) -> str:
-        if reason := cannot_enclose() or missing(absent_packages(INIT_PROGRAMS)):
-            return reason
-        if is_whole(kernel_folder()):
-            return ""
-        return missing(absent_for(LAB))
+    recipe = LAB
 
     def boot(self, job: Job) -> Running:
         programs = ensure_programs()
-        kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True))
         clock = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if self.virtual_time else []
         preload = str(programs / "seeded_getrandom.so")
-        return enclose(job, uml_arguments(job, kernel, programs / "init", preload, clock), ())
+        return enclose(job, uml_arguments(job, self.kernel(), programs / "init", preload, clock), ())
 
 
 @dataclass(frozen=True)
-class UmlReal:
+class UmlReal(Guest):
     """Debian's packaged kernel in real time."""
 
     name: str = "uml-real"
-    virtual_time: bool = False
-    delays: bool = True
 
-    def available(self) -> str:
-        packages = absent_packages(INIT_PROGRAMS) + ([] if REAL_KERNEL.exists() else ["user-mode-linux"])
-        return cannot_enclose() or missing(packages)
+    def absent(self) -> list[str]:
+        return [] if REAL_KERNEL.exists() else ["user-mode-linux"]
 
     def boot(self, job: Job) -> Running:
         arguments = uml_arguments(job, REAL_KERNEL, ensure_programs() / "init", "none", [])
@@ -133,22 +90,16 @@ class UmlReal:
 
 
 @dataclass(frozen=True)
-class UmlDebug:
+class UmlDebug(Guest):
     """A kernel that watches itself, in real time, so that processes meet in an order nobody arranged."""
 
     name: str = "uml-debug"
-    virtual_time: bool = False
-    delays: bool = True
-
-    def available(self) -> str:
-        built = is_whole(kernel_folder(UML_DEBUG))
-        return cannot_enclose() or missing(absent_packages(INIT_PROGRAMS) + ([] if built else absent_for(UML_DEBUG)))
+    recipe = UML_DEBUG
 
     def boot(self, job: Job) -> Running:
-        kernel = ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True), UML_DEBUG)
         # every report is told, not the first only; unit tests run when loaded; warnings (level 4) reach the log
         words = ["kasan_multi_shot", "kmemleak=on", "kunit.enable=1", "loglevel=5"]
-        arguments = uml_arguments(job, kernel, ensure_programs() / "init", "none", [])
+        arguments = uml_arguments(job, self.kernel(), ensure_programs() / "init", "none", [])
         return enclose(job, [*arguments, *words], ())
 
 

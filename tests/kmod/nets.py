@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from configtron.errors import ConfigtronError
+from configtron.lab.backend import Backend, say
 from configtron.lab.debian import tree as debian_tree
 from configtron.lab.enclosure import Job
+from configtron.lab.kmod import module_for_tree
 from configtron.lab.modules import ensure_tree, make_module
 from configtron.lab.qemu import QemuDebian, QemuDebug
 from configtron.lab.recipes import UML_DEBUG, X86_DEBUG
-from configtron.lab.uml import Backend, UmlDebug
+from configtron.lab.uml import UmlDebug
 from tests.kmod import gate
 
 HERE = Path(__file__).resolve().parent
@@ -41,10 +43,12 @@ KMOD = HERE.parent.parent / "kmod"
 PROGRAMS = {
     "churn": ("churn.c", "changes.c", "traffic.c"),
     "loads": ("loads.c", "traffic.c"),
-    "failnth": ("failnth.c",),
+    "failnth": ("failnth.c", "failcalls.c"),
 }
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers")
 
+# The step that needs planted.ko.
+PLANT = "plant"
 # A mistake of planted/planted.c -> the kernel's words for it; a net must bring those of its own.
 PLANTED = {
     "rcu": "suspicious RCU usage",
@@ -72,10 +76,6 @@ class Net:
     catches: tuple[str, ...] = ()
     memory_mb: int = 1024
     limit_s: int = 4 * 3600
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 NETS = {
@@ -135,9 +135,11 @@ def compile_programs(folder: Path) -> None:
 
 def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
-    for sources in (KMOD, HERE / "planted"):
-        for module in make_module(sources, folder / sources.name, net.tree(), net.arch):
-            shutil.copy(module, folder)
+    modules = [*module_for_tree(net.tree(), net.arch, say).parent.glob("*.ko")]
+    if PLANT in steps:
+        modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
+    for module in modules:
+        shutil.copy(module, folder)
     compile_programs(folder)
     output = folder / "output"
     command = ("python3", str(HERE / "inside.py"), str(folder), *steps)
@@ -165,7 +167,7 @@ def try_net(name: str, connections: int, times: int) -> bool:
         if net.catches:
             started = time.monotonic()
             leaks = ("leaks",) if "leak" in net.catches else ()
-            missed = torn(net, cast(net, ("plant", *leaks), folder))
+            missed = torn(net, cast(net, (PLANT, *leaks), folder))
             well &= not missed
             caught = ", ".join(mistake for mistake in net.catches if mistake not in missed)
             print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from configtron.errors import BadInput, Missing
+from configtron.lab import backend as backend_module
 from configtron.lab import enclosure, kernel, uml
 from configtron.lab.uml import GUEST_OUTPUT, NO_EXIT_CODE, Backend, Job, Running, kernel_arguments, pick
 
@@ -91,6 +93,24 @@ def test_job_file_is_three_lists() -> None:
     assert (modules, command) == ([b"/m.ko"], [b"echo", b"a b"])
     assert environment[-1] == b"K=v" and f"CONFIGTRON_OUTPUT={GUEST_OUTPUT}".encode() in environment
     assert enclosure.job_file(JOB, ()).startswith(b"\0PATH=")
+
+
+def test_a_guest_says_all_that_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its programs, its kernel while it is not built, and what only it needs; each package once."""
+    monkeypatch.setattr(backend_module, "cannot_enclose", lambda: "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernel, "TARBALL", tmp_path)
+    monkeypatch.setattr(uml, "REAL_KERNEL", tmp_path)
+    assert uml.UmlVirtual().available() == uml.UmlReal().available() == ""
+    monkeypatch.setattr(kernel, "TARBALL", tmp_path / "none")
+    monkeypatch.setattr(uml, "REAL_KERNEL", tmp_path / "none")
+    assert uml.UmlDebug().available() == f"missing; run: apt-get install {kernel.PACKAGE}"
+    assert uml.UmlReal().available() == "missing; run: apt-get install user-mode-linux"
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    assert uml.UmlReal().available() == "missing; run: apt-get install gcc user-mode-linux"
+    assert uml.UmlVirtual().available().count(" gcc") == 1
+    monkeypatch.setattr(backend_module, "cannot_enclose", lambda: "no root")
+    assert uml.UmlReal().available() == "no root"
 
 
 @pytest.mark.parametrize("command", [("a", ""), ("a\0b",)])
