@@ -75,7 +75,7 @@ def points(here: Ground, words: Sequence[str], count: int) -> list[Point]:
         if locked and called[1] not in IDLE:
             found.append(Point(called[1], seen[called[1]]))
     step = max(len(found) / count, 1)
-    return [found[int(n * step)] for n in range(min(count, len(found)))]
+    return [found[int((n + 0.5) * step)] for n in range(min(count, len(found)))]
 
 
 def kill_at(here: Ground, point: Point, words: Sequence[str]) -> bool:
