@@ -18,6 +18,7 @@ COMPLETE = "_CONFIGTRON_COMPLETE"
 
 def run(words: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code."""
+    _open_standard()
     if COMPLETE in os.environ:
         root.main(prog_name="configtron", complete_var=COMPLETE)
     try:
@@ -54,6 +55,18 @@ def run(words: Sequence[str] | None = None) -> int:
         click.echo(f"configtron: {where}{error.strerror or error}", err=True)
         _leave_stdout()
         return NOTHING
+
+
+def _open_standard() -> None:
+    """Whoever starts us with a closed standard stream (`>&-`) gets nothing there; no file of ours takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+                os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _leave_stdout() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,13 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_closed_streams_are_nowhere(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """What a shell's `>&-` does; no file of ours may then be taken for standard output."""
+    words = " ".join(f"{number}>&-" for number in closed)
+    command = f"{sys.executable} -m configtron --db {tmp_path}/t.db tune status {words}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    left = "" if 2 in closed else "nothing of ours is in force\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", left)

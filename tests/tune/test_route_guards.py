@@ -53,6 +53,11 @@ def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, driver: RouteDriver, wo
     assert RouteDriver(Place(netns=hosts.server)).mark() == driver.mark()
 
 
+def test_a_file_that_is_no_namespace_is_told() -> None:
+    with pytest.raises(BadInput, match="'../../etc/passwd': that file is none"):
+        RouteDriver(Place(netns="../../etc/passwd")).read()
+
+
 def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: RouteDriver) -> None:
     driver.apply(difference(Rules(), RULES))
     mark = driver.mark()

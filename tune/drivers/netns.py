@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import sys
@@ -36,13 +37,13 @@ def inside(name: str) -> Iterator[None]:
         except OSError as error:
             raise BadInput(f"network namespace {name!r}: {error.strerror}; `ip netns` lists those there are") from error
         try:
-            _enter(there)
+            _enter(there, name)
         finally:
             os.close(there)
         try:
             yield
         finally:
-            _enter(home)
+            _enter(home, "")
     finally:
         os.close(home)
 
@@ -72,6 +73,9 @@ def _may_administer() -> bool:
     return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
 
 
-def _enter(descriptor: int) -> None:
+def _enter(descriptor: int, name: str) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-        raise Missing(f"entering a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
+        number = ctypes.get_errno()
+        if number == errno.EINVAL:
+            raise BadInput(f"network namespace {name!r}: that file is none; `ip netns` lists those there are")
+        raise Missing(f"entering a network namespace: {os.strerror(number)}; run as root")

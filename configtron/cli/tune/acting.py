@@ -81,7 +81,7 @@ def enforce(desk: Desk, driver: Driver, place: Place, have: Rules, target: Rules
 
 def _take_back(desk: Desk, act: Act, error: BaseException) -> None:
     """Undo an act that failed. Errors: `Mismatch` with both reasons if that fails as well; then it is tried again."""
-    why = str(error) or type(error).__name__
+    why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
     try:
         undo(desk, act, why)
     except (ConfigtronError, OSError) as second:

@@ -50,7 +50,11 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
         with sole(book.path):
             recover(here)
             where, found = (place(), _planned(here)) if plan is None else _saved(here, plan)
-            act = _apply(here, where, found, 0.0 if keep else lease_s)
+            try:
+                act = _apply(here, where, found, 0.0 if keep else lease_s)
+            except KeyboardInterrupt:
+                _interrupted(here, where, found)
+                raise
         changes = len(found.due())
         also = ""
         if act is not None:
@@ -74,8 +78,8 @@ def _planned(here: Desk) -> Planned:
 def _saved(here: Desk, path: Path) -> tuple[Place, Planned]:
     """A saved plan, checked against what is in force now."""
     from configtron.cli.tune.acting import in_force
-    from configtron.cli.tune.planfile import saved
-    from configtron.cli.tune.planning import DUE, Planned
+    from configtron.cli.tune.planfile import DUE, saved
+    from configtron.cli.tune.planning import Planned
     from configtron.tune.plan import follow
     from configtron.tune.pools import for_kernel
 
@@ -110,6 +114,13 @@ def _apply(here: Desk, where: Place, found: Planned, lease_s: float) -> Act | No
         return keep(here, standing)
     here.book.renew(standing.id, here.now_s() + lease_s, lease_s)
     return here.book.act(standing.id)
+
+
+def _interrupted(here: Desk, where: Place, found: Planned) -> None:
+    """Say what stands, where the interruption came after all was in force."""
+    act = here.book.standing(found.driver.name, where, here.space_of(where))
+    if act is not None:
+        click.echo(f"act {act.id} is {act.status}; take it back: configtron tune rollback", err=True)
 
 
 def _advice(act: Act | None, changes: int) -> str:

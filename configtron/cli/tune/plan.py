@@ -34,8 +34,8 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     """
     from configtron.cli.tune.claims import other
     from configtron.cli.tune.desk import desk
-    from configtron.cli.tune.planfile import advice_form, lines
-    from configtron.cli.tune.planning import DUE, guarded, planned
+    from configtron.cli.tune.planfile import DUE, advice_form, lines
+    from configtron.cli.tune.planning import guarded, planned
     from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
@@ -68,8 +68,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
 
 def _told(found: Planned, everything: bool) -> Iterator[dict[str, Json]]:
     """Advice for people: many prefixes that go the same way are one row."""
-    from configtron.cli.tune.planfile import advice_form
-    from configtron.cli.tune.planning import DUE
+    from configtron.cli.tune.planfile import DUE, advice_form
 
     alike: dict[tuple[object, ...], list[dict[str, Json]]] = {}
     for advice, state in found.advices:

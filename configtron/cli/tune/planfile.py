@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from configtron.cli.tune.planning import Planned
 
 KIND = "plan"
+PLACE = {field.name for field in fields(Place)}
+ADVICE = ("driver", "scope", "knob", "id", "was", "to", "state")
+# What is to become of an advice: only what is due is done.
+DUE, MUTED, FROZEN = "due", "muted", "frozen"
 
 
 class Saved(NamedTuple):
@@ -54,32 +58,46 @@ def saved(path: Path) -> Saved:
     forms = [_form(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not forms or forms[0].get("kind") != KIND:
         raise BadInput(f"{path}: not a plan; make one: configtron tune plan -f jsonl -o {path}")
-    try:
-        head = forms[0]
-        advices = [_advice(path, number, form) for number, form in enumerate(forms[1:], 2)]
-        due = [advice for advice, form in zip(advices, forms[1:], strict=True) if form["state"] == "due"]
-        words = [word for one in due for word in (one.driver, one.scope, one.knob)]
-        words += [head["driver"], *head["place"].values()]
-        if wrong := next((word for word in words if not isinstance(word, str)), None):
-            raise TypeError(f"{wrong!r} is no word")
-        return Saved(head["driver"], Place(**head["place"]), int(head["held"]), due)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise BadInput(f"{path}: not a plan ({type(error).__name__}: {error})") from error
+    driver, place, held = _head(path, forms[0])
+    advices = [_advice(path, number, form) for number, form in enumerate(forms[1:], 2)]
+    return Saved(driver, place, held, [advice for advice in advices if advice is not None])
+
+
+def _head(path: Path, form: dict[str, Any]) -> tuple[str, Place, int]:
+    """What the first line says of the whole."""
+    driver, where, held = form.get("driver"), form.get("place"), form.get("held")
+    if not isinstance(driver, str):
+        raise BadInput(f"{path}: line 1: names no driver; make a new plan")
+    if not isinstance(where, dict) or not where.keys() <= PLACE or not all(isinstance(v, str) for v in where.values()):
+        raise BadInput(f"{path}: line 1: the place is not {', '.join(sorted(PLACE))} as words; make a new plan")
+    if not isinstance(held, int) or held < 0:
+        raise BadInput(f"{path}: line 1: held is no number of prefixes; make a new plan")
+    return driver, Place(**where), held
 
 
 def _form(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         form = json.loads(line)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise BadInput(f"{path}: line {number}: not JSON") from error
     if not isinstance(form, dict):
         raise BadInput(f"{path}: line {number}: not an object")
     return form
 
 
-def _advice(path: Path, number: int, form: dict[str, Any]) -> Advice:
-    was, to = (None if form[end] is None else value_of(form[end]) for end in ("was", "to"))
+def _advice(path: Path, number: int, form: dict[str, Any]) -> Advice | None:
+    """The advice of a line; None if it is not to be followed."""
+    words = [form.get(name) for name in ("driver", "scope", "knob", "id")]
+    if lacking := [name for name in ADVICE if name not in form]:
+        raise BadInput(f"{path}: line {number}: an advice without {lacking[0]}; make a new plan")
+    edited = f"{path}: line {number}: advice {form['id']} was edited; lines may be taken out, not changed"
+    if not all(isinstance(word, str) for word in words) or form["state"] not in (DUE, MUTED, FROZEN):
+        raise BadInput(edited)
+    try:
+        was, to = (None if form[end] is None else value_of(form[end]) for end in ("was", "to"))
+    except BadInput as error:
+        raise BadInput(edited) from error
     advice = Advice(form["driver"], form["scope"], form["knob"], was, to)
     if advice.id != form["id"]:
-        raise BadInput(f"{path}: line {number}: advice {form['id']} was edited; lines may be taken out, not changed")
-    return advice
+        raise BadInput(edited)
+    return advice if form["state"] == DUE else None

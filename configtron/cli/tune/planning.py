@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from configtron.cli.tune.acting import in_force
 from configtron.cli.tune.options import AUTO, given, limits, place
+from configtron.cli.tune.planfile import DUE, FROZEN, MUTED
 from configtron.errors import Missing, Refused
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.drivers.netns import absent, is_absent
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from configtron.db.tuning import Frozen, Tuning
     from configtron.ports import Driver
 
-DUE, MUTED, FROZEN = "due", "muted", "frozen"
 # Refusals that are told in one line; the number of the others is.
 TOLD = 3
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from configtron.errors import CONDITION, DONE, NOTHING, PRIVILEGE, REFUSED, USAGE
+from configtron.cli.tune import keeping
+from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PRIVILEGE, REFUSED, USAGE
 from configtron.nouns import Profile
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
@@ -108,26 +108,6 @@ def test_a_lease_ends(wanted: Said, stack: Stack, span: str) -> None:
     assert wanted("plan", "--driver", "memory", "--holdback", "nan")[0] == USAGE
 
 
-@pytest.mark.parametrize(
-    "mangled",
-    [
-        {"driver": ["memory"]},
-        {"driver": 7},
-        {"place": []},
-        {"place": {"netns": 5}},
-        {"place": {"planet": "x"}},
-        {"held": float("inf")},
-        {"held": None},
-    ],
-)
-def test_a_plan_that_is_none(wanted: Said, stack: Stack, tmp_path: Path, mangled: dict[str, object]) -> None:
-    head, *rest = wanted("plan", "--driver", "memory", "-f", "jsonl")[1].splitlines()
-    plan = tmp_path / "plan"
-    plan.write_text("\n".join([json.dumps(json.loads(head) | mangled), *rest]))
-    code, _, told = wanted("apply", str(plan))
-    assert code == USAGE and "not a plan" in told and stack.rules == Rules()
-
-
 def test_keep(wanted: Said, stack: Stack) -> None:
     wanted("apply", "--driver", "memory")
     code, out, _ = wanted("rollback", "--keep", "-f", "jsonl")
@@ -156,6 +136,23 @@ def test_who_keeps_routes_is_told_that_they_need_a_watch(
     wanted("apply", "--driver", "memory")
     assert told in wanted("rollback", "--keep")[2]
 
+
+
+def test_who_is_interrupted_when_all_is_done_is_told(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert wanted("apply", "--driver", "memory")[0] == DONE
+    wanted("profile", "set", "small", "initcwnd=10")
+    monkeypatch.setattr(keeping, "dismissed", interrupt)
+    code, _, told = wanted("apply", "--driver", "memory")
+    assert code == INTERRUPTED and told.startswith("act 2 is leased; take it back: configtron tune rollback\n")
+    wanted("profile", "set", "small", "initcwnd=16")
+    stack.fail_apply = KeyboardInterrupt()
+    code, _, told = wanted("apply", "--driver", "memory")
+    assert code == INTERRUPTED and "take it back" not in told
 
 
 def test_a_saved_plan(wanted: Said, stack: Stack, tmp_path: Path) -> None:

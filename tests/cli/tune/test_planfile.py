@@ -1,0 +1,82 @@
+"""A plan that was saved is followed to the letter, or refused with the line that is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.errors import DONE, USAGE
+from tests.cli.tune.memory import Stack, stack
+from tests.cli.tune.typed import Said, tune, wanted
+
+__all__ = ["stack", "tune", "wanted"]
+
+Lines = list[dict[str, Any]]
+
+
+def edit(line: int, **fields: Any) -> Callable[[Lines], Lines]:
+    """A line with other fields; None takes one away."""
+
+    def edited(lines: Lines) -> Lines:
+        changed = {**lines[line], **fields}
+        lines[line] = {name: value for name, value in changed.items() if value is not ...}
+        return lines
+
+    return edited
+
+
+WRONG: list[tuple[str, Callable[[Lines], Lines], str]] = [
+    ("no driver", edit(0, driver=...), "line 1: names no driver"),
+    ("a number as driver", edit(0, driver=5), "line 1: names no driver"),
+    ("a list as place", edit(0, place=[]), "line 1: the place is not cgroup, interface, netns"),
+    ("a number in place", edit(0, place={"netns": 5}), "line 1: the place is not"),
+    ("another word in place", edit(0, place={"host": "x"}), "line 1: the place is not"),
+    ("words for a number", edit(0, held="many"), "line 1: held is no number"),
+    ("less than none", edit(0, held=-5), "line 1: held is no number"),
+    ("infinity", edit(0, held=float("inf")), "line 1: held is no number"),
+    ("no id", edit(1, id=...), "line 2: an advice without id"),
+    ("no value", edit(2, to=...), "line 3: an advice without to"),
+    ("another value", edit(1, to=25), "line 2: advice"),
+    ("an object as value", edit(1, to={"x": 1}), "was edited"),
+    ("no scope", edit(1, scope=None), "was edited"),
+    ("another state", edit(1, state="now"), "was edited"),
+    ("twice the first line", lambda lines: [lines[0], *lines], "line 2: an advice without scope"),
+    ("no first line", lambda lines: lines[1:], "not a plan; make one"),
+]
+
+
+@pytest.fixture
+def plan(wanted: Said, stack: Stack, tmp_path: Path) -> Path:
+    path = tmp_path / "plan.jsonl"
+    assert wanted("plan", "--driver", "memory", "-f", "jsonl", "-o", str(path))[0] == DONE
+    return path
+
+
+@pytest.mark.parametrize(("change", "words"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_what_is_wrong_is_told_with_its_line(
+    wanted: Said, stack: Stack, plan: Path, change: Callable[[Lines], Lines], words: str
+) -> None:
+    lines = change([json.loads(line) for line in plan.read_text().splitlines()])
+    plan.write_text("\n".join(map(json.dumps, lines)))
+    code, out, told = wanted("apply", str(plan))
+    assert (code, out, told.count("\n")) == (USAGE, "", 1) and words in told
+    assert "Error:" not in told.replace("configtron: ", "", 1) and not stack.rules.prefixes
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "null", "nan"])
+def test_what_is_no_json_is_told(wanted: Said, stack: Stack, plan: Path, text: str) -> None:
+    plan.write_text(text)
+    code, _, told = wanted("apply", str(plan))
+    assert code == USAGE and told.startswith(f"configtron: {plan}: line 1: not ") and told.count("\n") == 1
+
+
+def test_what_is_not_due_is_left(wanted: Said, stack: Stack, plan: Path) -> None:
+    lines = [json.loads(line) for line in plan.read_text().splitlines()]
+    kept = [{**line, "state": "muted"} if line.get("scope") == "10.1.0.0/16" else line for line in lines]
+    plan.write_text("\n".join(map(json.dumps, kept)))
+    assert wanted("apply", str(plan))[0] == DONE
+    assert "10.1.0.0/16" not in stack.rules.prefixes and "2001:db8::/32" in stack.rules.prefixes
