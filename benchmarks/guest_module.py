@@ -38,7 +38,7 @@ def run(words: Sequence[str], limit_s: int) -> tuple[int, str]:
     """
     with tempfile.TemporaryDirectory(prefix="configtron-") as folder:
         build(Path(folder))
-        core, environment = min(os.sched_getaffinity(0)), (("PYTHONPATH", str(ROOT)),)
+        core, environment = max(os.sched_getaffinity(0)), (("PYTHONPATH", str(ROOT)),)
         job = Job((*LOADED, *words), Path(folder), 1, core, MEMORY_MB, environment, limit_s)
         running = kernel().boot(job)
         code = running.wait()

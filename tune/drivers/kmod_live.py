@@ -8,7 +8,7 @@ Method     The kernel's own list (/proc/net/tcp, tcp6) tells every established c
 Left alone what this host opened itself; clients without a profile; what is right already (its congestion control would
            only forget what it has learned); a route's `congctl lock` and congestion controls made of BPF.
 Fails as   served, but not moved: a connection that nobody has accepted yet, one that only a kernel thread or a process
-           beyond this /proc holds. Missing: no right to look into other processes (CAP_SYS_PTRACE).
+           beyond our sight holds. Missing: no right to look into other processes (CAP_SYS_PTRACE).
 Differs    from eBPF's iterator, which meets every socket in the kernel in one pass.
 """
 
@@ -39,7 +39,8 @@ SLOW_START_AFTER_IDLE = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
 MAPPED = bytes(10) + b"\xff\xff"
 # What the module answers for a connection that ended meanwhile, or that somebody else's word holds.
 LEFT_ALONE = frozenset((errno.ENOTCONN, errno.EBADF, errno.ENOTSOCK, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
-NO_RIGHT = "open connections are reached through their processes: needs CAP_SYS_PTRACE; run as root"
+# linux/capability.h
+CAP_SYS_PTRACE = 19
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -125,24 +126,26 @@ def _longest(table: Mapping[bytes, int], lengths: Collection[int], family: int, 
 
 
 def borrowed(inodes: Collection[int]) -> Iterator[tuple[int, int]]:
-    """(inode, a descriptor of ours for it) of each socket that some process holds; the caller closes it."""
+    """(inode, a descriptor of ours for it) of each socket that some process holds; the caller closes it.
+
+    Errors: `Missing`.
+    """
+    if not netns.holds(CAP_SYS_PTRACE):
+        raise Missing("open connections are reached through their processes: needs CAP_SYS_PTRACE; run as root")
     left = {f"socket:[{inode}]": inode for inode in inodes}
     for name in os.listdir("/proc"):
         if not left:
             return
         if name.isdecimal():
-            with suppress(ProcessLookupError, FileNotFoundError):  # it ended meanwhile
+            # it ended meanwhile, or a security module keeps it to itself
+            with suppress(ProcessLookupError, FileNotFoundError, PermissionError):
                 yield from _borrowed_of(int(name), left)
 
 
 def _borrowed_of(pid: int, left: dict[str, int]) -> Iterator[tuple[int, int]]:
+    owner = os.pidfd_open(pid)
     try:
-        owner = os.pidfd_open(pid)
-        held = os.listdir(f"/proc/{pid}/fd")
-    except PermissionError as error:
-        raise Missing(NO_RIGHT) from error
-    try:
-        for number in held:
+        for number in os.listdir(f"/proc/{pid}/fd"):
             with suppress(FileNotFoundError):  # closed meanwhile
                 word = os.readlink(f"/proc/{pid}/fd/{number}")
                 if word in left and (descriptor := _lent(owner, int(number), left[word])) >= 0:
@@ -152,13 +155,11 @@ def _borrowed_of(pid: int, left: dict[str, int]) -> Iterator[tuple[int, int]]:
 
 
 def _lent(owner: int, number: int, inode: int) -> int:
-    """A descriptor of another process for us, or -1 if it is no longer that socket's."""
+    """A descriptor of another process for us, or -1 if it is not to be had or no longer that socket's."""
     descriptor = int(_libc.syscall(_PIDFD_GETFD, owner, number, 0))
     if descriptor >= 0 and os.fstat(descriptor).st_ino != inode:
         os.close(descriptor)
         return -1
-    if descriptor < 0 and ctypes.get_errno() == errno.EPERM:
-        raise Missing(NO_RIGHT)
     return descriptor
 
 

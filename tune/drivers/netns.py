@@ -64,13 +64,14 @@ def absent(name: str) -> str:
     if is_absent(name):
         there = ", ".join(sorted(path.name for path in NAMED.iterdir())) if NAMED.exists() else ""
         return f"no network namespace is called {name!r}; there is: {there or 'none'} (ip netns list)"
-    return "" if _may_administer() else "needs CAP_NET_ADMIN; run as root"
+    return "" if holds(_CAP_NET_ADMIN) else "needs CAP_NET_ADMIN; run as root"
 
 
-def _may_administer() -> bool:
+def holds(capability: int) -> bool:
+    """Whether this thread has a capability (its number in linux/capability.h) in force."""
     status = Path("/proc/thread-self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
+    return bool(int(effective, 16) >> capability & 1)
 
 
 def _enter(descriptor: int, name: str) -> None:

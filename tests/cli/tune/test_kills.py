@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("verb", ["apply", "rollback"])
-@pytest.mark.parametrize(("driver", "count"), [("sysctl", 5), ("route", 5), ("kmod", 2)])
+@pytest.mark.parametrize(("driver", "count"), [("sysctl", 5), ("route", 5), ("kmod", 1)])
 def test_killed_at_some_calls(driver: str, count: int, verb: str) -> None:
     if lack := load(driver, Place()).missing():
         pytest.skip(lack)

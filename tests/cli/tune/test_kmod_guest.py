@@ -11,12 +11,12 @@ from benchmarks import guest_module
 from configtron.lab.uml import UmlVirtual
 
 LIMIT_S = 300
-# `plan` with an act in force and others to come; apply and rollback, each killed at two of its calls. More of it costs
+# `plan` with an act in force and others to come; apply and rollback, each killed in the middle. More of it costs
 # more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).
 TESTS = (
     "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[True-kmod]",
-    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-2-apply]",
-    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-2-rollback]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-apply]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-rollback]",
 )
 
 
