@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from configtron.cli.tune.processes import end, named
+from configtron.db.tuning import Tuning
+from configtron.nouns import Profile
 from configtron.tune.drivers.kmod_device import Device
 from configtron.tune.drivers.netns import inside
 
@@ -41,15 +43,16 @@ class Ground:
 
     def want(self) -> None:
         """Make the database, with something for each driver to do."""
-        if self.driver == "sysctl":
-            self.run("profile", "set", "web", "tcp_congestion_control=reno", "tcp_slow_start_after_idle=0",
-                     "tcp_autocorking=0")  # fmt: skip
-            self.run("prefix", "set", "default", "web")
-        else:
-            self.run("profile", "set", "web", "tcp_congestion_control=reno", "initcwnd=20")
-            self.run("profile", "set", "small", "initcwnd=4")
-            self.run("prefix", "set", "10.1.0.0/16", "10.2.0.0/16", "2001:db8::/32", "web")
-            self.run("prefix", "set", "10.1.2.0/24", "small")
+        with Tuning(self.database) as book:
+            if self.driver == "sysctl":
+                knobs = {"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": 0, "tcp_autocorking": 0}
+                book.set_profiles([Profile("web", tuple(knobs.items()))])
+                book.set_default("web")
+                return
+            web = Profile("web", (("tcp_congestion_control", "reno"), ("initcwnd", 20)))
+            book.set_profiles([web, Profile("small", (("initcwnd", 4),))])
+            book.set_prefixes(dict.fromkeys(("10.1.0.0/16", "10.2.0.0/16", "2001:db8::/32"), "web"))
+            book.set_prefixes({"10.1.2.0/24": "small"})
 
     def run(self, *words: str) -> None:
         """Run a command that must succeed."""
