@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks import guest_module
+from benchmarks.apart import with_own_pins
 from benchmarks.tune_ground import Ground, differs, ground
 from configtron.cli.tune.processes import alive, end
 from configtron.tune.drivers import load
@@ -167,7 +168,7 @@ def _outside(count: int, drivers: Sequence[str]) -> int:
     """Each driver where it can act. Mounts of our own: another configtron must not find our pins, nor we its."""
     again = [sys.executable, "-m", "benchmarks.tune_kills", INSIDE, str(count)]
     here = [driver for driver in drivers if not load(driver, Place()).missing()]
-    code = subprocess.run(["unshare", "--mount", "--propagation", "private", *again, *here]).returncode if here else 0
+    code = subprocess.run(with_own_pins([*again, *here])).returncode if here else 0
     for driver in drivers:
         if driver == "kmod" and driver not in here:
             ended, said = guest_module.run((*again, driver), POINT_LIMIT_S * (count + 1) * 2)

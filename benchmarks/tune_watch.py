@@ -16,6 +16,7 @@ import sys
 import time
 from statistics import median
 
+from benchmarks.apart import with_own_pins
 from benchmarks.tune_ground import Ground, ground
 from benchmarks.tune_kills import INSIDE
 from configtron.tune.drivers import load
@@ -81,7 +82,7 @@ def main(arguments: list[str]) -> int:
     """A line a driver and size; 1 if anything took longer than a second."""
     if arguments[:1] != [INSIDE]:
         again = [sys.executable, "-m", "benchmarks.tune_watch", INSIDE, *arguments]
-        return subprocess.run(["unshare", "--mount", "--propagation", "private", *again]).returncode
+        return subprocess.run(with_own_pins(again)).returncode
     times = int(arguments[1]) if len(arguments) > 1 else TIMES
     slow = False
     for driver in arguments[2:] or DRIVERS:
