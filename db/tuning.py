@@ -97,7 +97,8 @@ class Tuning(Database):
             known = {name for (name,) in self._connection.execute("SELECT name FROM profile")}
             if absent := sorted(set(prefixes.values()) - known):
                 there = ", ".join(sorted(known)) or "none"
-                make = f"make it: configtron tune profile set {absent[0]} KNOB=VALUE"
+                name = absent[0] if absent[0].isprintable() else "NAME"
+                make = f"make it: configtron tune profile set {name} KNOB=VALUE"
                 raise BadInput(f"no profile is called {absent[0]!r} (there is: {there}); {make}")
             (before,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             if whole:

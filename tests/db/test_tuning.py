@@ -51,6 +51,8 @@ def test_names_that_are_no_profile_are_refused_and_nothing_is_kept(book: Tuning)
     book.set_profiles([WEB])
     with pytest.raises(BadInput, match="no profile is called 'wbe'.*there is: web.*profile set wbe"):
         book.set_prefixes({"10.1.0.0/16": "web", "10.2.0.0/16": "wbe"})
+    with pytest.raises(BadInput, match=r"^[^\n]*profile set NAME[^\n]*$"):
+        book.set_prefixes({"10.1.0.0/16": "web\n"})
     with pytest.raises(BadInput, match="no profile"):
         book.set_default("wbe")
     assert book.wanted() == Rules({"web": WEB})

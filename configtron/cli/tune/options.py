@@ -140,4 +140,6 @@ def _bound(text: str) -> tuple[str, Bound]:
         least, most = (float(end) if end else None for end in span.split(".."))
     except ValueError as error:
         raise BadInput(f"--bound {text!r}: the ends of a range are numbers") from error
+    if least is not None and most is not None and not least <= most:
+        raise BadInput(f"--bound {text!r}: nothing lies in that range; write KNOB=LEAST..MOST")
     return knob, Bound(least, most)

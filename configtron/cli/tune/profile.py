@@ -38,15 +38,14 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int
     from configtron.tune.capabilities import refusal
     from configtron.tune.drivers import tables
     from configtron.tune.plan import DEFAULT, UNTOUCHED
-    from configtron.tune.text import setting_of, value_text
+    from configtron.tune.text import setting_of
 
     if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
         raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
-    new = dict(setting_of(word) for word in settings_)
-    reaches = tables()
-    for knob, value in new.items():
-        if wrong := refusal(knob, value, reaches):
-            raise BadInput(f"{knob}={value_text(value)} {wrong}; nothing was kept")
+    new, reaches = dict(setting_of(word) for word in settings_), tables()
+    for word in settings_:
+        if wrong := refusal(*setting_of(word), reaches):
+            raise BadInput(f"{word} {wrong}; nothing was kept")
     with Tuning(settings().db) as book:
         found = book.wanted().profiles.get(name)
         if unset := sorted(set(dropped) - {knob for knob, _ in (found.settings if found else ())}):

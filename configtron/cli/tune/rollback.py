@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch, Refused
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
+    from configtron.db.tuning import Tuning
     from configtron.tune.journal import Act
 
 COLUMNS = ("act", "driver", "was", "status", "why")
@@ -29,7 +30,8 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
 
     With --netns, --interface or --cgroup only what is there; with --driver only that one's, and also what it finds of
     ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is tried again
-    by the keeper and by every later command. Frozen scopes are put back too, and stay frozen: `resume` ends that.
+    by the keeper and by every later command. Also 4 where all is back but the journal cannot be written. Frozen scopes
+    are put back too, and stay frozen: `resume` ends that.
     """
     from configtron.cli.tune.desk import desk, sole
     from configtron.cli.tune.keeping import dismissed
@@ -41,7 +43,13 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
 
     if last and keep:
         raise BadInput("--last and --keep: one or the other")
-    with opened(output_file) as out, Tuning(settings().db) as book:
+    try:
+        journal = Tuning(settings().db)
+    except BadInput as error:
+        if last or keep:
+            raise
+        raise Mismatch(_without_journal(error)) from error
+    with opened(output_file) as out, journal as book:
         here = desk(book)
         with sole(book.path):
             done, failed = _each(here, last, keep)
@@ -98,6 +106,37 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
     if named != AUTO and not (known or failed or keep or last):
         _unknown(here, named)
     return done, failed
+
+
+def _without_journal(error: BadInput) -> str:
+    """Undo what a journal that cannot be written (a full disk, a read-only one) says; what is to be told of it.
+
+    Errors: itself, where it cannot be read either, or says that nothing is in force; the drivers'.
+    """
+    from configtron.cli.tune.desk import desk, sole
+    from configtron.db.glance import glance
+    from configtron.tune.drivers import load
+    from configtron.tune.journal import OPEN
+
+    def meant(book: Tuning) -> list[Act]:
+        here = desk(book)
+        ours = [act for act in book.acts(*OPEN, bare=True) if act.boot == here.boot and act.space in ("", here.space)]
+        return [act for act in ours if _meant(act, given("driver", AUTO))]
+
+    try:
+        acts = glance(settings().db, meant)
+    except ConfigtronError:
+        acts = []
+    if not acts:
+        raise error
+    with ExitStack() as stack:
+        # Where not even the lock can be opened, nobody else can act either.
+        with suppress(OSError):
+            stack.enter_context(sole(settings().db))
+        for act in acts:
+            load(act.driver, act.place).revert(act.before)
+    told = ", ".join(f"act {act.id} ({act.driver})" for act in acts)
+    return f"{told}: what stood before is back, but not in the journal ({error}); once it can be written, do it again"
 
 
 def _meant(act: Act, driver: str) -> bool:

@@ -199,7 +199,7 @@ def test_the_guard(wanted: Said, stack: Stack) -> None:
         assert code == REFUSED and "beyond your bound" in told
         code, _, told = wanted(command, "--driver", "memory", "--allow-unfair", "--max-prefixes", "1")
         assert code == REFUSED and "--max-prefixes" in told
-        for wrong in ("initcwnd", "icwnd=1..2", "initcwnd=a..b"):
+        for wrong in ("initcwnd", "icwnd=1..2", "initcwnd=a..b", "initcwnd=9..1", "initcwnd=nan..1"):
             assert wanted(command, "--driver", "memory", "--bound", wrong)[0] == USAGE
     assert stack.rules == Rules() and wanted("status")[1] == ""
     assert wanted("apply", "--driver", "memory", "--allow-unfair")[0] == DONE

@@ -13,7 +13,7 @@ from configtron.cli.tune import acting, keeping
 from configtron.cli.tune.desk import Desk, desk, lock_path, sole
 from configtron.cli.tune.processes import ended
 from configtron.db.tuning import Tuning
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.errors import DONE, NOTHING, USAGE, BadInput
 from configtron.nouns import Profile
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
@@ -72,6 +72,38 @@ def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest
         assert code == NOTHING and "what stood before is back, but not in the journal" in told
     assert stack.rules == Rules()
     assert wanted("rollback")[0] == DONE
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_rollback_where_the_journal_cannot_be_opened(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: bool
+) -> None:
+    """A read-only disk: nobody undoes a kept act but he who asks for it."""
+    wanted("apply", "--driver", "memory", "--keep")
+    path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
+    whole, opens = Tuning.__init__, []
+
+    def read_only(book: Tuning, at: Path, **how: bool) -> None:
+        opens.append(how)
+        if not how.get("traceless"):
+            raise BadInput(f"{at}: cannot be opened")
+        whole(book, at, **how)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Tuning, "__init__", read_only)
+        disk.setattr("configtron.tune.drivers.load", lambda *_: stack.driver)
+        if not locked:
+            lock_path(path).unlink(missing_ok=True)
+            lock_path(path).mkdir()
+        assert wanted("rollback", "--last")[0] == wanted("rollback", "--cgroup", "/elsewhere")[0] == USAGE
+        assert stack.rules != Rules()
+        for _ in range(2):
+            code, _, told = wanted("rollback")
+            assert code == NOTHING and "act 1 (memory): what stood before is back, but not in the journal" in told
+            assert stack.rules == Rules() and told.count("\n") == 1
+    if not locked:
+        lock_path(path).rmdir()
+    assert wanted("rollback", "-f", "csv")[1].splitlines()[1:] == ["1,memory,kept,undone,rollback"]
 
 
 def test_who_cannot_sign_the_lock_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
