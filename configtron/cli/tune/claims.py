@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from configtron.cli.tune.desk import Desk, locked
 from configtron.db.glance import glance
@@ -56,12 +56,15 @@ def claimed(desk: Desk, driver: str, place: Place) -> Iterator[None]:
         yield
         return
     with claim:
-        if told := _told(desk, place, file, claim.read()):
+        claimant = claim.read()
+        if told := _told(desk, place, file, claimant):
             raise Refused(told)
-        claim.seek(0)
-        claim.truncate()
-        claim.write(_mine(desk))
-        claim.flush()
+        # Not written anew: killed between emptying and writing, we would leave an act that stands without its claim.
+        if claimant != _mine(desk):
+            claim.seek(0)
+            claim.truncate()
+            claim.write(_mine(desk))
+            claim.flush()
         yield
 
 
@@ -71,7 +74,7 @@ def other(desk: Desk, driver: str, place: Place) -> str:
     if file is None:
         return ""
     try:
-        return _told(desk, place, file, file.read_text())
+        return _told(desk, place, file, file.read_bytes())
     except OSError:
         return ""
 
@@ -86,14 +89,14 @@ def released(desk: Desk) -> None:
 
 def abandoned(database: Path) -> None:
     """Take away the claims of a database that is gone."""
-    _forget(str(database.resolve()), set())
+    _forget(os.fsencode(database.resolve()), set())
 
 
-def _forget(database: str, but: set[Path | None]) -> None:
+def _forget(database: bytes, but: set[Path | None]) -> None:
     with suppress(OSError):
         for file in set(FOLDER.iterdir()) - but:
             with _open(file, 0) as claim:
-                if claim.read() == database:
+                if claim.read() in (b"", database):
                     file.unlink()
 
 
@@ -107,14 +110,14 @@ def _file(desk: Desk, place: Place) -> Path | None:
     return FOLDER / f"{desk.boot}-{number}-{group}"
 
 
-def _mine(desk: Desk) -> str:
-    return str(desk.book.path.resolve())
+def _mine(desk: Desk) -> bytes:
+    return os.fsencode(desk.book.path.resolve())
 
 
-def _open(file: Path, patience_s: float = PATIENCE_S) -> TextIO:
+def _open(file: Path, patience_s: float = PATIENCE_S) -> BinaryIO:
     """Its lock in hand, from the beginning. Errors: `OSError`."""
     while True:
-        claim = file.open("a+")
+        claim = file.open("a+b")
         try:
             if not locked(claim.fileno(), patience_s):
                 raise BlockingIOError(None, "somebody holds its lock")
@@ -128,9 +131,10 @@ def _open(file: Path, patience_s: float = PATIENCE_S) -> TextIO:
         claim.close()
 
 
-def _told(desk: Desk, place: Place, file: Path, database: str) -> str:
-    if database in ("", _mine(desk)):
+def _told(desk: Desk, place: Place, file: Path, claimant: bytes) -> str:
+    if claimant in (b"", _mine(desk)):
         return ""
+    database = os.fsdecode(claimant)
 
     def theirs(book: Tuning) -> Act | None:
         acts = book.acts(*OPEN, bare=True)

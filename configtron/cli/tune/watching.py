@@ -109,7 +109,8 @@ class Watcher:
             one.failing = False
             return events
         except (ConfigtronError, OSError) as error:
-            told, one.failing = one.failing, True
+            # What was heard of meanwhile may be lost with it: the next look is at all.
+            told, one.failing, one.mark = one.failing, True, None
             if told:
                 return []
             return [Event("failed", one.act, found=str(error))]

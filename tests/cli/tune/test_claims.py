@@ -72,6 +72,31 @@ def test_whoever_died_between_claim_and_journal_keeps_nobody_out(desks: tuple[De
     held(two)
 
 
+def test_a_claim_that_stands_is_not_written_anew(desks: tuple[Desk, Desk]) -> None:
+    """Or whoever is killed between emptying and writing it leaves an act that no other database sees."""
+    held(desks[0])
+    (file,) = folder()
+    os.utime(file, ns=(0, 0))
+    held(desks[0])
+    assert file.stat().st_mtime_ns == 0
+
+
+def test_claims_that_say_nothing_are_taken_away(desks: tuple[Desk, Desk]) -> None:
+    claims.FOLDER.mkdir()
+    (claims.FOLDER / "left").touch()
+    released(desks[1])
+    assert folder() == []
+
+
+def test_a_path_is_any_bytes(desks: tuple[Desk, Desk]) -> None:
+    one, two = desks
+    odd = os.fsdecode(os.fsencode(one.book.path.parent) + b"/a\xff\r.db")
+    with Tuning(Path(odd)) as book:
+        act = held(desk(book))
+        assert f"act {act.id} (route, kept) of another database, {odd}," in other(two, "route", HERE)
+        assert other(desk(book), "route", HERE) == ""
+
+
 def test_a_database_that_is_gone_keeps_nobody_out(desks: tuple[Desk, Desk]) -> None:
     one, two = desks
     held(one)

@@ -1,0 +1,93 @@
+"""A watch that could not look, or could not keep what it saw, looks at all the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.tune.desk import Desk, desk
+from configtron.cli.tune.watching import Watcher
+from configtron.db.tuning import Tuning
+from configtron.errors import BadInput, Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers.memory import MemoryDriver
+from configtron.tune.journal import KEPT, Act
+from configtron.tuning import Changes, Place, Rules
+from tests.cli.tune.memory import Stack, stack
+
+__all__ = ["stack"]
+
+SCOPE = "10.1.0.0/16"
+RULES = Rules({"web": Profile("web", (("initcwnd", 20),))}, {SCOPE: "web", "10.2.0.0/16": "web"})
+
+
+class Telling:
+    """The kernel's news of the shared memory: each prefix is told once, whatever becomes of the telling."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack, self.written, self.fails = stack, set[str](), False
+
+    def another_hand(self) -> None:
+        self.stack.driver.apply(Changes(dropped_prefixes=frozenset({SCOPE})))
+        self.written.add(SCOPE)
+
+    def news(self, _: MemoryDriver) -> tuple[frozenset[str], Rules]:
+        written, self.written = frozenset(self.written), set()
+        if self.fails:
+            raise Refused("the routing tables change faster than they can be read")
+        rules = self.stack.rules
+        return written, Rules(rules.profiles, {p: name for p, name in rules.prefixes.items() if p in written})
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Desk]:
+    with Tuning(tmp_path / "t.db") as book:
+        yield desk(book)
+
+
+@pytest.fixture
+def telling(here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Telling:
+    """In force, and looked at once."""
+    stack.driver.apply(Changes(RULES.profiles, RULES.prefixes))
+    here.book.begin(Act("memory", Place(), here.space, here.boot, KEPT, "{}", RULES))
+    told = Telling(stack)
+    monkeypatch.setattr(MemoryDriver, "news", lambda driver: told.news(driver), raising=False)
+    return told
+
+
+def scopes(watcher: Watcher) -> list[tuple[str, str]]:
+    return [(event.event, event.scope) for event in watcher.turn()]
+
+
+def test_news_of_another_hand_are_told_once(here: Desk, telling: Telling) -> None:
+    watcher = Watcher(here)
+    assert scopes(watcher) == []
+    telling.another_hand()
+    assert [scopes(watcher), scopes(watcher)] == [[("foreign", SCOPE)], []]
+
+
+def test_what_was_heard_when_the_driver_failed_is_not_lost(here: Desk, telling: Telling) -> None:
+    watcher = Watcher(here)
+    assert scopes(watcher) == []
+    telling.another_hand()
+    telling.fails = True
+    assert scopes(watcher) == [("failed", "")]
+    telling.fails = False
+    assert scopes(watcher) == [("foreign", SCOPE)]
+
+
+def test_what_could_not_be_written_down_is_not_lost(
+    here: Desk, telling: Telling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise BadInput("the disk is full")
+
+    watcher = Watcher(here)
+    assert scopes(watcher) == []
+    telling.another_hand()
+    with monkeypatch.context() as disk:
+        disk.setattr(Tuning, "freeze", full)
+        assert scopes(watcher) == [("failed", "")]
+    assert scopes(watcher) == [("foreign", SCOPE)]
