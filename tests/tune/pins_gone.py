@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
@@ -37,7 +38,25 @@ def told(driver: EbpfDriver, folder: Path) -> dict[str, object]:
     shutil.rmtree(pins.ROOT)
     driver.revert(before)
     found["reverted after a hand"] = nothing_left()
-    return found | would_not_stay(folder)
+    return found | others_at_once(driver, before) | would_not_stay(folder)
+
+
+def others_at_once(driver: EbpfDriver, before: str) -> dict[str, object]:
+    """Another configtron takes its last program back, or puts the same control in force, while this one applies."""
+    found, attach = dict[str, object](), EbpfDriver._attach
+
+    def withdrawn(self: EbpfDriver, here: Path) -> None:
+        controls.withdraw(OURS)
+        attach(self, here)
+
+    with patch.object(EbpfDriver, "_attach", withdrawn):
+        driver.apply(CHANGES)
+    found["withdrawn before the program was there"] = OURS in controls.registered()
+    with patch.object(controls, "registered", return_value=set[str]()):
+        controls.register(OURS)
+    found["registered by two"] = OURS in controls.registered()
+    driver.revert(before)
+    return found
 
 
 def would_not_stay(folder: Path) -> dict[str, object]:

@@ -146,8 +146,7 @@ class EbpfDriver:
         here = self._folder(changes.prefixes)
         with Tables(here) as tables:
             tables.check(changes)
-            for profile in changes.profiles.values():
-                self._ready(layout.kernel_name(dict(profile.settings)))
+            self._ready_all(changes)
             if changes.profiles:
                 tables.set_profiles(changes.profiles, reach.ticks_per_second())
             tables.set_prefixes(changes.prefixes, changes.dropped_prefixes)
@@ -156,6 +155,8 @@ class EbpfDriver:
             tables.settle(netns.cookie(self.place.netns), changes.default)
         if self._in_force() is None:
             self._attach(here)
+            # Another configtron that took back its last program before this one was seen has withdrawn ours with its own.
+            self._ready_all(changes)
         with Tables(here) as tables:
             profiles = tables.profiles() if changes.profiles else {}
             found = tables.prefixes() if len(changes.prefixes) > MANY else tables.some_prefixes(changes.prefixes)
@@ -230,6 +231,10 @@ class EbpfDriver:
                 link.close()
         finally:
             os.close(group)
+
+    def _ready_all(self, changes: Changes) -> None:
+        for profile in changes.profiles.values():
+            self._ready(layout.kernel_name(dict(profile.settings)))
 
     def _ready(self, control: str) -> None:
         """A congestion control that BPF can ask for: it loads no module by itself."""

@@ -143,10 +143,12 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
     act = replace(act, status=UNDOING, over=base.id if base else 0, why=why)
     with suppress(BadInput):
         desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
-    driver, is_gone = desk.load(act.driver, act.place), gone(act.place)
-    # Most of what was set went with a namespace, and its driver says that there is none; a pinned program did not go.
-    with suppress(*([BadInput] if is_gone else [])):
-        driver.revert(act.before)
+    driver, is_taken = desk.load(act.driver, act.place), claims.taken(desk, act)
+    is_gone = is_taken or gone(act.place)
+    if not is_taken:
+        # Most of what was set went with a namespace, and its driver says that there is none; a pinned program did not.
+        with suppress(*([BadInput] if is_gone else [])):
+            driver.revert(act.before)
     if base is not None and not is_gone:
         write(driver, Rules(), base.rules)
         base = replace(base, status=KEPT)

@@ -79,6 +79,18 @@ def other(desk: Desk, driver: str, place: Place) -> str:
         return ""
 
 
+def taken(desk: Desk, act: Act) -> bool:
+    """Whether another database's rules are in force at an act's place, by the same driver.
+
+    They were refused while the act's namespace stood: this one was made anew under its name, and nothing in it is ours.
+    """
+    file = None if act.driver == FOR_TRIALS else _file(desk, act.place)
+    with suppress(BadInput, OSError):
+        if file is not None and (claimant := file.read_bytes()) not in (b"", _mine(desk)):
+            return any(theirs.driver == act.driver for theirs in _standing(desk, act.place, claimant))
+    return False
+
+
 def released(desk: Desk) -> None:
     """Take away this database's claims on places where nothing of it is left."""
     acts = desk.book.acts(*OPEN, bare=True)
@@ -135,23 +147,28 @@ def _told(desk: Desk, place: Place, file: Path, claimant: bytes) -> str:
     if claimant in (b"", _mine(desk)):
         return ""
     database = os.fsdecode(claimant)
-
-    def theirs(book: Tuning) -> Act | None:
-        acts = book.acts(*OPEN, bare=True)
-        here = (_space(place, desk.space), place.cgroup.strip("/"))
-        return next((act for act in acts if act.boot == desk.boot and _at(act) == here), None)
-
     try:
-        act = glance(Path(database), theirs)
+        acts = _standing(desk, place, claimant)
     except (BadInput, OSError) as error:
         useless = f"if it is of no use any more, remove {file}"
         return f"the database {database} has claimed this network namespace and cannot be read ({error}); {useless}"
-    if act is None:
+    if not acts:
         return ""
+    act = acts[0]
     return (
         f"act {act.id} ({act.driver}, {act.status}) of another database, {database}, is in force in this network "
         f"namespace; use that one (--db {database}), or take it back first: configtron --db {database} tune rollback"
     )
+
+
+def _standing(desk: Desk, place: Place, claimant: bytes) -> list[Act]:
+    """The acts of the database that claimed a place which are not over there. Errors: `BadInput`, `OSError`."""
+
+    def theirs(book: Tuning) -> list[Act]:
+        here = (_space(place, desk.space), place.cgroup.strip("/"))
+        return [act for act in book.acts(*OPEN, bare=True) if act.boot == desk.boot and _at(act) == here]
+
+    return glance(Path(os.fsdecode(claimant)), theirs)
 
 
 def _at(act: Act) -> tuple[str, str]:

@@ -12,16 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tune_kills import Ground, ground
+from benchmarks.tune_ground import Ground, ground
 from configtron.cli.tune import claims
+from configtron.cli.tune.acting import undo
 from configtron.cli.tune.claims import abandoned, claimed, other, released
 from configtron.cli.tune.desk import Desk, desk
 from configtron.cli.tune.processes import end, ended
 from configtron.db.tuning import Tuning
 from configtron.errors import DONE, REFUSED, Refused
+from configtron.nouns import Profile
 from configtron.tune.drivers import FOR_TRIALS
-from configtron.tune.journal import KEPT, UNDONE, Act
+from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
+from configtron.tune.rules import difference
 from configtron.tuning import Place, Rules
+from tests.cli.tune.memory import Stack, stack
+
+__all__ = ["stack"]
 
 PATIENCE_S = 30.0
 HERE = Place()
@@ -143,6 +149,28 @@ def test_another_boot_and_another_namespace_are_other_places(desks: tuple[Desk, 
     with claimed(one, "route", HERE):
         one.book.begin(Act("route", HERE, "net:[1]", one.boot, KEPT, "{}", Rules()))
     held(two)
+
+
+def test_a_namespace_that_was_made_anew_is_left_to_whom_it_is_now(
+    desks: tuple[Desk, Desk], stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name, and with it the place in the journal, is the same; what the first act set went with the old one."""
+    monkeypatch.setattr(claims, "FOR_TRIALS", "")
+    one, two = desks
+
+    def begun(at: Desk, rules: Rules) -> Act:
+        stack.driver.apply(difference(stack.rules, rules))
+        with claimed(at, "memory", HERE):
+            return at.book.begin(Act("memory", HERE, at.space, at.boot, LEASED, "{}", rules))
+
+    first = begun(one, Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}))
+    theirs = Rules({"far": Profile("far", (("initcwnd", 30),))}, {"10.1.0.0/16": "far"})
+    # The new one has a cookie of its own: no claim of the first is there.
+    folder()[0].unlink()
+    second = begun(two, theirs)
+    assert undo(one, first, "lease ended").status == UNDONE and stack.rules == theirs
+    assert [act.status for act in one.book.acts()] == [UNDONE]
+    assert undo(two, second, "lease ended").status == UNDONE and stack.rules == Rules()
 
 
 def test_what_sets_nothing_of_the_host_claims_nothing(desks: tuple[Desk, Desk]) -> None:

@@ -42,7 +42,8 @@ def register(control: str) -> None:
         return
     with Object(objects.compiled("keep" if control in layout.KEEPING.values() else "unpaced")) as program:
         program.load()
-        program.register(control)
+        with suppress(FileExistsError):  # another was faster
+            program.register(control)
 
 
 def withdraw(control: str) -> None:
