@@ -3,14 +3,16 @@
     longest.py     run it apart (benchmarks/apart.py)
 
 Prefixes are nested in each other, of all lengths and both families; after each turn some are dropped, some change their
-profile and some are added. The answer: how many addresses were asked, those of which the two say different things, and
-the turns after which the lists of lengths or what is read back were not what was written.
+profile and some are added. The answer: how many addresses were asked, those of which the two say different things, the
+turns after which the lists of lengths or what is read back were not what was written, and what is left in the table when
+all prefixes are gone.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import sys
 from contextlib import closing
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import TypeAlias
 
 from configtron.nouns import Profile
 from configtron.tune.drivers.bpf import cells, layout, objects, pins
-from configtron.tune.drivers.bpf.libbpf import Object
+from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tuning import Changes, Place
@@ -118,7 +120,17 @@ def told(driver: EbpfDriver) -> dict[str, object]:
                 miscounted.append(turn)
         if driver.read().prefixes != {str(one): name for one, name in rules.items()}:
             miscounted.append(turn)
-    return {"asked": asked, "wrong": wrong[:9], "miscounted": miscounted}
+    driver.apply(Changes(dropped_prefixes=frozenset(map(str, rules))))
+    return {"asked": asked, "wrong": wrong[:9], "miscounted": miscounted, "left": left()}
+
+
+def left() -> int:
+    """Words of IPv4's table that are not 0, be it a prefix or a count of those that passed."""
+    with closing(Map.pinned(pins.folder(PLACE) / "prefixes4")) as place:
+        number = int.from_bytes(place.get(bytes(4)) or b"", sys.byteorder)
+    with closing(Map(call("bpf_map_get_fd_by_id", number))) as table:
+        words = memoryview(table.all()[1][cells.CELL.size :]).cast("Q")
+    return sum(map(bool, words))
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -85,6 +87,17 @@ def test_many_are_for_the_whole(hosts: Hosts, driver: RouteDriver, monkeypatch: 
     ip(hosts, f"route del 10.1.0.0/16 table {TABLE}")
     ip(hosts, f"route del 192.0.2.7/32 table {TABLE}")
     assert driver.news() is None
+
+
+def test_more_than_could_be_kept_is_for_the_whole(hosts: Hosts, driver: RouteDriver) -> None:
+    """The kernel drops what a full socket has no room for, and says so (ENOBUFS)."""
+    driver._monitor._net.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    mark = driver.mark()
+    elsewhere = [f"route add 172.16.{n}.0/24 dev lo table 77" for n in range(100)]
+    lines = "\n".join([*elsewhere, f"route del 10.1.0.0/16 table {TABLE}", ""])
+    subprocess.run(["ip", "-n", hosts.server, "-batch", "-"], input=lines, text=True, check=True)
+    assert driver.news() is None and driver.mark() != mark
+    assert driver.news() == (frozenset(), Rules())
 
 
 def test_what_hides_behind_longer_prefixes_is_for_the_whole(hosts: Hosts, driver: RouteDriver) -> None:

@@ -51,6 +51,8 @@ def claimed(desk: Desk, driver: str, place: Place) -> Iterator[None]:
     try:
         FOLDER.mkdir(exist_ok=True)
         claim = _open(file)
+    except BlockingIOError as error:
+        raise Refused(f"{file}: another apply is claiming this network namespace; wait until it is done") from error
     except OSError as error:
         log.warning("%s: %s; another database that acts here would not be noticed", file, error.strerror)
         yield

@@ -180,6 +180,14 @@ def test_what_sets_nothing_of_the_host_claims_nothing(desks: tuple[Desk, Desk]) 
     assert folder() == [] and other(two, FOR_TRIALS, HERE) == ""
 
 
+def test_who_claims_just_now_is_not_passed_over(desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was stopped there, or whose disk is slow."""
+    monkeypatch.setattr(claims, "locked", lambda *_: False)
+    with pytest.raises(Refused, match="another apply is claiming"):
+        held(desks[0])
+    assert desks[0].book.acts() == []
+
+
 def test_where_no_claim_can_be_kept_a_warning_is(
     desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
