@@ -111,9 +111,10 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
 def _without_journal(error: BadInput) -> str:
     """Undo what a journal that cannot be written (a full disk, a read-only one) says; what is to be told of it.
 
-    Errors: itself, where it cannot be read either, or says that nothing is in force; the drivers'.
+    One that fails keeps no other back. Errors: itself, where it cannot be read either, or says that nothing is in force.
     """
-    from configtron.cli.tune.desk import desk, sole
+    from configtron.cli.tune.claims import taken
+    from configtron.cli.tune.desk import desk, gone, sole
     from configtron.db.glance import glance
     from configtron.tune.drivers import load
     from configtron.tune.journal import OPEN
@@ -121,7 +122,7 @@ def _without_journal(error: BadInput) -> str:
     def meant(book: Tuning) -> list[Act]:
         here = desk(book)
         ours = [act for act in book.acts(*OPEN, bare=True) if act.boot == here.boot and act.space in ("", here.space)]
-        return [act for act in ours if _meant(act, given("driver", AUTO))]
+        return [act for act in ours if _meant(act, given("driver", AUTO)) and not taken(here, act)]
 
     try:
         acts = glance(settings().db, meant)
@@ -129,14 +130,21 @@ def _without_journal(error: BadInput) -> str:
         acts = []
     if not acts:
         raise error
+    done, failed = list[str](), list[str]()
     with ExitStack() as stack:
         # Where not even the lock can be opened, nobody else can act either.
         with suppress(OSError):
             stack.enter_context(sole(settings().db))
         for act in acts:
-            load(act.driver, act.place).revert(act.before)
-    told = ", ".join(f"act {act.id} ({act.driver})" for act in acts)
-    return f"{told}: what stood before is back, but not in the journal ({error}); once it can be written, do it again"
+            whose = f"act {act.id} ({act.driver})"
+            try:
+                with suppress(*([BadInput] if gone(act.place) else [])):
+                    load(act.driver, act.place).revert(act.before)
+                done.append(whose)
+            except (ConfigtronError, OSError) as why:
+                failed.append(f"{whose}: {why}")
+    back = f"what stood before is back, but not in the journal ({error}); once it can be written, do it again"
+    return "; ".join([*failed, *([f"{', '.join(done)}: {back}"] if done else [])])
 
 
 def _meant(act: Act, driver: str) -> bool:

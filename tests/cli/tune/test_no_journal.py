@@ -74,6 +74,18 @@ def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest
     assert wanted("rollback")[0] == DONE
 
 
+def close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that went read-only."""
+    whole = Tuning.__init__
+
+    def read_only(book: Tuning, at: Path, **how: bool) -> None:
+        if not how.get("traceless"):
+            raise BadInput(f"{at}: cannot be opened")
+        whole(book, at, **how)
+
+    monkeypatch.setattr(Tuning, "__init__", read_only)
+
+
 @pytest.mark.parametrize("locked", [True, False])
 def test_rollback_where_the_journal_cannot_be_opened(
     wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: bool
@@ -81,16 +93,8 @@ def test_rollback_where_the_journal_cannot_be_opened(
     """A read-only disk: nobody undoes a kept act but he who asks for it."""
     wanted("apply", "--driver", "memory", "--keep")
     path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
-    whole, opens = Tuning.__init__, []
-
-    def read_only(book: Tuning, at: Path, **how: bool) -> None:
-        opens.append(how)
-        if not how.get("traceless"):
-            raise BadInput(f"{at}: cannot be opened")
-        whole(book, at, **how)
-
     with monkeypatch.context() as disk:
-        disk.setattr(Tuning, "__init__", read_only)
+        close(disk)
         disk.setattr("configtron.tune.drivers.load", lambda *_: stack.driver)
         if not locked:
             lock_path(path).unlink(missing_ok=True)
@@ -125,6 +129,21 @@ def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: Said, stack
     code, out, told = wanted("rollback", "-f", "csv")
     assert code == NOTHING and "act 2 (absent): no driver is called" in told
     assert "3,memory,kept,undone" in out and stack.rules == Rules()
+
+
+def test_nor_where_the_journal_cannot_be_opened(
+    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted("apply", "--driver", "memory", "--keep")
+    with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
+        (act,) = book.acts()
+        book.put(replace(act, status=UNDONE))
+        book.begin(replace(act, driver="absent"))
+        book.begin(act)
+    close(monkeypatch)
+    code, _, told = wanted("rollback")
+    assert code == NOTHING and "act 2 (absent): no driver is called" in told and stack.rules == Rules()
+    assert "act 3 (memory): what stood before is back, but not in the journal" in told
 
 
 @pytest.mark.parametrize("fault", ["damaged", "read-only"])
