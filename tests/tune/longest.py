@@ -4,8 +4,8 @@
 
 Prefixes are nested in each other, of all lengths and both families; after each turn some are dropped, some change their
 profile and some are added. The answer: how many addresses were asked, those of which the two say different things, the
-turns after which the lists of lengths or what is read back were not what was written, and what is left in the table when
-all prefixes are gone.
+turns after which the lists of lengths or what is read back were not what was written, and what is left in the table
+when all prefixes are gone.
 """
 
 from __future__ import annotations

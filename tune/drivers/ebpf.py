@@ -155,7 +155,7 @@ class EbpfDriver:
             tables.settle(netns.cookie(self.place.netns), changes.default)
         if self._in_force() is None:
             self._attach(here)
-            # Another configtron that took back its last program before this one was seen has withdrawn ours with its own.
+            # Another configtron, whose last program went before ours was there, has withdrawn ours with its own.
             self._ready_all(changes)
         with Tables(here) as tables:
             profiles = tables.profiles() if changes.profiles else {}
