@@ -111,7 +111,7 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
 def _without_journal(error: BadInput) -> str:
     """Undo what a journal that cannot be written (a full disk, a read-only one) says; what is to be told of it.
 
-    One that fails keeps no other back. Errors: itself, where the journal cannot be read either, or has nothing in force.
+    One that fails keeps no other back. Errors: itself, where it cannot be read, or has nothing in force.
     """
     from configtron.cli.tune.claims import taken
     from configtron.cli.tune.desk import desk, gone, sole
