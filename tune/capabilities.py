@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.nouns import Value
+from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.guard import reach_text
+from configtron.tune.pools import REACHES as POOLED
 from configtron.tune.text import value_text
 from configtron.tuning import Reach
 
@@ -117,6 +119,8 @@ def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
     if takers:
         spans = "; ".join(f"{takes} ({', '.join(names)})" for takes, names in takers.items())
         return f"is beyond what any driver takes: {spans}"
+    if knob in ELSEWHERE and knob not in POOLED:
+        return f"can be set by no driver: {ELSEWHERE[knob]}"
     known = KNOBS[knob].values if knob in SETTABLE else ()
     if known and value not in known:
         return f"is none of its values: {', '.join(map(value_text, known))}"
