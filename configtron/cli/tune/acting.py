@@ -73,10 +73,12 @@ def enforce(desk: Desk, driver: Driver, place: Place, have: Rules, target: Rules
         _take_back(desk, act, error)
         raise
     act = replace(act, status=LEASED, expires_s=desk.now_s() + lease_s)
-    if not lease_s:
-        return keep(desk, act)
-    desk.book.put(act)
-    return act
+    if lease_s:
+        desk.book.put(act)
+        return act
+    kept = keep(desk, act)
+    keeping.dismissed(act)
+    return kept
 
 
 def _take_back(desk: Desk, act: Act, error: BaseException) -> None:

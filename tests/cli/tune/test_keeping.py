@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune import keeping
+from configtron.cli.tune import acting, keeping
 from configtron.cli.tune.desk import Desk, desk, lock_path, sole, worker
 from configtron.cli.tune.processes import alive, end, ended, myself, named, used
 from configtron.db.tuning import Tuning
 from configtron.errors import Missing, Refused
+from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Act
 from configtron.tuning import Place, Rules
 
@@ -107,6 +108,20 @@ def test_nothing_to_keep(here: Desk, status: str) -> None:
     here.book.put(replace(act, status=status))
     keeping.dismissed(replace(act, keeper=keeper))
     assert not alive(keeper) and outcome(here, act) == (status, "")
+
+
+def test_what_is_kept_has_no_keeper_left(here: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that lived on for a moment would take the next rollback, asked for elsewhere, for its own."""
+    started, start = list[str](), keeping.start
+
+    def noted(desk_: Desk, number: int) -> str:
+        started.append(start(desk_, number))
+        return started[-1]
+
+    monkeypatch.setattr(keeping, "start", noted)
+    with sole(here.book.path):
+        act = acting.enforce(here, MemoryDriver(Place()), Place(), Rules(), Rules(), 0.0, 0)
+    assert act.status == KEPT and len(started) == 1 and not alive(started[0])
 
 
 def test_a_keeper_that_cannot_start_is_told(here: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
