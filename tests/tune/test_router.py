@@ -61,9 +61,9 @@ def test_connections_are_led_by_prefix(hosts: Hosts, tmp_path: Path, name: str) 
             eventually(lambda: curl(hosts, CLIENTS[1]), "new HTTP/2.0 2")
             kept.sendall(b"GET / HTTP/1.1\r\nHost: front\r\nConnection: close\r\n\r\n")
             assert b"old HTTP/1.1" in b"".join(iter(lambda: kept.recv(4096), b"")), "a reload drops no connection"
-        assert [curl(hosts, client) for client in (*CLIENTS, *CLIENTS6)] == [
-            "old HTTP/1.1 1.1", "new HTTP/2.0 2", "old HTTP/1.1 1.1",
-        ] * 2  # fmt: skip
+        # a worker of before the reload may still take a connection that was queued
+        led = ["old HTTP/1.1 1.1", "new HTTP/2.0 2", "old HTTP/1.1 1.1"] * 2
+        eventually(lambda: [curl(hosts, client) for client in (*CLIENTS, *CLIENTS6)], led)
         assert settings(hosts, CLIENTS[1])[MAX_CONCURRENT_STREAMS] == STREAMS and settings(hosts, CLIENTS[0]) == {}
         assert not router.publish(at(name, front), file, map_text(name, SECOND)), "the same again is nothing to do"
         with pytest.raises(Refused, match="finds fault.*old map is back"):
