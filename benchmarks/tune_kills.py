@@ -59,6 +59,10 @@ class Point(NamedTuple):
     call: str
     number: int
 
+    def and_earlier(self) -> Sequence[Point]:
+        """Where to kill; and where instead, in a run that is over before it comes there."""
+        return (self,) if self.number == 1 else (self, Point(self.call, self.number // 2))
+
 
 def points(here: Ground, words: Sequence[str], count: int) -> list[Point]:
     """The calls of one run, from the lock on, thinned to about so many."""
@@ -137,11 +141,14 @@ def campaign(driver: str, verb: str, count: int, slack_s: float = SLACK_S) -> bo
         here.run("rollback", *here.where)
         assert here.state() == baseline, differs(baseline, here.state())
         times, missed, lived = [], [], 0
-        for n, point in enumerate(chosen):
-            if verb == "rollback":
-                here.run(*apply)
-                assert here.state() != baseline, "apply does nothing"
-            fell, after = round_of(here, baseline, point, words, within_s, both=n % 2 == 1)
+        for n, asked in enumerate(chosen):
+            for point in asked.and_earlier():
+                if verb == "rollback":
+                    here.run(*apply)
+                    assert here.state() != baseline, "apply does nothing"
+                fell, after = round_of(here, baseline, point, words, within_s, both=n % 2 == 1)
+                if fell or after is None:
+                    break
             lived += not fell
             times.append(after or 0.0)
             if after is None:
