@@ -16,14 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from configtron.nouns import Profile
-from configtron.tune.drivers.bpf import layout, libbpf, pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf import layout, libbpf
 from configtron.tune.rules import after
-from configtron.tuning import Changes, Place, Rules
-from tests.tune.left import GROUP, nothing_left
+from configtron.tuning import Changes, Rules
+from tests.tune.left import nothing_left, placed
 
 STRIDE = int(sys.argv[1]) if sys.argv[1:] else 1
-PLACE = Place(cgroup=GROUP)
 KEEPS = Profile("b", (("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 FIRST = Changes({"a": Profile("a", (("initcwnd", 4),)), "b": KEEPS}, {"10.0.0.0/8": "a", "::/0": "b"}, default="a")
 SECOND = Changes(
@@ -75,27 +73,23 @@ def swept(begin: Callable[[], object], act: Callable[[], object], sound: Callabl
 
 
 def main() -> None:
-    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
-    group.mkdir()
-    driver = EbpfDriver(PLACE)
-    before = driver.before()
-    one, two = after(Rules(), FIRST), after(after(Rules(), FIRST), SECOND)
+    with placed() as (driver, before):
+        one, two = after(Rules(), FIRST), after(after(Rules(), FIRST), SECOND)
 
-    def gone() -> bool:
-        driver.revert(before)
-        return nothing_left() and driver.read() == Rules()
+        def gone() -> bool:
+            driver.revert(before)
+            return nothing_left() and driver.read() == Rules()
 
-    def mended() -> bool:
-        # what a killed first apply left is in force whole, or not at all
-        whole = driver.read() in (Rules(), one)
-        driver.apply(FIRST)
-        return whole and driver.read() == one and gone()
+        def mended() -> bool:
+            # what a killed first apply left is in force whole, or not at all
+            whole = driver.read() in (Rules(), one)
+            driver.apply(FIRST)
+            return whole and driver.read() == one and gone()
 
-    def finished() -> bool:
-        driver.apply(SECOND)
-        return driver.read() == two and gone()
+        def finished() -> bool:
+            driver.apply(SECOND)
+            return driver.read() == two and gone()
 
-    try:
         found = {
             "apply, reverted": swept(gone, lambda: driver.apply(FIRST), gone),
             "apply, applied again": swept(gone, lambda: driver.apply(FIRST), mended),
@@ -104,9 +98,6 @@ def main() -> None:
             "revert, reverted": swept(lambda: driver.apply(FIRST), lambda: driver.revert(before), gone),
         }
         print(json.dumps(found))
-    finally:
-        driver.revert(before)
-        group.rmdir()
 
 
 if __name__ == "__main__":

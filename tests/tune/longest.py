@@ -24,10 +24,9 @@ from configtron.tune.drivers.bpf import cells, layout, objects, pins
 from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
-from configtron.tuning import Changes, Place
-from tests.tune.left import GROUP
+from configtron.tuning import Changes
+from tests.tune.left import PLACE, placed
 
-PLACE = Place(cgroup=GROUP)
 PROFILES = {name: Profile(name, (("initcwnd", window),)) for name, window in (("a", 4), ("b", 5), ("c", 6))}
 TURNS, PREFIXES, CHANGED, ASKED = 5, 400, 150, 2000
 # Where the two families meet: IPv4 stands inside the second of these.
@@ -134,18 +133,11 @@ def left() -> int:
 
 
 def main() -> None:
-    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
-    group.mkdir()
-    driver = EbpfDriver(PLACE)
-    before = driver.before()
     # Or nothing would ever outgrow its table, few prefixes would stand in other cells than their own, and no table be
     # full before the driver expects it.
     layout.LEAST_ROOM, cells.A_CELL = 1, 5 * cells.SLOTS
-    try:
+    with placed() as (driver, _):
         print(json.dumps(told(driver)))
-    finally:
-        driver.revert(before)
-        group.rmdir()
 
 
 if __name__ == "__main__":

@@ -26,12 +26,11 @@ from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.left import GROUP, nothing_left
+from tests.tune.left import PLACE, nothing_left, placed
 from tests.tune.sockets import INFO
 
 # linux/tcp.h: absent from Python's socket module.
 NOTSENT_LOWAT = 25
-PLACE = Place(cgroup=GROUP)
 FAST = Profile("fast", (("initcwnd", 40), ("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 SLOW = Profile("slow", (("initcwnd", 4),))
 PREFIXES = {"0.0.0.0/0": "slow", "10.0.0.0/8": "fast", "10.1.2.3/32": "slow", "::/0": "fast", "2001:db8::/48": "slow"}
@@ -276,16 +275,8 @@ def group_removed() -> dict[str, object]:
 
 
 def main() -> None:
-    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
-    group.mkdir()
-    driver = EbpfDriver(PLACE)
-    before = driver.before()
-    try:
-        print(json.dumps(told(driver)))
-    finally:
-        driver.revert(before)
-        group.rmdir()
-        sys.stdout.flush()
+    with placed() as (driver, _):
+        print(json.dumps(told(driver)), flush=True)
 
 
 if __name__ == "__main__":

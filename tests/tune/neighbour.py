@@ -8,20 +8,15 @@ from __future__ import annotations
 import json
 import sys
 
-from configtron.tune.drivers.bpf import controls, pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf import controls
 from configtron.tune.rules import after
 from configtron.tuning import Rules
-from tests.tune.left import nothing_left
-from tests.tune.mishaps import CHANGES, PLACE
+from tests.tune.left import nothing_left, placed
+from tests.tune.mishaps import CHANGES
 
 
 def main() -> None:
-    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
-    group.mkdir()
-    driver = EbpfDriver(PLACE)
-    before = driver.before()
-    try:
+    with placed() as (driver, before):
         driver.apply(CHANGES)
         print("held", flush=True)
         sys.stdin.read()
@@ -31,9 +26,6 @@ def main() -> None:
         driver.revert(before)
         found["nothing left"] = nothing_left()
         print(json.dumps(found))
-    finally:
-        driver.revert(before)
-        group.rmdir()
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Place, Rules
-from tests.tune.left import nothing_left
-from tests.tune.mishaps import CHANGES, PLACE
+from tests.tune.left import PLACE, nothing_left, placed
+from tests.tune.mishaps import CHANGES
 
 OURS = "ct_cubic_keep"
 
 
-def told(driver: EbpfDriver, folder: Path) -> dict[str, object]:
-    before, found = driver.before(), dict[str, object]()
+def told(driver: EbpfDriver, before: str, folder: Path) -> dict[str, object]:
+    found = dict[str, object]()
     driver.apply(CHANGES)
     subprocess.run(["umount", str(pins.BPFFS)], check=True)
     found["unmounted: nothing in force"] = driver.read() == Rules() and driver.mark() == "nothing"
@@ -86,15 +86,8 @@ def would_not_stay(folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    group = pins.mounts("cgroup2")[0] / PLACE.cgroup
-    group.mkdir()
-    driver = EbpfDriver(PLACE)
-    before = driver.before()
-    try:
-        print(json.dumps(told(driver, Path(sys.argv[1]))))
-    finally:
-        driver.revert(before)
-        group.rmdir()
+    with placed() as (driver, before):
+        print(json.dumps(told(driver, before, Path(sys.argv[1]))))
 
 
 if __name__ == "__main__":

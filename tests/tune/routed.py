@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from configtron.nouns import Profile
-from configtron.tuning import Rules
-from tests.tune.two_hosts import Hosts
+from configtron.tune.drivers.route import RouteDriver
+from configtron.tuning import Place, Rules
+from tests.tune.two_hosts import Hosts, two_hosts
 
 FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))
 SLOW = Profile("slow", (("initcwnd", 4),))
@@ -18,6 +20,17 @@ RULES = Rules(
     {"10.0.0.0/8": "slow", "10.1.0.0/16": "fast", "192.0.2.7/32": "fast", "fd00::/8": "slow", "fd01::/32": "fast"},
     "slow",
 )
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    with two_hosts() as raised:
+        yield raised
+
+
+@pytest.fixture
+def driver(hosts: Hosts) -> RouteDriver:
+    return RouteDriver(Place(netns=hosts.server))
 
 
 def ip(hosts: Hosts, words: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,21 +14,12 @@ from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.routed import BOTH, RULES, SLOW, everything, ip, several
-from tests.tune.two_hosts import Hosts, two_hosts
+from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
+from tests.tune.two_hosts import Hosts
+
+__all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
-
-
-@pytest.fixture
-def driver(hosts: Hosts) -> RouteDriver:
-    return RouteDriver(Place(netns=hosts.server))
-
 
 def test_what_is_applied_reads_back_in_another_process(hosts: Hosts, driver: RouteDriver) -> None:
     assert driver.apply(difference(Rules(), RULES)) == RULES

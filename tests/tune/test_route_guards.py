@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,21 +17,13 @@ from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.routed import BOTH, RULES, SLOW, everything, ip
-from tests.tune.two_hosts import Hosts, two_hosts
+from tests.tune.killed import at_any_write
+from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip
+from tests.tune.two_hosts import Hosts
+
+__all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
-
-
-@pytest.fixture
-def driver(hosts: Hosts) -> RouteDriver:
-    return RouteDriver(Place(netns=hosts.server))
 
 
 @pytest.mark.parametrize(
@@ -165,18 +157,13 @@ def test_missing_says_what() -> None:
 
 def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: RouteDriver) -> None:
     bare = everything(hosts)
-    for survived in range(100):
-        child = os.fork()
-        if not child:
-            _apply_until(hosts, survived)
-        _, status = os.waitpid(child, 0)
+
+    def sound() -> None:
         driver.read()
         driver.revert(driver.before())
         assert everything(hosts) == bare
-        if os.waitstatus_to_exitcode(status) == 0:
-            assert survived > 5
-            return
-    raise AssertionError("it never came to its end")
+
+    at_any_write(lambda writes: _apply_until(hosts, writes), sound)
 
 
 def _apply_until(hosts: Hosts, writes: int) -> None:
@@ -192,11 +179,7 @@ def _apply_until(hosts: Hosts, writes: int) -> None:
             send(net, [request], first, forgiven)
 
     Netlink._send = killed  # type: ignore[method-assign]
-    try:
-        RouteDriver(Place(netns=hosts.server)).apply(difference(Rules(), RULES))
-        os._exit(0)
-    finally:
-        os._exit(1)
+    RouteDriver(Place(netns=hosts.server)).apply(difference(Rules(), RULES))
 
 
 def test_a_profile_that_is_not_there(hosts: Hosts, driver: RouteDriver) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,16 +14,12 @@ from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE, Table
 from configtron.tune.rules import difference
 from configtron.tuning import Changes, Place, Rules
-from tests.tune.routed import RULES, ip
-from tests.tune.two_hosts import Hosts, two_hosts
+from tests.tune.routed import RULES, hosts, ip
+from tests.tune.two_hosts import Hosts
+
+__all__ = ["hosts"]
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
 from configtron.tuning import Changes, Place, Rules
+from tests.tune.killed import at_any_write
 from tests.tune.two_hosts import (
     CLIENTS,
     Hosts,
@@ -193,18 +194,13 @@ def test_the_first_namespace_is_not_touched(hosts: Hosts, driver: SysctlDriver) 
 
 def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: SysctlDriver) -> None:
     untouched, before = texts(hosts), driver.before()
-    for survived in range(100):
-        child = os.fork()
-        if not child:
-            _apply_until(hosts, survived)
-        _, status = os.waitpid(child, 0)
+
+    def sound() -> None:
         driver.read()
         driver.revert(before)
         assert texts(hosts) == untouched
-        if os.waitstatus_to_exitcode(status) == 0:
-            assert survived > 5
-            return
-    raise AssertionError("it never came to its end")
+
+    at_any_write(lambda writes: _apply_until(hosts, writes), sound)
 
 
 def _apply_until(hosts: Hosts, writes: int) -> None:
@@ -225,10 +221,6 @@ def _apply_until(hosts: Hosts, writes: int) -> None:
         return write(path, text)
 
     Netlink._send, Path.write_text = sent, written  # type: ignore[method-assign, assignment]
-    try:
-        driver = SysctlDriver(Place(netns=hosts.server))
-        assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0)
-        assign(driver, "second", tcp_slow_start_after_idle=0, notsent_lowat=20_000)
-        os._exit(0)
-    finally:
-        os._exit(1)
+    driver = SysctlDriver(Place(netns=hosts.server))
+    assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0)
+    assign(driver, "second", tcp_slow_start_after_idle=0, notsent_lowat=20_000)
