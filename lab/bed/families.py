@@ -1,0 +1,160 @@
+"""Network conditions by name: the families that the papers and the trade know.
+
+    hotcloud:1/150/2.5      1 Mbit/s, 150 ms round trip, 2.5 % of what goes down lost: one of HotCloud's 48
+    access:dsl              3g, 4g, cable, dsl, satellite
+    pantheon:13             Pantheon's calibrated and pathological emulators, 1 to 18
+    trace:commute@30+25     a cellular link's trace (`traces/`, or FILE.down with FILE.up) from its 30th second on, and
+                            25 ms each way besides; "@30" and "+25" may be left out
+    access:4g;2:access:3g   the first, and from the second second of a load on the other
+
+Differs    from Pantheon: its Poisson files have other means than their names say (0.557, 2.435, 2.817 Mbit/s); ours
+           have what the calibration found. Its constant links send several packets each whole millisecond, which lets a
+           queue of one packet through once a millisecond, whatever the rate; ours send them evenly.
+           From HotCloud: the paper does not say how its delay is shared nor how long its queue is. Half each way; the
+           queue is the path's bandwidth times its delay, at least `LEAST_QUEUE_BYTES`.
+Source     papers.md 5 and testbed.md 6 of the project; Pantheon's experiments.yml; WebPageTest's connection profiles
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import product
+
+from configtron.errors import BadInput
+from configtron.lab.bed.conditions import Condition, Step, Way
+
+# Thirty full packets, three initial windows of ten: less room a modem hardly has.
+LEAST_QUEUE_BYTES = 46_000
+
+# HotCloud section 2: Mbit/s, round trip in ms, per cent lost.
+HOTCLOUD_GRID = ((0.3, 1, 5), (50, 150, 250, 500), (0, 1, 2.5, 5))
+
+# name -> Mbit/s down and up, round trip in ms. WebPageTest's profiles; the last is a geostationary link as sold in the
+# United States (FCC, Measuring Fixed Broadband): 25/3 Mbit/s, four times 35 786 km at the speed of light, and slack.
+ACCESS: Mapping[str, tuple[float, float, float]] = {
+    "3g": (1.6, 0.768, 300),
+    "4g": (9, 9, 170),
+    "cable": (5, 1, 28),
+    "dsl": (1.5, 0.384, 50),
+    "satellite": (25, 3, 600),
+}
+
+# Pantheon's direction of bulk data is our "down". Mbit/s, one-way ms, fraction lost, packets of queue.
+_CALIBRATED = {
+    1: ("poisson", 0.57, 28, 0.0477, 14), 2: ("poisson", 2.64, 88, 0, 130), 3: ("poisson", 3.04, 130, 0, 426),
+    4: ("constant", 100.42, 27, 0, 173), 5: ("constant", 77.72, 51, 0.0006, 94), 6: ("constant", 114.68, 45, 0, 450),
+}  # fmt: skip
+# Policers, as queues of one packet both ways: Mbit/s, one-way ms.
+_POLICERS = {7: (12, 10), 8: (60, 10), 9: (108, 10), 10: (12, 50), 11: (60, 50), 12: (108, 50)}
+# ACKs gathered: packets at once, of how many Mbit/s (one packet each 100 ms; ten each 200 ms).
+_GATHERED = {13: (1, 0.12), 14: (10, 0.6)}
+# Buffers of a tenth, a third, half and all of 12 Mbit/s x 60 ms, in bytes.
+_SHALLOW = {15: 9_000, 16: 30_000, 17: 45_000, 18: 90_000}
+
+
+def named(name: str) -> Condition:
+    """The condition of that name, with steps where ";" parts it. Errors: `BadInput` with the names there are."""
+    first, *later = name.split(";")
+    start, steps = _one(first), []
+    for part in later:
+        at, _, other = part.partition(":")
+        then = _one(other)
+        try:
+            steps.append(Step(float(at), then.down, then.up))
+        except ValueError as error:
+            raise BadInput(f"{name}: each change is SECONDS:CONDITION, not {part!r}") from error
+    if [step.at_s for step in steps] != sorted(step.at_s for step in steps):
+        raise BadInput(f"{name}: changes stand in the order of their times")
+    return replace(start, name=name, salt=salt(name), steps=tuple(steps))
+
+
+def salt(name: str) -> int:
+    """A number of its own for each name."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
+
+
+def hotcloud() -> tuple[Condition, ...]:
+    """All 48."""
+    return tuple(named(f"hotcloud:{mbit:g}/{rtt}/{loss:g}") for mbit, rtt, loss in product(*HOTCLOUD_GRID))
+
+
+def access() -> tuple[Condition, ...]:
+    """One a technology."""
+    return tuple(named(f"access:{name}") for name in ACCESS)
+
+
+def pantheon() -> tuple[Condition, ...]:
+    """All 18, in Pantheon's order."""
+    return tuple(named(f"pantheon:{number}") for number in range(1, 19))
+
+
+def _one(name: str) -> Condition:
+    family, _, rest = name.partition(":")
+    if family not in FAMILIES:
+        raise BadInput(f"no condition {name!r}; families: {', '.join(FAMILIES)}")
+    try:
+        down, up = FAMILIES[family](rest)
+    except (ValueError, KeyError) as error:
+        raise BadInput(f"no condition {name!r}; {USES[family]}") from error
+    return Condition(name, down, up, salt(name))
+
+
+def queue_bytes(mbit: float, rtt_ms: float) -> int:
+    """A path's bandwidth times its delay, at least what any modem has."""
+    return max(LEAST_QUEUE_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3))
+
+
+def _hotcloud(rest: str) -> tuple[Way, Way]:
+    mbit, rtt, loss = map(float, rest.split("/"))
+    down = Way(mbit * 1e3, rtt / 2, round(loss / 100, 9), queue_bytes(mbit, rtt))
+    return down, Way(delay_ms=rtt / 2)
+
+
+def _access(rest: str) -> tuple[Way, Way]:
+    down, up, rtt = ACCESS[rest]
+    return (
+        Way(down * 1e3, rtt / 2, queue_bytes=queue_bytes(down, rtt)),
+        Way(up * 1e3, rtt / 2, queue_bytes=queue_bytes(up, rtt)),
+    )
+
+
+def _pantheon(rest: str) -> tuple[Way, Way]:
+    number = int(rest)
+    if number in _CALIBRATED:
+        kind, mbit, delay, loss, packets = _CALIBRATED[number]
+        back = Way(mbit * 1e3, delay, kind=kind)
+        return replace(back, loss=loss, queue_packets=packets), back
+    if number in _POLICERS:
+        rate, delay = _POLICERS[number]
+        one = Way(rate * 1e3, delay, queue_packets=1)
+        return one, one
+    if number in _GATHERED:
+        packets, mbit = _GATHERED[number]
+        return Way(12e3, 10), Way(mbit * 1e3, 10, kind="bursts", burst_packets=packets)
+    return Way(12e3, 30, queue_bytes=_SHALLOW[number]), Way(12e3, 30)
+
+
+def _trace(rest: str) -> tuple[Way, Way]:
+    rest, _, delay = rest.partition("+")
+    file, _, offset = rest.partition("@")
+    if not file:
+        raise ValueError(rest)
+    # as Mahimahi's link by itself: a queue without end
+    down = Way(delay_ms=float(delay or 0), kind="trace", trace=f"{file}.down", offset_s=float(offset or 0))
+    return down, replace(down, trace=f"{file}.up")
+
+
+FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
+    "hotcloud": _hotcloud,
+    "access": _access,
+    "pantheon": _pantheon,
+    "trace": _trace,
+}
+USES = {
+    "hotcloud": "hotcloud:MBIT/RTT_MS/LOSS_PERCENT, as in hotcloud:1/150/2.5",
+    "access": f"access:NAME, one of {', '.join(ACCESS)}",
+    "pantheon": "pantheon:NUMBER, 1 to 18",
+    "trace": "trace:FILE@SECONDS+DELAY_MS, where FILE.down and FILE.up are",
+}
