@@ -96,7 +96,7 @@ def _one(name: str) -> Condition:
         raise BadInput(f"no condition {name!r}; families: {', '.join(FAMILIES)}")
     try:
         down, up = FAMILIES[family](rest)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         raise BadInput(f"no condition {name!r}; {USES[family]}") from error
     return Condition(name, down, up, salt(name))
 
