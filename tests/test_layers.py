@@ -17,7 +17,10 @@ IMPURE = frozenset(
 )
 # Names that reach the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
-NOUNS = frozenset(f"configtron.{name}" for name in "nouns ports tuning knobs measured messages records errors".split())
+NOUNS = frozenset(
+    f"configtron.{name}"
+    for name in "nouns ports tuning knobs grid tensor repeats samples measured messages records errors".split()
+)
 EDGES = tuple(
     f"configtron.{name}"
     for name in ("probe.wire", "fingerprint.capture", "tune.drivers", "tune.router", "report", "db", "lab")

@@ -1,0 +1,165 @@
+"""Page loads as text: what a shard of the testbed writes line by line, the store keeps, and the tensor is made of.
+
+A shard is one boot of the lab under one condition. Its file holds canonical JSON, one object a line, nothing of when or
+where it was run: the same orders give the same bytes.
+
+    {"kind": "shard", "condition": NAME, "network": {...}}           first: what the kernel says of the network
+    {"kind": "stack", "configuration": N, "read_back": {...}}        what the kernel says of the stack,
+    {"kind": "stack", "configuration": N, "reason": "...", ...}      or why this configuration was not measured
+    {"kind": "load", "configuration": N, "site": NAME, ...}          a page load, ended or failed
+    {"kind": "end", "loads": N, "virtual_s": S}                      last: a file without it is half a shard
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from configtron.errors import BadInput
+from configtron.records import canonical
+from configtron.repeats import Rule, Verdict, judge
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Sample(NamedTuple):
+    """One page load, as kept; the numbers are those of the lab's client (`lab/bed/loads.py`).
+
+    repeat    from 0, within its cell
+    failed    "", or a named reason: then there are no times
+    plt_ms    from the moment the document was wanted to the last byte of the last object
+    ttfb_ms   to the first byte of the document's answer
+    index_ms  when an average part of the first screen was there (as SpeedIndex)
+    bytes     of all bodies
+    """
+
+    configuration: int
+    site: str
+    repeat: int
+    failed: str = ""
+    plt_ms: float | None = None
+    ttfb_ms: float | None = None
+    index_ms: float | None = None
+    bytes: int = 0
+
+
+class Stack(NamedTuple):
+    """A configuration as it was in force: what read back, or a named reason why it is not as asked, and in words."""
+
+    configuration: int
+    read_back: Pairs = ()
+    reason: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A whole shard: what was read back, all loads, and how much virtual time they took."""
+
+    condition: str
+    network: Pairs
+    stacks: tuple[Stack, ...]
+    samples: tuple[Sample, ...]
+    virtual_s: float
+
+
+class Cell(NamedTuple):
+    """One cell of the tensor: {condition x configuration x site}, judged; `verdict.flag` says what is wrong with it."""
+
+    condition: str
+    configuration: int
+    site: str
+    verdict: Verdict
+    samples: tuple[Sample, ...]
+
+
+def digest(*texts: str) -> str:
+    """SHA-256 over texts, each apart from the next."""
+    return hashlib.sha256("\0".join(hashlib.sha256(text.encode()).hexdigest() for text in texts).encode()).hexdigest()
+
+
+def shard_line(condition: str, network: Mapping[str, str]) -> str:
+    """The first line of a shard's file."""
+    return canonical({"kind": "shard", "condition": condition, "network": dict(network)})
+
+
+def stack_line(stack: Stack) -> str:
+    """A configuration's line."""
+    refused = {"reason": stack.reason, "words": stack.words}
+    told: dict[str, Any] = dict(refused) if stack.reason else {"read_back": dict(stack.read_back)}
+    return canonical({"kind": "stack", "configuration": stack.configuration, **told})
+
+
+def sample_line(sample: Sample) -> str:
+    """A page load's line."""
+    return canonical({"kind": "load", **sample._asdict()})
+
+
+def end_line(loads: int, virtual_s: float) -> str:
+    """The last line of a shard's file."""
+    return canonical({"kind": "end", "loads": loads, "virtual_s": virtual_s})
+
+
+def filled_of(lines: Iterable[str], name: str) -> Filled:
+    """A shard from its file's lines; `name` is how errors call it. Errors: `BadInput`, also for half a shard."""
+    stacks: list[Stack] = []
+    samples: list[Sample] = []
+    first: dict[str, Any] = {}
+    ended: dict[str, Any] = {}
+    try:
+        for line in lines:
+            form = json.loads(line)
+            kind = form.pop("kind")
+            if kind == "load":
+                samples.append(Sample(**form))
+            elif kind == "stack":
+                stacks.append(_stack(form))
+            elif kind == "shard":
+                first = form
+            else:
+                ended = form
+        if not first or ended.get("loads") != len(samples):
+            raise BadInput(f"{name}: half a shard: {len(samples)} loads and no end; run it again")
+        network = _pairs(first["network"])
+        return Filled(first["condition"], network, tuple(stacks), tuple(samples), float(ended["virtual_s"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{name}: no shard's file ({error}); remove it and resume the measurement") from error
+
+
+def _stack(form: dict[str, Any]) -> Stack:
+    words = (str(form.get(name, "")) for name in ("reason", "words"))
+    return Stack(int(form["configuration"]), _pairs(form.get("read_back", {})), *words)
+
+
+def _pairs(form: Mapping[str, Any]) -> Pairs:
+    return tuple(sorted((str(name), str(value)) for name, value in form.items()))
+
+
+def judged(filled: Filled, configurations: int, sites: Iterable[str], rule: Rule) -> tuple[Cell, ...]:
+    """Every cell of a shard, those that were not measured too: by configuration, then site."""
+    held: dict[tuple[int, str], list[Sample]] = {}
+    for sample in filled.samples:
+        held.setdefault((sample.configuration, sample.site), []).append(sample)
+    refused = {stack.configuration: stack.reason for stack in filled.stacks if stack.reason}
+    order = tuple(sites)
+    return tuple(
+        Cell(filled.condition, at, site, _verdict(held.get((at, site), []), rule, refused.get(at, "")),
+             tuple(held.get((at, site), ())))
+        for at in range(configurations)
+        for site in order
+    )  # fmt: skip
+
+
+def _verdict(samples: list[Sample], rule: Rule, refused: str) -> Verdict:
+    if refused:
+        return Verdict(None, None, None, len(samples), refused)
+    return judge(slowness(samples), rule, [sample.failed for sample in samples if sample.failed])
+
+
+def slowness(samples: Iterable[Sample]) -> list[float]:
+    """Page load times for `judge`: a failed load is slower than all others."""
+    return [math.inf if sample.plt_ms is None else sample.plt_ms for sample in samples]

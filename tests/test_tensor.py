@@ -1,0 +1,77 @@
+"""The PLT-tensor's file: read back as written, the same bytes twice, and one clear line for what is none."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.grid import Grid, live_grid, paper_grid
+from configtron.knobs import TUNABLE, space_size
+from configtron.nouns import Profile
+from configtron.tensor import Tensor, read, write
+
+
+def small(seed: int = 7) -> Tensor:
+    """Two conditions, the live grid, three sites, two loads each."""
+    grid = live_grid()
+    repeats = np.random.default_rng(seed).uniform(500, 5000, (2, len(grid), 3, 2)).astype(np.float32)
+    columns = (np.array([1000.0, 5000.0]), np.array([50.0, 250.0]), np.array([0.0, 0.025]))
+    return Tensor(grid, ("news", "shop", "wiki"), ("a", "b"), *columns, np.median(repeats, axis=3), "lab",
+                  (("seed", "7"),), repeats)  # fmt: skip
+
+
+def packed(tensor: Tensor) -> bytes:
+    file = io.BytesIO()
+    write(tensor, file)
+    return file.getvalue()
+
+
+def test_what_is_written_is_read() -> None:
+    tensor = small()
+    back = read(io.BytesIO(packed(tensor)))
+    assert (back.sites, back.names, back.source, back.provenance) == (
+        tensor.sites, tensor.names, tensor.source, tensor.provenance,
+    )  # fmt: skip
+    assert back.grid.profiles == tensor.grid.profiles and back.grid.default == tensor.grid.default
+    for column in ("bandwidth_kbps", "rtt_ms", "loss", "median_ms", "repeats_ms"):
+        assert (getattr(back, column) == getattr(tensor, column)).all()
+
+
+def test_equal_tensors_are_equal_bytes() -> None:
+    assert packed(small()) == packed(small()) != packed(small(seed=8))
+
+
+def test_nonsense_is_refused() -> None:
+    good = packed(small())
+    for bad in (b"", b"not a file", good[: len(good) // 2], good.replace(b"PK", b"QK")):
+        with pytest.raises(BadInput, match="no PLT-tensor"):
+            read(io.BytesIO(bad))
+
+
+def test_columns_must_fit() -> None:
+    with pytest.raises(BadInput, match="its columns say"):
+        replace(small(), sites=("one",))
+    with pytest.raises(BadInput, match="not positive"):
+        replace(small(), median_ms=-small().median_ms)
+
+
+def test_missing_cells_are_counted_and_never_best() -> None:
+    tensor = small()
+    holes = tensor.median_ms.copy()
+    holes[0, holes[0, :, 0] == holes[0, :, 0].min(), 0] = np.nan
+    holed = replace(tensor, median_ms=holes)
+    assert holed.missing() > 0 and holed.best[0, 0] != tensor.best[0, 0]
+    assert holed.best_ms[0, 0] > tensor.best_ms[0, 0]
+
+
+def test_the_papers_grid_and_the_live_one() -> None:
+    assert len(paper_grid()) == space_size() == 768 and len(live_grid()) == 168
+    grid = paper_grid()
+    assert grid.profiles[grid.default].settings == Profile("", tuple((k.name, k.default) for k in TUNABLE)).settings
+    assert grid.index(Profile("x", (("initcwnd", 30),))) != grid.default
+    with pytest.raises(BadInput, match="none of the grid's"):
+        Grid(TUNABLE, grid.rows[:5]).index(Profile("x", (("initcwnd", 30),)))
