@@ -2,17 +2,21 @@
 
 `python3 -m configtron.lab module [KERNEL]`: builds the kernel module and prints where it lies. KERNEL is `lab` for the
 lab's guests, or an installed kernel's release as in /lib/modules; without it, the running kernel.
+
+`python3 -m configtron.lab har FILE [NAME]`: prints the site model of a page that a browser recorded (HTTP archive).
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from configtron.errors import DONE, USAGE, ConfigtronError
+from configtron.lab.bed import har
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest, module_for_installed
 
-USE = "usage: python3 -m configtron.lab kernel | module [lab | RELEASE]"
+USE = "usage: python3 -m configtron.lab kernel | module [lab | RELEASE] | har FILE [NAME]"
 
 
 def main(arguments: list[str]) -> int:
@@ -27,6 +31,8 @@ def main(arguments: list[str]) -> int:
                 print(module_for_installed(tell))
             case ["module", release]:
                 print(module_for_installed(tell, release))
+            case ["har", file, *name] if len(name) <= 1:
+                print(har.read(Path(file), *name), end="")
             case _:
                 print(USE, file=sys.stderr)
                 return USAGE

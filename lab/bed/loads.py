@@ -1,11 +1,29 @@
-"""Page loads by the compiled client (load.c): built once, one process per namespace, one line of JSON per load."""
+"""Page loads by the compiled client (load/): built once, one process per namespace, one line of JSON per load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from configtron.errors import BadInput, Missing
+from configtron.lab import links
+from configtron.lab.bed import plan
 from configtron.lab.bed.pages import Page
+from configtron.lab.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
+
+SOURCES = Path(__file__).with_name("load")
+VERSIONS = ("h2", "http/1.1")
+# header -> Debian package
+HEADERS = {
+    Path("/usr/include/nghttp2/nghttp2.h"): "libnghttp2-dev",
+    Path("/usr/include/openssl/ssl.h"): "libssl-dev",
+    Path("/usr/include/stdio.h"): "libc6-dev",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +32,13 @@ class Load:
 
     plt_ms       last byte of the last object, the page's idle gaps not counted
     elapsed_ms   the same, gaps counted
+    connect_ms   first TCP connection there
     ttfb_ms      first byte of the document's answer
-    index_ms     when an average part of the first screen was shown (SpeedIndex-like; load.c)
-    times        per object: asked, first byte, last byte
-    failed       "", or a named reason (timeout, refused, closed, ...): then the times above mean nothing
+    index_ms     when an average part of the first screen was shown (browse.c, `shown_ms`)
+    bytes        of all bodies
+    connections  opened
+    times        per object: asked, first byte, last byte; 0 is never
+    failed       "", or a named reason (load.c): then the times mean nothing
     """
 
     page: str
@@ -36,30 +57,72 @@ class Load:
     @staticmethod
     def from_json(text: str) -> Load:
         """The client's line."""
-        raise NotImplementedError
+        try:
+            row = json.loads(text)
+            return Load(**row | {"times": tuple(map(tuple, row["times"]))})
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(f"not a load: {error}") from error
 
 
 class Client:
     """The running client: TLS set up once, no fork per load. Each load has new connections."""
 
-    def __init__(self, pages: Iterable[Page], *, netns: str = "client", program: str = ""):
-        """Pages it may be asked for; `program` is `program()`'s path, built outside the guest."""
-        raise NotImplementedError
+    def __init__(self, pages: Iterable[Page], addresses: Mapping[str, str], program: str, *, netns: str = "client"):
+        """The pages it may be asked for, and where their origins are; `program` is `program()`'s path."""
+        path = Path(tempfile.mkdtemp(prefix="load-")) / "plan"
+        path.write_text(plan.text(pages, addresses))
+        self._process = subprocess.Popen(
+            [program, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=(lambda: links.enter(netns)) if netns else None,
+        )
 
     def load(self, page: str, *, http: str = "h2", seed: int = 0, limit_s: float = 120.0) -> Load:
         """One load; begins on a whole second of the guest's clock, `seed` shifts that by less than a kernel tick.
 
-        http is "h2" or "http/1.1".
+        Errors: BadInput for an unknown version; Missing when the client ended.
         """
-        raise NotImplementedError
+        if http not in VERSIONS:
+            raise BadInput(f"no HTTP version {http!r}; choose from {', '.join(VERSIONS)}")
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{page} {http} {seed} {limit_s}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise Missing(f"the page-load client ended with code {self._process.wait()} over {page!r}")
+        return Load.from_json(line)
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *error: object) -> None:
-        raise NotImplementedError
+        self._process.kill()
+        self._process.communicate()
+
+
+def folder() -> Path:
+    """Where the client of these sources lies, or will lie."""
+    return cache_folder() / f"load-{key(*(path.read_bytes() for path in sources()))}"
+
+
+def sources() -> list[Path]:
+    return sorted(SOURCES.glob("*.[ch]"))
 
 
 def program() -> str:
-    """The client's path in the cache; compiled when it is not there. Call it on the host: a guest cannot write."""
-    raise NotImplementedError
+    """The client's path in the cache; compiled when it is not there. Call it on the host: a guest has another cache."""
+    place = folder()
+    if is_whole(place):
+        return str(place / "load")
+    require([package for header, package in HEADERS.items() if not header.exists()], "building the page-load client")
+    with build_lock(lambda line: None):
+        if not is_whole(place):
+            work, log = cache_folder() / "load-building", cache_folder() / "load-build.log"
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            names = [str(path) for path in sources() if path.suffix == ".c"]
+            run(["gcc", "-O2", "-Wall", "-o", str(work / "load"), *names, "-lssl", "-lcrypto", "-lnghttp2"], log)
+            keep(work, place)
+    return str(place / "load")

@@ -13,6 +13,7 @@ Differs    from a recorded page: bodies are made (bodies.py), of the right lengt
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
@@ -24,7 +25,10 @@ KINDS = ("html", "style", "script", "font", "image", "json")
 # Only these name other objects. A script or style is read when it is whole; HTML while it comes in.
 PARENTS = ("html", "style", "script")
 # The longest tag that bodies.py writes to name an object, and what stands before the first one and after the last.
-REFERENCE_BYTES, HEAD_BYTES, TAIL_BYTES = 230, 700, 80
+REFERENCE_BYTES, HEAD_BYTES, TAIL_BYTES = 230, 1500, 80
+# A page's name is a folder of each of its origins; an origin stands in certificates and configurations.
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+HOST = re.compile(r"(?=.{1,100}$)[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 # The first address of the origins; network.py leads all of 10.80.0.0/16 to the servers.
 FIRST_ADDRESS = IPv4Address("10.80.0.1")
 
@@ -97,6 +101,10 @@ class Page:
 
 def faults(page: Page) -> Iterator[str]:
     """What makes it no page, in words."""
+    if not NAME.fullmatch(page.name):
+        yield "a name has at most 40 small letters, digits and hyphens"
+    if wrong := [origin for origin in page.origins if not HOST.fullmatch(origin)]:
+        yield f"{wrong[0]!r} is no host name"
     if not page.origins or len(set(page.origins)) < len(page.origins):
         yield "origins must be there, each once"
     if not page.objects or page.objects[0].kind != "html" or page.objects[0].parent != -1:
@@ -106,6 +114,8 @@ def faults(page: Page) -> Iterator[str]:
         yield "two objects have one address"
     if any(gap <= 0 for gap in page.gaps_ms):
         yield "an idle gap must be longer than nothing"
+    if page.gaps_ms and any(thing.kind == "html" for thing in page.objects[1:]):
+        yield "a page with idle gaps has no frames"
     for i, thing in enumerate(page.objects):
         for fault in _faults_of(page, i, thing):
             yield f"object {i} ({thing.path}): {fault}"
@@ -120,6 +130,8 @@ def _faults_of(page: Page, i: int, thing: Object) -> Iterator[str]:
         yield "no such origin"
     if not 0 <= thing.wave <= len(page.gaps_ms):
         yield f"wave {thing.wave} has no gap before it"
+    if thing.wave and thing.area:
+        yield "what comes after an idle gap has no part of the first screen"
     if thing.size < 1 or thing.delay_ms < 0 or thing.area < 0:
         yield "size must be at least 1, delay and area not negative"
     if i and not 0 <= thing.parent < i:

@@ -1,0 +1,152 @@
+/*
+ * Loads pages as a browser does and says how long it took.
+ *
+ *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S
+ *
+ * Question  How long until a page is complete, over this network and these two stacks?
+ * Method    New connections for each load, TLS set up once. A load begins on a whole second of the clock plus less than
+ *           one kernel tick that SEED decides, so that a run does not depend on what came before it.
+ * Reads as  one line of JSON per load, on stdout (loads.py documents its members).
+ * Fails as  "failed" in that line: timeout, unreachable, refused, tls, alpn, closed, head, answer, unasked, size, stream,
+ *           frames. Exit code 2 for a plan or a command that makes no sense.
+ * Differs   from a browser: no caches, no work of its own (the plan's delays stand for it), no TLS verification.
+ */
+#define _GNU_SOURCE
+#include "load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#define SECOND 1000000000LL
+/* HZ is 100 in the guests: the seed shifts a load against the kernel's ticks, and nothing else */
+#define TICK_US 10000
+/* connections of the load before are closed, and what they still send is gone, when the next one begins */
+#define SETTLE (SECOND / 5)
+#define SETTLE_FAILED (5 * SECOND)
+#define EVENTS 64
+
+struct load load;
+/* when nothing of the load before is under way any more */
+static ns_t settled;
+
+static ns_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+static uint64_t spread(uint64_t seed)
+{
+	seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
+	seed = (seed ^ (seed >> 27)) * 0x94d049bb133111eb;
+	return seed ^ (seed >> 31);
+}
+
+/* Sleeps until the moment at which this load shall begin. */
+static ns_t wait_for_begin(uint64_t seed)
+{
+	ns_t now = clock_ns(), free = now > settled ? now : settled;
+	ns_t begin = (free / SECOND + 1) * SECOND + spread(seed) % TICK_US * 1000;
+	struct timespec until = { begin / SECOND, begin % SECOND };
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	return begin;
+}
+
+static void run(void)
+{
+	struct epoll_event events[EVENTS];
+
+	begin_page();
+	proceed();
+	while (!load.failed && load.done < load.page->object_count) {
+		ns_t wait = next_moment() - load.now;
+		struct timespec most = { wait / SECOND, wait % SECOND };
+		int count = epoll_pwait2(watch, events, EVENTS, &most, NULL);
+
+		load.now = clock_ns();
+		for (int i = 0; i < count && !load.failed; i++)
+			on_event(events[i].data.ptr, events[i].events);
+		if (load.now >= load.begun + load.limit && !load.failed)
+			load.failed = "timeout";
+		if (!load.failed)
+			proceed();
+	}
+}
+
+static double ms(ns_t moment)
+{
+	return moment ? (moment - load.begun) / 1e6 : 0;
+}
+
+static void tell(const char *http, uint64_t seed)
+{
+	ns_t last = 0, gaps = 0;
+
+	for (int i = 0; i < load.page->object_count; i++)
+		if (load.page->objects[i].done > last)
+			last = load.page->objects[i].done;
+	for (int i = 0; i < load.page->gap_count; i++)
+		gaps += load.page->gaps[i];
+	printf("{\"page\":\"%s\",\"http\":\"%s\",\"seed\":%llu,\"failed\":\"%s\",\"plt_ms\":%.3f,\"elapsed_ms\":%.3f,"
+	       "\"connect_ms\":%.3f,\"ttfb_ms\":%.3f,\"index_ms\":%.3f,\"bytes\":%ld,\"connections\":%d,\"times\":[",
+	       load.page->name, http, (unsigned long long)seed, load.failed ? load.failed : "",
+	       load.failed ? 0 : ms(last - gaps), ms(last), ms(load.connected), ms(load.page->objects[0].first),
+	       load.failed ? 0 : shown_ms(), load.bytes, load.connections);
+	for (int i = 0; i < load.page->object_count; i++) {
+		struct object *thing = &load.page->objects[i];
+
+		printf("%s[%.3f,%.3f,%.3f]", i ? "," : "", ms(thing->asked), ms(thing->first), ms(thing->done));
+	}
+	printf("]}\n");
+	fflush(stdout);
+}
+
+static void one(struct page *page, const char *http, uint64_t seed, double limit_s)
+{
+	memset(&load, 0, sizeof(load));
+	load.page = page;
+	load.h2 = !strcmp(http, "h2");
+	load.limit = limit_s * SECOND;
+	load.begun = load.now = wait_for_begin(seed);
+	run();
+	close_all(page);
+	tell(http, seed);
+	settled = clock_ns() + (load.failed ? SETTLE_FAILED : SETTLE);
+}
+
+int main(int count, char **words)
+{
+	char line[256], name[64], http[16];
+	struct page *pages, *page;
+	unsigned long long seed;
+	double limit_s;
+
+	if (count != 2) {
+		fprintf(stderr, "usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S\n");
+		return 2;
+	}
+	pages = read_plan(words[1]);
+	watch = epoll_create1(EPOLL_CLOEXEC);
+	prepare_tls();
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "%63s %15s %llu %lf", name, http, &seed, &limit_s) != 4 ||
+		    (strcmp(http, "h2") && strcmp(http, "http/1.1"))) {
+			fprintf(stderr, "load: a command without sense: %s", line);
+			return 2;
+		}
+		for (page = pages; page && strcmp(page->name, name);)
+			page = page->next;
+		if (!page) {
+			fprintf(stderr, "load: no page %s in this plan\n", name);
+			return 2;
+		}
+		one(page, http, seed, limit_s);
+	}
+	return 0;
+}

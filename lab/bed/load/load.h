@@ -1,0 +1,134 @@
+/*
+ * The page-load client: what its parts share.
+ *
+ *   load.c     commands in, one line of JSON per load out; the event loop and its clock
+ *   plan.c     reads the pages
+ *   browse.c   which object is known, asked for, done: a browser's rules
+ *   stream.c   a connection: TCP, TLS, bytes in and out
+ *   http1.c http2.c   what is said on it
+ *
+ * One thread, one load at a time. Times are nanoseconds of CLOCK_MONOTONIC, read once for each wake-up: in a guest every
+ * reading is a system call.
+ */
+#ifndef LOAD_H
+#define LOAD_H
+
+#include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* what browsers allow to one host with HTTP/1.1 (Chromium: ClientSocketPoolManager) */
+#define CONNECTIONS_PER_POOL 6
+/* requests below medium priority under way at once over HTTP/1.1 (Chromium: ResourceScheduler) */
+#define DELAYABLE_AT_ONCE 10
+#define MEDIUM_PRIORITY 4
+/* one system call takes all that a receive buffer usually holds */
+#define INPUT_BYTES (64 * 1024)
+
+typedef int64_t ns_t;
+
+enum kind { HTML, STYLE, SCRIPT, FONT, IMAGE, JSON, KINDS };
+enum state { HIDDEN, DELAYED, READY, ASKED, DONE };
+
+struct connection;
+
+struct object {
+	/* the plan */
+	enum kind kind;
+	int pool, parent, wave, priority;
+	bool blocks;
+	long offset, size;
+	ns_t delay;
+	double area;
+	char path[256];
+	/* this load */
+	enum state state;
+	bool ran;
+	long got;
+	ns_t ready, asked, first, done;
+	struct connection *on;
+	int32_t stream;
+};
+
+/* Connections to one origin that may be shared: two pools an origin, the second for requests without credentials. */
+struct pool {
+	const char *host;
+	uint32_t address; /* network order */
+	struct connection *connections;
+	int opened;
+};
+
+struct page {
+	char name[64];
+	struct object *objects;
+	struct pool *pools;
+	ns_t *gaps;
+	int object_count, pool_count, gap_count;
+	struct page *next;
+};
+
+struct connection {
+	struct pool *pool;
+	struct connection *next;
+	int socket;
+	bool connected, open, drained, ended;
+	SSL *tls;
+	unsigned char in[INPUT_BYTES];
+	size_t in_from, in_to;
+	unsigned char *out;
+	size_t out_from, out_to, out_room;
+	/* HTTP/1.1 */
+	struct object *answering;
+	char head[8192];
+	size_t head_bytes;
+	bool in_body, closes;
+	int answered;
+	/* HTTP/2 */
+	nghttp2_session *session;
+};
+
+struct load {
+	struct page *page;
+	bool h2;
+	ns_t begun, limit, now, quiet_until, connected, first;
+	long bytes;
+	int done, wave, connections;
+	const char *failed; /* NULL, or the reason that ends this load */
+};
+
+extern struct load load;
+
+/* plan.c */
+struct page *read_plan(const char *file);
+
+/* browse.c */
+void begin_page(void);
+void proceed(void);
+ns_t next_moment(void);
+void got_bytes(struct object *thing, long bytes);
+void got_all(struct object *thing);
+double shown_ms(void);
+
+/* stream.c */
+void prepare_tls(void);
+struct connection *open_connection(struct pool *pool);
+void on_event(struct connection *c, uint32_t events);
+void put(struct connection *c, const void *bytes, size_t count);
+void flush(struct connection *c);
+void close_all(struct page *page);
+extern int watch;
+
+/* http1.c, http2.c */
+void ask_h1(struct connection *c, struct object *thing);
+void read_h1(struct connection *c, const unsigned char *bytes, size_t count);
+void ended_h1(struct connection *c);
+void begin_h2(struct connection *c);
+void ask_h2(struct connection *c, struct object *thing);
+void read_h2(struct connection *c, const unsigned char *bytes, size_t count);
+void send_h2(struct connection *c);
+
+#define AGENT "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) configtron/1.0 Safari/537.36"
+
+#endif
