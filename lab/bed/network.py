@@ -1,44 +1,245 @@
-"""(stub) Servers, router and client of the bed, and the link between them.
+"""Servers, router and client of the bed, and the link between them, which is a condition's.
 
-    origins --- "servers" namespace --- router (here) --- "client" namespace
+Question   How does a page load meet a network of known rate, delay, loss and queue, the same at each repetition?
+Method     Three network namespaces:
+
+               servers s0 --- r1 (router, here) r2 --- c0 client        what a load takes
+               servers s1 --- r3                                        a way without delay: for the witness (stack.py)
+                              play0 === the player === play1 client     instead of r2, when the link is uneven
+
+           All origins are addresses of the one namespace "servers". The router's queues are the link: netem delays and
+           loses by a seed, tbf and a fifo below it are the bottleneck. What the kernel cannot be is played (player.py).
+           Offloads are off (netem would delay and drop 64 kB at once); neighbours are permanent (no ARP before a load);
+           TCP forgets what it knew of a client.
+Reads as   Every queue is read back by value after each change, the player by its answer.
+Fails as   `Mismatch` naming the cell, the interface and the knob.
+Differs    from Mahimahi in the kernel's links: loss and delay come before the queue, not after it. A rate counts IP
+           packets of full size, as Mahimahi does, and not Ethernet's header too, as tc does.
+Source     testbed.md 2 of the project; sch_netem.c, sch_tbf.c
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 
-from configtron.lab.bed.conditions import Condition
+from configtron.errors import BadInput, ConfigtronError, Mismatch, Missing
+from configtron.lab import links
+from configtron.lab.bed.conditions import PACKET_BYTES, Condition, Way
+from configtron.lab.bed.player import Counts, Player
+from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
+from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
 
-# Namespaces: start servers in the one (all origins' addresses are there), page loads in the other.
+# Namespaces: servers run in the one (all origins' addresses are there), page loads in the other.
 SERVERS, CLIENT = "servers", "client"
+CLIENT_ADDRESS, CLIENT_PREFIX = "10.0.2.2", "10.0.2.0/24"
+# One more client, by the way without delay; and where the servers are for it.
+WITNESS_ADDRESS, WITNESSED_ADDRESS = "10.0.2.250", "10.0.3.1"
+ORIGINS_NET, MOST_ORIGINS = "10.0.1", 200
+NEAR, FAR = "play0", "play1"
+# The router's devices whose queues are the link.
+TO_SERVERS, TO_CLIENT = "r1", "r2"
+# A window's worth may stand before a device at once; the devices are no bottleneck.
+DEVICE_PACKETS = 10_000
+
+# An IP packet of full size with Ethernet's header, which tc counts.
+FRAME_BYTES = PACKET_BYTES + 14
+# tbf lets one frame go at once, whatever its rate; a little more, so that a frame is not held for a rounded byte.
+BURST_BYTES = FRAME_BYTES + 86
+# A queue without end.
+ENDLESS_BYTES = 1 << 30
+
+# No cell differs in these. Buffers are those of a machine with memory (Linux
+# scales them with it), so that a small guest does not bound the window.
+EVERYWHERE = (
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    ("net/ipv6/conf/all/disable_ipv6", "1"),
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+)
+ENDS = (
+    *EVERYWHERE,
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_rmem", "4096 131072 6291456"),
+    ("net/ipv4/tcp_wmem", "4096 16384 4194304"),
+    ("net/core/somaxconn", "4096"),
+)
+# Vegas is refused in a new namespace, without a word to the writer's reader, unless the first one allows it.
+CONGESTION_CONTROLS = ("cubic", "reno", "vegas", "bbr")
 
 
-@dataclass
 class Bed:
-    """A raised bed; origin -> its address. A bed stays raised as long as its guest; `close` ends the player."""
+    """A raised bed. It stays as long as its guest; `close` ends the player.
 
-    addresses: Mapping[str, str]
-    condition: Condition
+    addresses   origin -> the servers' address for it
+    condition   what is in force
+    """
+
+    def __init__(self, addresses: Mapping[str, str], player: Path | None) -> None:
+        self.addresses = addresses
+        self.condition: Condition | None = None
+        self._seed, self._cell = 0, ""
+        self._program = player
+        self._player: Player | None = None
+        self._is_played = False
+        self._qdiscs = Qdiscs()
 
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:
-        """Put a condition in force and read it back; its chance starts anew from `seed` (and the condition's salt).
+        """Put a condition in force and read it back; its chance begins anew from `seed` and the condition's salt.
 
-        Call it before every load, with the load's seed. Errors: `Mismatch`, naming `cell` and the knob.
+        For before every load. Errors: `Mismatch`, naming `cell` and the knob; `BadInput` for a trace that is not there.
         """
-        raise NotImplementedError
+        self.condition, self._seed, self._cell = condition, seed, cell or condition.name
+        self._lead(condition.is_played)
+        self._put(condition.down, condition.up, seed)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """While inside (one page load), the condition's steps happen at their times."""
-        raise NotImplementedError
-        yield
+        """While inside, from now on, the condition's steps happen at their times. Errors: those of `change`."""
+        steps, began, over = self.condition.steps if self.condition else (), time.monotonic(), threading.Event()
+        errors: list[ConfigtronError] = []
+
+        def follow() -> None:
+            for number, step in enumerate(steps, 1):
+                if over.wait(began + step.at_s - time.monotonic()):
+                    return
+                try:
+                    self._put(step.down, step.up, splitmix64(self._seed + number))
+                except ConfigtronError as error:
+                    errors.append(error)
+
+        follower = threading.Thread(target=follow)
+        if steps:
+            follower.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if steps:
+                follower.join()
+        if errors:
+            raise errors[0]
+
+    def counts(self) -> Mapping[str, Counts]:
+        """What the player has carried, dropped and lost; empty when the kernel is the link."""
+        return self._player.counts() if self._player and self._is_played else {}
 
     def close(self) -> None:
         """End the player, if one runs."""
+        self._qdiscs.close()
+        if self._player:
+            self._player.close()
+
+    def _put(self, down: Way, up: Way, seed: int) -> None:
+        assert self.condition
+        salt = self.condition.salt
+        chance = splitmix64(salt ^ splitmix64(seed))
+        try:
+            if self._is_played:
+                assert self._player
+                self._player.put({"down": down, "up": up}, salt=salt, seed=chance)
+                wanted: dict[str, tuple[Qdisc, ...]] = {TO_CLIENT: (), TO_SERVERS: ()}
+            else:
+                wanted = {TO_CLIENT: queues(down, splitmix64(chance)), TO_SERVERS: queues(up, splitmix64(chance + 1))}
+            self._qdiscs.put(wanted)
+            found = self._qdiscs.read()
+        except (Missing, Mismatch) as error:
+            raise Mismatch(f"{self._cell}: {error}") from error
+        wrong = [f"{device}: {words}" for device, q in wanted.items() for words in differences(q, found[device])]
+        if wrong:
+            raise Mismatch(f"{self._cell}: the link is not as asked: {'; '.join(wrong)}")
+
+    def _lead(self, is_played: bool) -> None:
+        """Packets go by the player's devices or by the kernel's link; read back."""
+        if is_played and self._player is None:
+            self._start_player()
+        if is_played != self._is_played:
+            word = "replace" if is_played else "del"
+            links.ip("", [f"route {word} {CLIENT_ADDRESS}/32 dev {NEAR}"])
+            links.ip(CLIENT, [f"route {word} {ORIGINS_NET}.0/24 dev {FAR} src {CLIENT_ADDRESS}"])
+        self._is_played = is_played
+
+    def _start_player(self) -> None:
+        if self._program is None:
+            raise BadInput("this condition is played; raise the bed with the player's program (player.program())")
+        self._player = Player(self._program, netns=CLIENT, near=NEAR, far=FAR)
+        for netns, device in (("", NEAR), (CLIENT, FAR)):
+            links.ip(netns, [f"link set {device} txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"])
 
 
-def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int) -> Bed:
-    """Namespaces, links, addresses, routes; `condition` in force. Once per boot. Errors: `Missing`, `Mismatch`."""
-    raise NotImplementedError
+def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int = 0, player: Path | None = None) -> Bed:
+    """Namespaces, links, addresses, routes, and `condition` in force. Once a boot.
+
+    player   `player.program()`, built on the host: needed where a condition is played (`Condition.is_played`)
+    Errors: `Missing` without root or kernel features, `Mismatch` where something does not read back.
+    """
+    if not 0 < len(set(origins)) <= MOST_ORIGINS:
+        raise BadInput(f"a bed has 1 to {MOST_ORIGINS} origins, not {len(set(origins))}")
+    addresses = {name: f"{ORIGINS_NET}.{number}" for number, name in enumerate(dict.fromkeys(origins), 1)}
+    _router()
+    _end(SERVERS, "s0", TO_SERVERS, f"{ORIGINS_NET}.254", list(addresses.values()))
+    _end(CLIENT, "c0", TO_CLIENT, "10.0.2.254", [CLIENT_ADDRESS])
+    _aside()
+    bed = Bed(addresses, player)
+    bed.change(condition, seed=seed)
+    return bed
+
+
+def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:
+    """An even way as queueing disciplines, from the root to the leaf."""
+    chance = {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(way.delay_ms * 1e6), "seed": seed}
+    netem = Qdisc(0x10000, ROOT, "netem", chance | {"loss": round(way.loss * 0xFFFFFFFF)})
+    if not way.rate_kbit:
+        return (netem,)
+    kind, limit = ("pfifo", way.queue_packets) if way.queue_packets else ("bfifo", way.queue_bytes or ENDLESS_BYTES)
+    rate = round(way.rate_kbit * 1e3 / 8 * FRAME_BYTES / PACKET_BYTES)
+    tbf = Qdisc(0x100000, 0x10001, "tbf", {"rate": rate, "burst": BURST_BYTES, "limit": limit})
+    # two numbers, because a discipline's kind never changes under its number
+    return (netem, tbf, Qdisc({"bfifo": 0x200000, "pfifo": 0x210000}[kind], 0x100001, kind, {"limit": limit}))
+
+
+def _router() -> None:
+    links.sysctl("", [*EVERYWHERE, ("net/ipv4/ip_forward", "1")])
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+    try:
+        allowed.write_text(" ".join(CONGESTION_CONTROLS))
+    except OSError as error:
+        raise Missing(f"congestion controls {', '.join(CONGESTION_CONTROLS)}: {error.strerror}") from error
+    if set(allowed.read_text().split()) != set(CONGESTION_CONTROLS):
+        raise Mismatch(f"{allowed} reads back as {allowed.read_text().strip()!r}")
+
+
+def _end(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
+    """A namespace with one device and its addresses; the router is its way to all others."""
+    links.ip("", [f"netns add {netns}"])
+    links.sysctl(netns, ENDS)
+    _pair(netns, device, router_device, gateway, addresses)
+    links.ip(netns, ["link set lo up", f"route add default via {gateway} dev {device}"])
+
+
+def _aside() -> None:
+    """The witness's way: an address among the client's, on a link without delay."""
+    _pair(SERVERS, "s1", "r3", "10.0.3.2", [WITNESSED_ADDRESS])
+    links.ip("", [f"addr add {WITNESS_ADDRESS}/32 dev r3"])
+    links.ip(SERVERS, [f"route add {WITNESS_ADDRESS}/32 via 10.0.3.2 dev s1"])
+
+
+def _pair(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
+    inner, outer = (f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}" for end in (1, 2))
+    up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
+    links.ip("", [
+        f"link add {router_device} address {outer} type veth peer name {device} address {inner} netns {netns}",
+        f"addr add {gateway}/24 dev {router_device}",
+        f"link set {router_device} {up}",
+        *(f"neigh replace {address} lladdr {inner} dev {router_device} nud permanent" for address in addresses),
+    ])  # fmt: skip
+    links.ip(netns, [
+        *(f"addr add {address}/24 dev {device}" for address in addresses),
+        f"link set {device} {up}",
+        f"neigh replace {gateway} lladdr {outer} dev {device} nud permanent",
+    ])  # fmt: skip
+    links.without_offloads("", router_device)
+    links.without_offloads(netns, device)

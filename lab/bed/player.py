@@ -1,0 +1,143 @@
+"""The link that plays (player.c): compiled once, told what to be by lines, asked what it is.
+
+    player = Player(program, netns="client", near="play0", far="play1")
+    player.put(condition, seed=3)
+
+The program is built outside the guest, which cannot write to the cache; a guest is handed its path.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.errors import Mismatch, Missing
+from configtron.lab import kernel
+from configtron.lab.bed import opportunities
+from configtron.lab.bed.conditions import Way
+from configtron.lab.bed.opportunities import Opportunities
+from configtron.lab.links import splitmix64
+
+SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
+WAYS = ("down", "up")
+
+
+def program() -> Path:
+    """The player's path in the cache; compiled when it is not there. For the host."""
+    folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in SOURCES))}"
+    if not kernel.is_whole(folder):
+        with kernel.build_lock(lambda line: None, "player.lock"):
+            if not kernel.is_whole(folder):
+                _build(folder)
+    return folder / "player"
+
+
+def _build(folder: Path) -> None:
+    kernel.require(kernel.absent_packages(kernel.INIT_PROGRAMS), "building the link's player")
+    work = kernel.cache_folder() / "player-building"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    log = kernel.cache_folder() / "player-build.log"
+    kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0])], log)
+    kernel.keep(work, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Packets of one way since the player began."""
+
+    arrived: int
+    dropped: int  # for want of room
+    lost: int  # by chance
+    delivered: int
+    delivered_bytes: int
+
+
+class Player:
+    """A running player. Errors of all its methods: `Missing` when it has died, with its words."""
+
+    def __init__(self, program: Path, *, netns: str, near: str, far: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="player-")
+        self._files: dict[Opportunities, str] = {}
+        self._errors = Path(self._folder.name, "errors").open("w+")
+        self._process = subprocess.Popen(
+            [str(program), netns, near, far],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+        self.counts()
+
+    def put(self, ways: Mapping[str, Way], *, salt: int, seed: int) -> None:
+        """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way."""
+        for number, name in enumerate(WAYS):
+            self._put(number, ways[name], salt, splitmix64(seed * 2 + number))
+
+    def _put(self, number: int, way: Way, salt: int, seed: int) -> None:
+        found = opportunities.of(way, salt, opportunities.read)
+        period = found.period_us if found else 1
+        settings = {
+            "opportunities": len(found.at_us) if found else 0,
+            "period_us": period,
+            "offset_us": _offset_us(way, period, seed),
+            "delay_us": round(way.delay_ms * 1e3),
+            "loss": f"{way.loss:.9g}",
+            "packets": way.queue_packets,
+            "bytes": way.queue_bytes,
+            "seed": seed,
+        }
+        words = [str(value) for value in settings.values()]
+        file = self._file(found) if found else "-"
+        told = self._ask(" ".join(["way", str(number), file, *words[1:]]))
+        wanted = " ".join([f"way {number}", *(f"{name} {value}" for name, value in settings.items())])
+        if told != wanted:
+            raise Mismatch(f"the player's way {WAYS[number]} is {told!r} instead of {wanted!r}")
+
+    def _file(self, found: Opportunities) -> str:
+        """A file with these moments, written once."""
+        if found not in self._files:
+            path = Path(self._folder.name, str(len(self._files)))
+            path.write_text("\n".join(map(str, found.at_us)))
+            self._files[found] = str(path)
+        return self._files[found]
+
+    def counts(self) -> dict[str, Counts]:
+        """What went by so far, "down" and "up"."""
+        numbers = [int(word) for word in self._ask("counts").split()[1:]]
+        half = len(numbers) // len(WAYS)
+        return {name: Counts(*numbers[n * half : (n + 1) * half]) for n, name in enumerate(WAYS)}
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(line + "\n")
+            told = self._process.stdout.readline()
+        except BrokenPipeError:
+            told = ""
+        if not told:
+            self._process.wait()
+            self._errors.seek(0)
+            raise Missing(f"the link's player has ended: {self._errors.read().strip()}")
+        return told.strip()
+
+    def close(self) -> None:
+        """End it; its devices go with it."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+        self._folder.cleanup()
+
+
+def _offset_us(way: Way, period_us: int, seed: int) -> int:
+    """Where in its period a way begins: where the trace is asked for, else by chance, as a user comes at any time."""
+    if way.kind == "trace":
+        return round(way.offset_s * 1e6) % period_us
+    return splitmix64(seed) % period_us if way.kind in ("poisson", "bursts") else 0
