@@ -34,7 +34,7 @@ packages:
 $(INSTALLED):
 	$(call say,virtual environment $(VENV) ($(PYTHON)) and configtron in it)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[probe,fingerprint,lab,dev]'
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,dev]'
 	@rm -f $(VENV)/installed-* && touch $@
 
 install: packages

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from configtron.errors import BadInput
+from configtron.nouns import Value
 from configtron.records import canonical
 from configtron.repeats import Rule, Verdict, judge
 
@@ -75,6 +76,19 @@ class Cell(NamedTuple):
     site: str
     verdict: Verdict
     samples: tuple[Sample, ...]
+
+
+class Kept(NamedTuple):
+    """A cell as the store keeps it: with its settings, what read back, and where it comes from."""
+
+    condition: str
+    configuration: int
+    settings: tuple[tuple[str, Value], ...]
+    site: str
+    verdict: Verdict
+    read_back: Pairs
+    provenance: str
+    plt_ms: tuple[float | None, ...]
 
 
 def digest(*texts: str) -> str:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 import platform
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TextIO
 
 from configtron.cli.probe import fail_on, plan
@@ -29,6 +27,7 @@ from configtron.cli.probe.outcome import show
 from configtron.cli.probe.runs import find, held, run_folder
 from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, settings
+from configtron.cli.terminated import terminated
 from configtron.db.store import Store
 from configtron.errors import INTERRUPTED, BadInput
 from configtron.probe.wire.shard import Shard
@@ -40,7 +39,7 @@ LOG = logging.getLogger("configtron.probe")
 
 def run(options: ProbeOptions, store: Store) -> int:
     """Do what was asked; the exit code."""
-    with _terminated():
+    with terminated():
         return _resume(options, store) if options.resume else _begin(options, store)
 
 
@@ -201,18 +200,3 @@ def _progress(options: ProbeOptions, held: Settings, what: str, stack: ExitStack
             raise BadInput(f"{options.status_updates_file}: {error.strerror}") from error
     with Progress(what, sys.stderr, quiet=held.loudness < 0, color=held.color, status=status) as progress:
         yield progress
-
-
-@contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: connections reset, isolation removed, results kept."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

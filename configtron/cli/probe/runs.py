@@ -34,14 +34,14 @@ def run_folder(store: Store, number: int) -> Path:
 
 
 @contextmanager
-def held(folder: Path, number: int) -> Iterator[None]:
-    """A run's folder for one process alone; a second one is refused."""
+def held(folder: Path, number: int, what: str = "run") -> Iterator[None]:
+    """A run's folder (or that of `what`) for one process alone; a second one is refused."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"run {number} is being run by another process; wait for it, or end it") from None
+            raise Refused(f"{what} {number} is being run by another process; wait for it, or end it") from None
         yield
 
 

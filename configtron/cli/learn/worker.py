@@ -1,0 +1,34 @@
+"""The command that a guest of the testbed runs: measure one shard.
+
+    python3 -m configtron.cli.learn.worker CLIENT PLAYER FOLDER
+
+CLIENT and PLAYER are the built page-load client and the link's player; FOLDER holds the shard's orders, and its lines
+go beside them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from configtron.errors import DONE, USAGE, ConfigtronError
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 3:
+        print("usage: python3 -m configtron.cli.learn.worker CLIENT PLAYER FOLDER", file=sys.stderr)
+        return USAGE
+    from configtron.lab.bed.shard import ORDERS, Orders, Programs, perform
+    from configtron.tune.drivers import load
+
+    programs, folder = Programs(*arguments[:2]), Path(arguments[2])
+    try:
+        perform(Orders.from_json((folder / ORDERS).read_text()), folder, load, programs)
+        return DONE
+    except ConfigtronError as error:
+        print(f"configtron: {error}", file=sys.stderr)
+        return error.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""Measurements of the testbed as SQL: shards, what read back, cells, loads.
+
+One `record()` is one shard in one transaction: after `kill -9` at any moment the database holds every shard whose
+`record()` returned, and none by half.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
+
+from configtron import __version__
+from configtron.db.connection import Database
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.records import canonical, pairs_form, pairs_of
+from configtron.repeats import Verdict
+from configtron.samples import Cell, Filled, Kept, digest
+
+SELECT_MEASUREMENTS = """
+    SELECT id, begun_at, coalesce(finished_at, ''), status, version, study, config,
+           (SELECT count(*) FROM shard WHERE shard.measurement = measurement.id)
+    FROM measurement ORDER BY id
+"""
+SELECT_SHARDS = """
+    SELECT condition, orders, software, lines, virtual_s, wall_s,
+           (SELECT count(*) FROM load WHERE load.shard = shard.id)
+    FROM shard WHERE measurement = ? ORDER BY id
+"""
+SELECT_CELLS = """
+    SELECT shard.id, cell.configuration, cell.site, shard.condition, stack.settings, cell.median_ms, cell.low_ms,
+           cell.high_ms, cell.loads, cell.flag, stack.read_back, cell.provenance, load.plt_ms
+    FROM shard
+    JOIN stack ON stack.shard = shard.id
+    JOIN cell ON cell.shard = stack.shard AND cell.configuration = stack.configuration
+    LEFT JOIN load ON load.shard = cell.shard AND load.configuration = cell.configuration AND load.site = cell.site
+    WHERE shard.measurement = ?
+    ORDER BY shard.condition, cell.configuration, cell.site, load.repeat
+"""
+
+
+class Measurement(NamedTuple):
+    """One measurement as kept; `config` is the JSON it was begun with."""
+
+    id: int
+    begun_at: str
+    finished_at: str
+    status: str
+    version: str
+    study: str
+    config: str
+    shards: int
+
+
+class Shard(NamedTuple):
+    """One boot as kept: SHA-256 of what it was told and of what it wrote; what it ran on; what it took."""
+
+    condition: str
+    orders: str
+    software: Mapping[str, str]
+    lines: str
+    virtual_s: float
+    wall_s: float
+    loads: int
+
+
+class Measuring(Database):
+    """The database as measurements see it."""
+
+    def __enter__(self) -> Measuring:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, study: str, config: str) -> int:
+        """Keep a measurement with its whole configuration (JSON). Returns its number."""
+        with self._clear():
+            cursor = self._connection.execute(
+                "INSERT INTO measurement (begun_at, version, study, config) VALUES (?, ?, ?, ?)",
+                (self._now(), __version__, study, config),
+            )
+        return cast(int, cursor.lastrowid)
+
+    def resume(self, number: int) -> Measurement:
+        """Mark a measurement as running again."""
+        found = self.measurement(number)
+        with self._clear():
+            self._connection.execute(
+                "UPDATE measurement SET status = 'running', finished_at = NULL WHERE id = ?", (found.id,)
+            )
+        return found
+
+    def finish(self, number: int, status: str) -> None:
+        """Say how a measurement ended: done, partial, interrupted, failed."""
+        with self._clear():
+            self._connection.execute(
+                "UPDATE measurement SET finished_at = ?, status = ? WHERE id = ?", (self._now(), status, number)
+            )
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All of them, oldest first."""
+        with self._clear(), closing(self._connection.execute(SELECT_MEASUREMENTS)) as rows:
+            return tuple(Measurement(*row) for row in rows)
+
+    def measurement(self, number: int) -> Measurement:
+        """The measurement of that number; negative numbers count from the end. Errors: `BadInput`."""
+        every = self.measurements()
+        found = [one for one in (every[number:][:1] if number < 0 else every) if number < 0 or one.id == number]
+        if not found or number < -len(every):
+            held = ", ".join(str(one.id) for one in every) or "none"
+            raise BadInput(f"measurement {number}: not in {self.path}, which holds {held}")
+        return found[0]
+
+    def record(
+        self,
+        number: int,
+        filled: Filled,
+        cells: Sequence[Cell],
+        configurations: Sequence[Profile],
+        told: Shard,
+    ) -> bool:
+        """Keep a shard, all of it or nothing. One that is already kept stays as it is: then False."""
+        row = (number, told.condition, told.orders, canonical(dict(told.software)), canonical(dict(filled.network)),
+               told.lines, told.virtual_s, told.wall_s)  # fmt: skip
+        with self._clear(), self._transaction():
+            cursor = self._connection.execute(
+                "INSERT INTO shard (measurement, condition, orders, software, network, lines, virtual_s, wall_s)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (measurement, condition) DO NOTHING",
+                row,
+            )
+            if cursor.rowcount == 0:
+                return False
+            self._record_cells(cast(int, cursor.lastrowid), filled, cells, configurations, told)
+        return True
+
+    def _record_cells(
+        self, shard: int, filled: Filled, cells: Sequence[Cell], configurations: Sequence[Profile], told: Shard
+    ) -> None:
+        write = self._connection.executemany
+        write(
+            "INSERT INTO stack VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (shard, stack.configuration, canonical(pairs_form(configurations[stack.configuration].settings)),
+                 canonical(dict(stack.read_back)), stack.reason, stack.words)
+                for stack in filled.stacks
+            ],
+        )  # fmt: skip
+        write(
+            "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (shard, cell.configuration, cell.site, *cell.verdict, _provenance(told, cell, configurations))
+                for cell in cells
+            ],
+        )
+        write(
+            "INSERT INTO load VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(shard, *sample) for sample in filled.samples]
+        )
+
+    def shards(self, number: int) -> tuple[Shard, ...]:
+        """A measurement's shards, in the order in which they were done."""
+        with self._clear(), closing(self._connection.execute(SELECT_SHARDS, (number,))) as rows:
+            return tuple(Shard(row[0], row[1], json.loads(row[2]), *row[3:]) for row in rows)
+
+    def cells(self, number: int) -> Iterator[Kept]:
+        """A measurement's cells, by condition, configuration and site."""
+        with self._clear():
+            rows = self._connection.execute(SELECT_CELLS, (number,))
+            for _, group in groupby(rows, key=itemgetter(0, 1, 2)):
+                yield _kept(list(group))
+
+
+def _provenance(told: Shard, cell: Cell, configurations: Sequence[Profile]) -> str:
+    settings = canonical(pairs_form(configurations[cell.configuration].settings))
+    return digest(told.orders, canonical(dict(told.software)), settings, cell.site)
+
+
+def _kept(rows: Sequence[tuple[Any, ...]]) -> Kept:
+    _, configuration, site, condition, settings, median, low, high, loads, flag, read_back, provenance, _ = rows[0]
+    return Kept(
+        condition,
+        configuration,
+        pairs_of(json.loads(settings)),
+        site,
+        Verdict(median, low, high, loads, flag),
+        tuple(sorted(json.loads(read_back).items())),
+        provenance,
+        tuple(row[-1] for row in rows) if loads else (),
+    )

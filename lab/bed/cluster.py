@@ -1,0 +1,48 @@
+"""The same shards on a Dask cluster: each worker runs whole ones, on its own kernel, and sends their lines.
+
+A worker needs what this machine needs: root, configtron of the same version, its Debian packages; a lab kernel is built
+at the first shard. Start it with as many threads as it has cores:
+
+    dask worker ADDRESS --nthreads 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from configtron.errors import BadInput, ConfigtronError, Missing
+from configtron.lab.bed.measure import Ended, guests, perform_one
+from configtron.lab.bed.shard import Orders
+
+# A scheduler that does not answer by then is not there.
+PATIENCE_S = 20
+
+
+def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterator[Ended]:
+    """Run shards on a cluster and hand on each as it ends. Errors: `Missing`, `BadInput`."""
+    try:
+        cluster = import_module("distributed")
+    except ImportError as error:
+        raise Missing("--dask needs the package distributed; run: pip install 'configtron[dask]'") from error
+    try:
+        client = cluster.Client(address, timeout=PATIENCE_S)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--dask {address}: no scheduler answers ({error}); start one: dask scheduler") from error
+    with client:
+        # shards are not pure to Dask: the same one again is measured again, and a lost one is sent to another worker
+        futures = client.map(one_away, [one.to_json() for one in shards], module=module, pure=False)
+        for future in cluster.as_completed(futures):
+            yield future.result()
+
+
+def one_away(orders: str, module: str) -> Ended:
+    """What a worker does: one shard, in a folder that goes with it. What fails is told, not raised."""
+    wanted = Orders.from_json(orders)
+    try:
+        with TemporaryDirectory(prefix="configtron-shard-") as folder:
+            return perform_one(wanted, Path(folder) / "shard", guests(module))
+    except (ConfigtronError, OSError) as error:
+        return Ended(wanted.condition.name, "", (), 0.0, str(error))

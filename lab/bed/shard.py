@@ -1,0 +1,190 @@
+"""One boot, one condition: every configuration and page, each loaded until its median is known. Runs in the guest.
+
+Question   How can a hundred thousand page loads be measured so that any of them can be measured again, bit for bit?
+Method     A shard is what one boot does: the network of one condition is raised once, then configurations in order,
+           pages in order, loads until `repeats.Rule` is content. Before each load the network's chance starts anew from
+           a seed made of the measurement's seed, the page and the repeat: every configuration meets the same losses.
+Stop when  all cells are done. The file's last line says so; without it the shard is done again, whole.
+Reads as   `samples.py`: one line each for what the kernel says of network and stack, and for each load.
+Fails as   a configuration that does not read back as asked has no loads but a reason (stack-not-as-asked,
+           not-settable); a load that ended badly has the client's; a network that is not as asked ends the shard.
+Differs    from loads in any order: six connections that share a queue are chaotic, so what repeats bit for bit is the
+           shard, not the cell.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from configtron.errors import BadInput, Mismatch
+from configtron.lab.bed import network, servers
+from configtron.lab.bed.conditions import Condition
+from configtron.lab.bed.loads import Client, Load
+from configtron.lab.bed.network import Bed
+from configtron.lab.bed.pages import Page
+from configtron.lab.bed.stack import Loader, Stack
+from configtron.nouns import Profile
+from configtron.records import canonical, pairs_form, pairs_of
+from configtron.repeats import Rule
+from configtron.samples import (
+    Sample,
+    digest,
+    end_line,
+    sample_line,
+    shard_line,
+    slowness,
+    stack_line,
+)
+from configtron.samples import Stack as Seen
+
+# Within a shard's folder: what is to be done, and what was measured.
+ORDERS, LINES = "orders.json", "loads.jsonl"
+# Virtual seconds until a load counts as failed: 2.5 MB take 70 s at 0.3 Mbit/s; loss may make four times that of it.
+LIMIT_S = 300.0
+# Bits of a load's seed: what both netem's generator and the client take.
+SEED_BITS = 48
+
+
+@dataclass(frozen=True)
+class Orders:
+    """All that a shard is told. per_prefix: the driver that sets what is set by prefix (`stack.py`)."""
+
+    condition: Condition
+    configurations: tuple[Profile, ...]
+    pages: tuple[Page, ...]
+    rule: Rule
+    seed: int
+    server: str = "nginx"
+    per_prefix: str = "route"
+
+    @property
+    def cells(self) -> int:
+        """How many it fills."""
+        return len(self.configurations) * len(self.pages)
+
+    def to_json(self) -> str:
+        """One line, the same for equal orders."""
+        return canonical(
+            {
+                "condition": json.loads(self.condition.to_json()),
+                "configurations": [[profile.name, pairs_form(profile.settings)] for profile in self.configurations],
+                "pages": [json.loads(page.to_json()) for page in self.pages],
+                "rule": {"looks": list(self.rule.looks), "tolerance": self.rule.tolerance, "error": self.rule.error},
+                "seed": self.seed,
+                "server": self.server,
+                "per_prefix": self.per_prefix,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Orders:
+        """The inverse of `to_json`. Errors: `BadInput`."""
+        try:
+            form = json.loads(text)
+            rule = form["rule"]
+            return cls(
+                Condition.from_json(json.dumps(form["condition"])),
+                tuple(Profile(name, pairs_of(settings)) for name, settings in form["configurations"]),
+                tuple(Page.from_json(json.dumps(page)) for page in form["pages"]),
+                Rule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
+                form["seed"],
+                form["server"],
+                form["per_prefix"],
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(f"not a shard's orders: {error}") from error
+
+
+def seed_of(seed: int, site: str, repeat: int) -> int:
+    """A load's seed: the same under every configuration and condition (which adds its own salt)."""
+    return int(digest(str(seed), site, str(repeat))[: SEED_BITS // 4], 16)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Paths of what was built outside the guest, which cannot write: the page-load client, the link's player."""
+
+    client: str
+    player: str
+
+
+def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> None:
+    """Measure a shard and write its lines. Errors: `Missing`, `Mismatch`."""
+    with (folder / LINES).open("w") as out, _raised(orders, load, programs) as worked:
+        began, count = time.monotonic(), 0
+        _write(out, shard_line(orders.condition.name, getattr(worked.bed, "seen", {})))
+        for at, profile in enumerate(orders.configurations):
+            seen = worked.configure(at, profile)
+            _write(out, stack_line(seen))
+            for page in () if seen.reason else orders.pages:
+                samples = worked.cell(at, profile, page)
+                count += len(samples)
+                _write(out, *map(sample_line, samples))
+        _write(out, end_line(count, time.monotonic() - began))
+
+
+def _write(out: TextIO, *lines: str) -> None:
+    """A cell at a time: whoever waits outside counts them."""
+    out.write("".join(line + "\n" for line in lines))
+    out.flush()
+
+
+@contextmanager
+def _raised(orders: Orders, load: Loader, programs: Programs) -> Iterator[_Worked]:
+    origins = sorted({origin for page in orders.pages for origin in page.origins})
+    bed = network.raise_bed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
+    try:
+        with (
+            servers.start(orders.pages, program=orders.server, netns=network.SERVERS),
+            Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
+        ):
+            yield _Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)
+    finally:
+        bed.close()
+
+
+@dataclass(frozen=True)
+class _Worked:
+    """A bed at work."""
+
+    orders: Orders
+    bed: Bed
+    stack: Stack
+    client: Client
+
+    def configure(self, at: int, profile: Profile) -> Seen:
+        """Put a configuration in force, or say why not."""
+        cell = f"{self.orders.condition.name} {profile.name}"
+        try:
+            found = self.stack.apply(profile, cell=cell)
+        except Mismatch as error:
+            return Seen(at, reason="stack-not-as-asked", words=str(error))
+        except BadInput as error:
+            return Seen(at, reason="not-settable", words=str(error))
+        return Seen(at, tuple(sorted((knob, str(value)) for knob, value in found.items())))
+
+    def cell(self, at: int, profile: Profile, page: Page) -> list[Sample]:
+        """Loads of one page under the configuration in force."""
+        http = str(dict(profile.settings).get("http_version", "http/1.1"))
+        samples: list[Sample] = []
+        while more := self.orders.rule.more(slowness(samples)):
+            for _ in range(more):
+                seed = seed_of(self.orders.seed, page.name, len(samples))
+                self.bed.change(self.orders.condition, seed=seed, cell=f"{self.orders.condition.name} {profile.name}")
+                with self.bed.changing():
+                    loaded = self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+                samples.append(_sample(at, len(samples), http, loaded))
+        return samples
+
+
+def _sample(at: int, repeat: int, http: str, load: Load) -> Sample:
+    failed = load.failed or ("" if load.http == http else "http-version")
+    if failed:
+        return Sample(at, load.page, repeat, failed)
+    return Sample(at, load.page, repeat, "", load.plt_ms, load.ttfb_ms, load.index_ms, load.bytes)

@@ -1,0 +1,55 @@
+"""What a shard runs on, by name and version: half of where a measured number comes from; the other half is its orders.
+
+Reads as   pairs of text: our own files by checksum, the kernel by its recipe's, Debian's packages by version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import configtron
+from configtron.lab.kernel import cache_folder, checksum, kernel_folder
+from configtron.samples import Pairs
+
+# Whose version can change a page load: servers, their TLS, the client's libraries, what sets the network.
+PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "iproute2")
+# Folders of ours whose files act in the guest.
+FOLDERS = ("lab", "tune")
+
+
+def software(client: str, player: str) -> Pairs:
+    """What runs here, in order of names. Both are paths of built programs."""
+    found = {
+        "configtron": configtron.__version__,
+        "sources": sources(),
+        "kernel": kernel_folder().relative_to(cache_folder()).name,
+        "client": checksum(Path(client))[:16],
+        "player": checksum(Path(player))[:16],
+        **versions(),
+    }
+    return tuple(sorted(found.items()))
+
+
+def sources() -> str:
+    """A checksum of our own files that act in the guest, by name and content."""
+    root = Path(configtron.__file__).parent
+    files = [
+        path
+        for folder in FOLDERS
+        for path in sorted((root / folder).resolve().rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    text = "".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """Versions of the Debian packages that are installed; empty where there is no dpkg."""
+    if not shutil.which("dpkg-query"):
+        return {}
+    asked = ["dpkg-query", "--show", "--showformat=${Package} ${Version} ${db:Status-Status}\n", *PACKAGES]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {row.split()[0]: row.split()[1] for row in told if row.endswith(" installed")}

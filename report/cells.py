@@ -1,0 +1,83 @@
+"""Cells of the PLT-tensor for people and programs: a table a condition, JSON lines or CSV a cell.
+
+No median is shown as known that is not: a cell says its interval, and its flag where that is too wide or missing.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from statistics import median
+from typing import TextIO
+
+from configtron.records import Json, canonical, pairs_form
+from configtron.samples import Kept
+
+SCHEMA = "configtron.cell/1"
+COLUMNS = (
+    "condition", "configuration", "site", "median_ms", "low_ms", "high_ms", "loads", "flag", "settings", "read_back",
+    "provenance",
+)  # fmt: skip
+# Flags of one condition that are named; the rest are in the lines.
+MOST_FLAGS = 3
+
+
+def form(cell: Kept) -> dict[str, Json]:
+    """A cell as a JSON object."""
+    return {
+        "schema": SCHEMA,
+        "condition": cell.condition,
+        "configuration": cell.configuration,
+        "settings": pairs_form(cell.settings),
+        "site": cell.site,
+        "median_ms": cell.verdict.median_ms,
+        "low_ms": cell.verdict.low_ms,
+        "high_ms": cell.verdict.high_ms,
+        "loads": cell.verdict.loads,
+        "flag": cell.verdict.flag,
+        "plt_ms": list(cell.plt_ms),
+        "read_back": dict(cell.read_back),
+        "provenance": cell.provenance,
+    }
+
+
+def write_jsonl(cells: Iterable[Kept], out: TextIO) -> None:
+    """One JSON object a cell and line."""
+    out.writelines(canonical(form(cell)) + "\n" for cell in cells)
+
+
+def write_csv(cells: Iterable[Kept], out: TextIO) -> None:
+    """One row a cell; settings and what read back as JSON."""
+    table = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for cell in cells:
+        row = form(cell)
+        table.writerow(row | {name: canonical(row[name]) for name in ("settings", "read_back")})
+
+
+def write_table(cells: Iterable[Kept], out: TextIO, *, color: bool) -> None:
+    """A row a condition: cells, medians that are known, loads, and what is wrong with the rest."""
+    from rich.table import Table
+
+    from configtron.report.tables import console
+
+    table = Table("condition", box=None, header_style="bold")
+    for name in ("cells", "known", "loads", "median of medians, s"):
+        table.add_column(name, justify="right")
+    table.add_column("not known")
+    for condition, group in groupby(cells, key=lambda cell: cell.condition):
+        table.add_row(condition, *_row(list(group)))
+    console(out, color=color).print(table)
+
+
+def _row(cells: list[Kept]) -> Iterator[str]:
+    medians = [cell.verdict.median_ms for cell in cells if cell.verdict.median_ms is not None]
+    flags = Counter(cell.verdict.flag for cell in cells if cell.verdict.flag).most_common()
+    yield str(len(cells))
+    yield str(sum(cell.verdict.settled for cell in cells))
+    yield str(sum(cell.verdict.loads for cell in cells))
+    yield f"{median(medians) / 1e3:.2f}" if medians else ""
+    more = ", ..." if len(flags) > MOST_FLAGS else ""
+    yield ", ".join(f"{count} {flag}" for flag, count in flags[:MOST_FLAGS]) + more

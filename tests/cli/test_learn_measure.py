@@ -1,0 +1,189 @@
+"""`learn measure` as people type it, with guests that are pretended; a real one is in tests/lab/bed/test_shard.py."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.cli.learn.measure import SERVERS, STUDIES
+from configtron.cli.outermost import run
+from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
+from configtron.lab.bed import measure as module
+from configtron.lab.bed import servers, studies
+from configtron.tensor import read
+from tests.lab.bed import pretend
+from tests.test_layers import ROOT
+
+Spoken = pytest.CaptureFixture[str]
+SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6,12,24"]
+
+
+@pytest.fixture(autouse=True)
+def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of whoever runs the tests; and no kernel."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr(module, "guests", lambda *_: pretend.guests())
+
+
+def measured(db: Path, *words: str) -> int:
+    return run(["--db", str(db), "learn", "measure", *words])
+
+
+def test_names_are_those_that_the_lab_knows() -> None:
+    assert set(STUDIES) == set(studies.STUDIES) and set(SERVERS) == set(servers.PROGRAMS)
+
+
+def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken) -> None:
+    db, file = tmp_path / "x.db", tmp_path / "t.npz"
+    assert measured(db, *SMALL, "-f", "jsonl", "--tensor", str(file)) == DONE
+    told = capsys.readouterr()
+    rows = [json.loads(line) for line in told.out.splitlines()]
+    assert len(rows) == 2 * 16 * 3
+    quiet = [row for row in rows if row["condition"] == "hotcloud:1/50/0"]
+    assert all(row["flag"] == "" and row["loads"] == 6 for row in quiet)
+    assert {row["loads"] for row in rows} <= {6, 12, 24} and any(row["flag"] == "wide-interval" for row in rows)
+    assert "medians known" in told.err and str(file) in told.err
+    tensor = read(io.BytesIO(file.read_bytes()))
+    assert tensor.names == ("hotcloud:1/50/0", "hotcloud:5/150/5") and tensor.source == "lab"
+    assert list(tensor.bandwidth_kbps) == [1000, 5000] and list(tensor.rtt_ms) == [50, 150]
+    assert list(tensor.loss) == [0, 0.05] and tensor.missing() == 0
+    assert tensor.repeats_ms is not None and tensor.repeats_ms.shape == (2, 16, 3, 24)
+    for row in rows:
+        at = (tensor.names.index(row["condition"]), row["configuration"], tensor.sites.index(row["site"]))
+        assert tensor.median_ms[at] == np.float32(row["median_ms"])
+        assert dict(tensor.grid.profiles[at[1]].settings) == row["settings"]
+    assert dict(tensor.provenance)["study"] == "smoke" and "pretended" in dict(tensor.provenance)["software"]
+
+
+def test_the_same_seed_makes_the_same_tensor(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a", "b", "c")]
+    for n, (file, seed) in enumerate(zip(files, ("1", "1", "2"), strict=True)):
+        words = ["--seed", seed, "--jobs", str(n + 1), "--tensor", str(file)]
+        assert measured(tmp_path / f"{n}.db", *SMALL, *words) == DONE
+    assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
+
+
+def test_one_load_a_cell_knows_no_median(tmp_path: Path, capsys: Spoken) -> None:
+    assert measured(tmp_path / "x.db", "--smoke", "--condition", "hotcloud:1/50/0", "--fail-on-unknown") == CONDITION
+    told = capsys.readouterr()
+    assert "0 of 48 medians known (48 few-loads)" in told.err and "48 few-loads" in told.out
+
+
+def test_what_was_refused_or_lost_is_told(tmp_path: Path, capsys: Spoken) -> None:
+    """Vegas is refused by the pretended stack; the guest of 500 ms ends badly."""
+    both = ["--condition", "hotcloud:1/50/0", "--condition", "hotcloud:1/500/0", "--site", "search", "--looks", "6"]
+    assert measured(tmp_path / "x.db", "--study", "hotcloud", *both, "-f", "csv") == PARTIAL
+    told = capsys.readouterr()
+    assert "the guest is lost" in told.err and "--resume 1" in told.err
+    assert told.out.count("stack-not-as-asked") == 24 and len(told.out.splitlines()) == 1 + 97
+    assert measured(tmp_path / "x.db", *SMALL[:1], "--condition", "hotcloud:1/500/0") == NOTHING
+
+
+def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed shard is done again; one that lies there whole but was not recorded is taken as it lies."""
+    db = tmp_path / "x.db"
+    assert measured(db, *SMALL, "--tensor", str(tmp_path / "before")) == DONE
+    database = sqlite3.connect(db)
+    database.execute("PRAGMA foreign_keys = ON")
+    database.execute("DELETE FROM shard WHERE condition LIKE '%/5'").connection.commit()
+
+    def none(*_: object) -> None:
+        raise AssertionError("nothing is left to do")
+
+    monkeypatch.setattr(module, "perform", lambda *_: iter(()))
+    monkeypatch.setattr(module, "_boot", none)
+    assert measured(db, "--resume", "-1", "--tensor", str(tmp_path / "after")) == DONE
+    assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a study"),
+        (["--smoke", "--study", "hotcloud"], "leave --study out"),
+        (["--resume", "1", "--smoke"], "--resume goes on"),
+        (["--resume", "4"], "measurement 4"),
+        (["--smoke", "--condition", "hotcloud:1"], "no condition"),
+        (["--smoke", "--condition", "access:dsl", "--condition", "access:dsl"], "named twice"),
+        (["--smoke", "--site", "nowhere"], "no site is called 'nowhere'"),
+        (["--smoke", "--looks", "6,x"], "numbers of loads"),
+        (["--smoke", "--looks", "6,6"], "must rise"),
+        (["--smoke", "--tensor", "/nowhere/x"], "/nowhere/x"),
+        (["--smoke", "-o", "/nowhere/x"], "/nowhere/x"),
+        (["--smoke", "--status-updates-file", "/nowhere/x"], "/nowhere/x"),
+        (["--study", "all"], "all"),
+        (["--smoke", "--seed", "-1"], "-1"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list[str], said: str) -> None:
+    assert measured(tmp_path / "x.db", *words) == USAGE
+    told = capsys.readouterr().err
+    assert said in told and "Traceback" not in told
+
+
+OWNER = """
+import sys
+from configtron.cli.outermost import run
+from configtron.lab.bed import measure
+from tests.lab.bed import pretend
+pause = float(sys.argv[1])
+measure.guests = lambda *_: pretend.guests(pause)
+raise SystemExit(run(sys.argv[2:]))
+"""
+CONDITIONS = [f"hotcloud:{mbit}/{rtt}/0" for mbit in (1, 5) for rtt in (50, 150, 250)]
+
+
+def owner(db: Path, pause_s: float, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", OWNER, str(pause_s), "--db", str(db), "learn", "measure", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def until_shards(db: Path, least: int) -> set[str]:
+    """The conditions that are recorded, once there are so many."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            rows = sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("SELECT condition FROM shard").fetchall()
+        except sqlite3.OperationalError:
+            rows = []
+        if len(rows) >= least:
+            return {name for (name,) in rows}
+        time.sleep(0.02)
+    raise AssertionError("no shard was ever recorded")
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_it_loses_no_whole_shard(tmp_path: Path, kill: signal.Signals) -> None:
+    """One job: at most the shard that is under way is done again; the tensor is that of a run left in peace."""
+    db, words = tmp_path / "x.db", [w for name in CONDITIONS for w in ("--condition", name)]
+    running = owner(db, 0.02, "--smoke", "--jobs", "1", *words)
+    kept = until_shards(db, 2)
+    os.kill(running.pid, kill)
+    assert running.wait() == (-kill if kill == signal.SIGKILL else INTERRUPTED)
+    began = len(list((tmp_path / "x.db.measurements" / "1").glob("[0-9]*")))
+    assert began <= len(until_shards(db, 2)) + 1
+    assert measured(db, "--resume", "1", "--tensor", str(tmp_path / "resumed")) == DONE
+    assert kept < until_shards(db, len(CONDITIONS))
+    assert measured(tmp_path / "y.db", "--smoke", *words, "--tensor", str(tmp_path / "peace")) == DONE
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "peace").read_bytes()
+
+
+def test_a_measurement_is_one_process_s(tmp_path: Path, capsys: Spoken) -> None:
+    db = tmp_path / "x.db"
+    running = owner(db, 0.1, "--smoke", "--jobs", "1", "--condition", "access:dsl", "--condition", "access:4g")
+    until_shards(db, 1)
+    assert measured(db, "--resume", "1") == REFUSED
+    assert "measurement 1 is being run by another process" in capsys.readouterr().err
+    running.kill()
+    running.wait()

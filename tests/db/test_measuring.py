@@ -1,0 +1,146 @@
+"""Shards in the database: whole or not at all, once, and as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configtron.db.measuring import Measuring, Shard
+from configtron.errors import BadInput
+from configtron.nouns import Profile
+from configtron.repeats import Rule
+from configtron.samples import Filled, Sample, Stack, judged
+from tests.test_layers import ROOT
+
+PROFILES = tuple(Profile(str(n), (("http_version", "h2"), ("initcwnd", n))) for n in (10, 30))
+SITES = ("news", "shop")
+RULE = Rule()
+
+
+def filled(condition: str = "a", first_ms: float = 100.0) -> Filled:
+    """Six loads of one cell, one failed of another; the second configuration was refused."""
+    loads = [Sample(0, "news", n, "", first_ms + n, 40.0, 60.0, 900) for n in range(6)]
+    stacks = (Stack(0, (("initcwnd", "10"),)), Stack(1, (), "stack-not-as-asked", "it is 10"))
+    return Filled(condition, (("r2", "netem"),), stacks, (*loads, Sample(0, "shop", 0, "timeout")), 12.5)
+
+
+def told(condition: str = "a", orders: str = "0f") -> Shard:
+    return Shard(condition, orders, {"kernel": "6.12"}, "aa", 12.5, 3.25, 7)
+
+
+def record(store: Measuring, number: int, condition: str = "a", **changed: float) -> bool:
+    one = filled(condition, **changed)
+    return store.record(number, one, judged(one, 2, SITES, RULE), PROFILES, told(condition))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Measuring:
+    return Measuring(tmp_path / "x.db")
+
+
+def test_cells_come_back_as_they_were(store: Measuring) -> None:
+    number = store.begin("smoke", '{"seed":1}')
+    assert record(store, number)
+    cells = list(store.cells(number))
+    assert [(c.configuration, c.site, c.verdict.flag) for c in cells] == [
+        (0, "news", ""), (0, "shop", "timeout"), (1, "news", "stack-not-as-asked"), (1, "shop", "stack-not-as-asked"),
+    ]  # fmt: skip
+    first = cells[0]
+    assert first.verdict[:4] == (102.5, 100.0, 105.0, 6) and first.plt_ms == tuple(100.0 + n for n in range(6))
+    assert first.settings == (("http_version", "h2"), ("initcwnd", 10)) and first.read_back == (("initcwnd", "10"),)
+    assert cells[1].plt_ms == (None,) and cells[2].plt_ms == () and cells[2].read_back == ()
+    assert store.shards(number) == (told(),)
+
+
+def test_provenance_is_of_all_that_makes_a_cell(store: Measuring) -> None:
+    """Other orders, software, settings or site: another provenance; the same of all: the same."""
+    number, again = store.begin("smoke", "{}"), store.begin("smoke", "{}")
+    for n, one in enumerate([told("a"), told("b", "1f"), told("c")._replace(software={})]):
+        found = filled(one.condition)
+        store.record(number, found, judged(found, 2, SITES, RULE), PROFILES, one)
+        assert len({cell.provenance for cell in store.cells(number)}) == 4 * (n + 1)
+    record(store, again)
+    first = {cell.provenance for cell in store.cells(number) if cell.condition == "a"}
+    assert {cell.provenance for cell in store.cells(again)} == first
+
+
+def test_a_shard_is_kept_once(store: Measuring) -> None:
+    number, other = store.begin("smoke", "{}"), store.begin("smoke", "{}")
+    assert record(store, number) and not record(store, number, first_ms=500.0) and record(store, other, first_ms=500.0)
+    assert next(store.cells(number)).verdict.median_ms == 102.5
+    assert next(store.cells(other)).verdict.median_ms == 502.5
+
+
+def test_a_shard_is_kept_whole_or_not_at_all(store: Measuring) -> None:
+    number = store.begin("smoke", "{}")
+    one = filled()
+    doubled = Filled(one.condition, one.network, one.stacks, (*one.samples, one.samples[0]), 1.0)
+    with pytest.raises(BadInput, match="UNIQUE"):
+        store.record(number, doubled, judged(one, 2, SITES, RULE), PROFILES, told())
+    assert store.shards(number) == () and list(store.cells(number)) == []
+
+
+def test_measurements_tell_their_story(store: Measuring) -> None:
+    number = store.begin("smoke", '{"seed":1}')
+    record(store, number)
+    store.finish(number, "partial")
+    (found,) = store.measurements()
+    assert found.id == number and found[3:] == ("partial", found.version, "smoke", '{"seed":1}', 1)
+    assert store.resume(number).status == "partial" and store.measurement(-1).status == "running"
+
+
+@pytest.mark.parametrize("number", [7, -2])
+def test_an_unknown_measurement_is_bad_input(store: Measuring, number: int) -> None:
+    store.begin("smoke", "{}")
+    with pytest.raises(BadInput, match=f"measurement {number}.*holds 1"):
+        store.measurement(number)
+
+
+def test_the_tensor_is_a_table(store: Measuring) -> None:
+    number = store.begin("smoke", "{}")
+    record(store, number)
+    rows = sqlite3.connect(store.path).execute(
+        "SELECT condition, settings ->> 'initcwnd', site, median_ms, flag FROM plt ORDER BY 2, 3"
+    )
+    assert [tuple(row) for row in rows][:2] == [("a", 10, "news", 102.5, ""), ("a", 10, "shop", None, "timeout")]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from configtron.db.measuring import Measuring
+from tests.db.test_measuring import record
+store = Measuring(Path(sys.argv[1]))
+number = store.begin("smoke", "{}")
+print("begun", flush=True)
+for n in range(10**6):
+    record(store, number, str(n))
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kill_9_loses_no_shard_that_was_recorded(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "killed.db"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert writer.stdout is not None
+    said = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 40))]
+    os.kill(writer.pid, signal.SIGKILL)
+    said += writer.stdout.readlines()
+    writer.wait()
+    confirmed = {line.strip() for line in said if line.strip().isdigit() and line.endswith("\n")}
+    with Measuring(path) as store:
+        kept = {shard.condition for shard in store.shards(1)}
+        cells = list(store.cells(1))
+    assert confirmed <= kept and len(cells) == 4 * len(kept)
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert json.loads(database.execute("SELECT network FROM shard").fetchone()[0]) == {"r2": "netem"}
