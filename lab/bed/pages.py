@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from ipaddress import IPv4Address
 
 from configtron.errors import BadInput
 
@@ -29,8 +28,6 @@ REFERENCE_BYTES, HEAD_BYTES, TAIL_BYTES = 230, 1500, 80
 # A page's name is a folder of each of its origins; an origin stands in certificates and configurations.
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 HOST = re.compile(r"(?=.{1,100}$)[a-z0-9_-]+(\.[a-z0-9_-]+)*")
-# The first address of the origins; network.py leads all of 10.80.0.0/16 to the servers.
-FIRST_ADDRESS = IPv4Address("10.80.0.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Object:
 class Page:
     """A page; objects[0] is its document, parents come before children.
 
-    origins  host names; each has an address of its own (`addresses`)
+    origins  host names; each has an address of its own (network.py)
     gaps_ms  idle time before wave 1, 2, ...
     """
 
@@ -147,9 +144,3 @@ def _faults_of(page: Page, i: int, thing: Object) -> Iterator[str]:
     room = HEAD_BYTES + TAIL_BYTES + REFERENCE_BYTES * sum(other.parent == i for other in page.objects)
     if thing.kind in PARENTS and any(other.parent == i for other in page.objects) and thing.size < room:
         yield f"{thing.size} bytes are too few to name its children; {room} would do"
-
-
-def addresses(pages: Iterable[Page]) -> dict[str, str]:
-    """Origin -> IPv4 address: by the order of names, so that the same pages have the same ones everywhere."""
-    names = sorted({origin for page in pages for origin in page.origins})
-    return {name: str(FIRST_ADDRESS + i) for i, name in enumerate(names)}
