@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from configtron.errors import Mismatch, Missing
 from configtron.lab import kernel
 from configtron.lab.bed import opportunities
 from configtron.lab.bed.conditions import Way
-from configtron.lab.bed.opportunities import Opportunities
 from configtron.lab.links import splitmix64
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
@@ -57,12 +57,20 @@ class Counts:
     delivered_bytes: int
 
 
+class Listed(NamedTuple):
+    """A list of moments as the player reads it."""
+
+    file: str
+    moments: int
+    period_us: int
+
+
 class Player:
     """A running player. Errors of all its methods: `Missing` when it has died, with its words."""
 
     def __init__(self, program: Path, *, netns: str, near: str, far: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="player-")
-        self._files: dict[Opportunities, str] = {}
+        self._lists: dict[tuple[Way, int], Listed] = {}
         self._errors = Path(self._folder.name, "errors").open("w+")
         self._process = subprocess.Popen(
             [str(program), netns, near, far],
@@ -80,12 +88,11 @@ class Player:
             self._put(number, ways[name], salt, splitmix64(seed * 2 + number))
 
     def _put(self, number: int, way: Way, salt: int, seed: int) -> None:
-        found = opportunities.of(way, salt, opportunities.read)
-        period = found.period_us if found else 1
+        listed = self._list(way, salt)
         settings = {
-            "opportunities": len(found.at_us) if found else 0,
-            "period_us": period,
-            "offset_us": _offset_us(way, period, seed),
+            "opportunities": listed.moments,
+            "period_us": listed.period_us,
+            "offset_us": _offset_us(way, listed.period_us, seed),
             "delay_us": round(way.delay_ms * 1e3),
             "loss": f"{way.loss:.9g}",
             "packets": way.queue_packets,
@@ -93,19 +100,23 @@ class Player:
             "seed": seed,
         }
         words = [str(value) for value in settings.values()]
-        file = self._file(found) if found else "-"
-        told = self._ask(" ".join(["way", str(number), file, *words[1:]]))
+        told = self._ask(" ".join(["way", str(number), listed.file, *words[1:]]))
         wanted = " ".join([f"way {number}", *(f"{name} {value}" for name, value in settings.items())])
         if told != wanted:
             raise Mismatch(f"the player's way {WAYS[number]} is {told!r} instead of {wanted!r}")
 
-    def _file(self, found: Opportunities) -> str:
-        """A file with these moments, written once."""
-        if found not in self._files:
-            path = Path(self._folder.name, str(len(self._files)))
-            path.write_text("\n".join(map(str, found.at_us)))
-            self._files[found] = str(path)
-        return self._files[found]
+    def _list(self, way: Way, salt: int) -> Listed:
+        """A way's moments as a file, written once."""
+        same = way, salt
+        if same not in self._lists:
+            found = opportunities.of(way, salt, opportunities.read)
+            if found is None:
+                self._lists[same] = Listed("-", 0, 1)
+            else:
+                path = Path(self._folder.name, str(len(self._lists)))
+                path.write_text("\n".join(map(str, found.at_us)))
+                self._lists[same] = Listed(str(path), len(found.at_us), found.period_us)
+        return self._lists[same]
 
     def counts(self) -> dict[str, Counts]:
         """What went by so far, "down" and "up"."""

@@ -1,0 +1,249 @@
+"""Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of lab/bed.
+
+    python -m benchmarks.emulators_inside PLAYER PART...     in the guest; PLAYER is player.program(), built outside
+
+A line of JSON for each measurement goes to the output folder's `found.jsonl`; what it must be is `emulators.py`'s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.emulators import (
+    COSTS,
+    LINE_RATES,
+    MATHIS,
+    PINGS,
+    SLOW_STARTS,
+    TCP_SCHEMES,
+    capacities,
+    download_bytes,
+    nominal_kbit,
+    plain,
+)
+from configtron.lab import links
+from configtron.lab.bed.conditions import Condition
+from configtron.lab.bed.families import named
+from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FAR, FRAME_BYTES, SERVERS, Bed, raise_bed
+from configtron.lab.bed.stack import Stack
+from configtron.lab.uml import GUEST_OUTPUT
+from configtron.nouns import Profile
+from configtron.tune.drivers import load
+
+PORT = 7000
+# A full packet, without the headers of IP and UDP.
+DATAGRAM = bytes(1500 - 28)
+# So much more than the link carries is offered, evenly.
+OVERLOAD = 1.25
+# The link's queue fills before the count begins.
+WARM_UP_S = 1.0
+PR_SET_TIMERSLACK = 29
+SO_MAX_PACING_RATE = 47
+# A request of TCP's rows: one segment, answered by the bytes it names.
+REQUEST_BYTES = 16
+
+Row = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Each part in turn."""
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
+    player, *parts = arguments
+    bed = raise_bed(plain(0, 0, 0), ["a.test"], player=Path(player))
+    stack = Stack(bed, load)
+    try:
+        with (Path(GUEST_OUTPUT) / "found.jsonl").open("w") as sink:
+            for part in parts:
+                name, _, rest = part.partition("=")
+                for row in PARTS[name](bed, stack, rest):
+                    print(json.dumps({"part": name, **row}), file=sink, flush=True)
+    finally:
+        bed.close()
+    return 0
+
+
+def _capacity(bed: Bed, stack: Stack, only: str) -> Iterator[Row]:
+    """More datagrams than the link carries, in one direction."""
+    for name, direction, seconds in capacities():
+        if only and name not in only.split(","):
+            continue
+        bed.change(named(name), seed=1)
+        yield {"name": name, "direction": direction, **_overload(bed, named(name), direction, seconds)}
+
+
+def _overload(bed: Bed, condition: Condition, direction: str, seconds: float) -> Row:
+    """Datagrams are paced by fq and counted by the device that they come in by."""
+    played = condition.is_played
+    if direction == "down":
+        source, out, target, into, address = SERVERS, "s0", CLIENT, FAR if played else "c0", CLIENT_ADDRESS
+    else:
+        source, out, target, into, address = CLIENT, FAR if played else "c0", SERVERS, "s0", bed.addresses["a.test"]
+    # one frame at a time: fq lets two pass at once unless told, and a policer's queue has room for one
+    fq = f"fq quantum {FRAME_BYTES} initial_quantum {FRAME_BYTES}"
+    subprocess.run(["tc", "-n", source, "qdisc", "replace", "dev", out, "root", *fq.split()], check=True)
+    with links.inside(target):
+        silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        silent.bind((address, PORT))
+    with links.inside(source):
+        sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sending.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, _pace(condition, direction))
+        sending.connect((address, PORT))
+    delay = (condition.down if direction == "down" else condition.up).delay_ms / 1e3
+    with silent, sending:
+        _send_until(sending, time.monotonic() + WARM_UP_S + delay)
+        began, before = time.monotonic(), _received(target, into)
+        _send_until(sending, began + seconds)
+        ended, after = time.monotonic(), _received(target, into)
+    return {"kbit": (after - before) * 1500 * 8 / (ended - began) / 1e3, "packets": after - before}
+
+
+def _pace(condition: Condition, direction: str) -> int:
+    """Bytes a second, of frames."""
+    return round(nominal_kbit(condition, direction) * 1e3 / 8 * OVERLOAD * FRAME_BYTES / 1500)
+
+
+def _send_until(sending: socket.socket, end: float) -> None:
+    while time.monotonic() < end:
+        sending.send(DATAGRAM)
+
+
+def _received(netns: str, device: str) -> int:
+    """Packets that came in by a device."""
+    with links.inside(netns):
+        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
+    return next(int(line.split()[2]) for line in lines if line.strip().startswith(f"{device}:"))
+
+
+@contextmanager
+def _serving(bed: Bed) -> Iterator[None]:
+    """Whoever asks for so many bytes is sent them."""
+    with links.inside(SERVERS):
+        listener = socket.create_server((bed.addresses["a.test"], PORT), backlog=64)
+
+    def serve() -> None:
+        while True:
+            try:
+                peer = listener.accept()[0]
+            except OSError:
+                return
+            with peer:
+                asked = peer.recv(REQUEST_BYTES)
+                if asked:
+                    peer.sendall(bytes(int(asked)))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        server.join()
+
+
+def _download(bed: Bed, size: int, limit_s: float = float("inf")) -> list[tuple[float, int]]:
+    """Moments since the connection was asked for, and bytes until then."""
+    with links.inside(CLIENT):
+        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    began, got = time.monotonic(), 0
+    found: list[tuple[float, int]] = []
+    with client:
+        client.connect((bed.addresses["a.test"], PORT))
+        client.sendall(str(size).ljust(REQUEST_BYTES).encode())
+        while got < size and (not found or found[-1][0] < limit_s):
+            got += len(client.recv(1 << 20))
+            found.append((time.monotonic() - began, got))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    return found
+
+
+def _set(stack: Stack, congestion_control: str, window: int = 10) -> None:
+    pacing = "fq" if congestion_control == "bbr" else "pfifo_fast"
+    knobs = (("tcp_congestion_control", congestion_control), ("initcwnd", window), ("pacing", pacing))
+    stack.apply(Profile(f"{congestion_control}/{window}", knobs))
+
+
+def _tcp(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+    """One flow at full throttle."""
+    for name, direction, seconds in capacities():
+        for scheme in TCP_SCHEMES if direction == "down" else ():
+            bed.change(named(name), seed=1)
+            _set(stack, scheme)
+            with _serving(bed):
+                found = _download(bed, 1 << 30, limit_s=seconds)
+            kbit = found[-1][1] * 8 / found[-1][0] / 1e3
+            yield {"name": name, "scheme": scheme, "kbit": kbit, "seconds": found[-1][0]}
+
+
+def _slow_start(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+    for window, size, rtt in SLOW_STARTS:
+        bed.change(plain(0, rtt, 0), seed=1)
+        _set(stack, "reno", window)
+        with _serving(bed):
+            yield {"window": window, "size": size, "rtt": rtt, "took_s": _download(bed, size)[-1][0]}
+
+
+def _line_rate(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+    for mbit, rtt, scheme in LINE_RATES:
+        bed.change(named(f"hotcloud:{mbit:g}/{rtt}/0"), seed=1)
+        _set(stack, scheme)
+        with _serving(bed):
+            found = _download(bed, download_bytes(mbit))
+        # the last two thirds: slow start is over
+        (from_s, before), (to_s, after) = found[len(found) // 3], found[-1]
+        yield {"mbit": mbit, "rtt": rtt, "scheme": scheme, "kbit": (after - before) * 8 / (to_s - from_s) / 1e3}
+
+
+def _mathis(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+    for rtt, loss, size in MATHIS:
+        bed.change(plain(0, rtt, loss), seed=1)
+        _set(stack, "reno")
+        with _serving(bed):
+            took_s, got = _download(bed, size)[-1]
+        yield {"rtt": rtt, "loss": loss, "kbit": got * 8 / took_s / 1e3}
+
+
+def _ping(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+    for name in PINGS:
+        bed.change(named(name), seed=1)
+        words = ["ip", "netns", "exec", CLIENT, "ping", "-c", "5", "-i", "0.5", "-q", bed.addresses["a.test"]]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        yield {"name": name, "least_ms": float(told.rpartition(" = ")[2].split("/")[0])}
+
+
+def _cost(bed: Bed, stack: Stack, words: str) -> Iterator[Row]:
+    """So many changes of one kind; the host's clock sees what they cost."""
+    kind, _, count = words.partition(",")
+    changes: dict[str, Callable[[int], object]] = {
+        "condition": lambda n: bed.change(named("hotcloud:5/150/1"), seed=n),
+        "played": lambda n: bed.change(named("pantheon:1"), seed=n),
+        "configuration": lambda n: stack.apply(Profile(str(n), COSTS[n % len(COSTS)])),
+    }
+    changes[kind](0)
+    for number in range(int(count)):
+        changes[kind](number)
+    yield {"kind": kind, "count": int(count)}
+
+
+PARTS: dict[str, Callable[[Bed, Stack, str], Iterator[Row]]] = {
+    "capacity": _capacity,
+    "tcp": _tcp,
+    "slow-start": _slow_start,
+    "line-rate": _line_rate,
+    "mathis": _mathis,
+    "ping": _ping,
+    "cost": _cost,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
