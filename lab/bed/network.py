@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -86,6 +86,17 @@ class Bed:
         self._player: Player | None = None
         self._is_played = False
         self._qdiscs = Qdiscs()
+        self._found: Mapping[str, Mapping[int, Qdisc]] = {}
+
+    @property
+    def seen(self) -> dict[str, str]:
+        """What the kernel said of the link at the last change: a text a device, from the root to the leaf.
+
+        Without seeds, which differ between loads. Of a played link the kernel knows nothing: its player answered.
+        """
+        if self._is_played:
+            return dict.fromkeys((TO_CLIENT, TO_SERVERS), "played")
+        return {device: told(self._found[device].values()) for device in (TO_CLIENT, TO_SERVERS)}
 
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:
         """Put a condition in force and read it back; its chance begins anew from `seed` and the condition's salt.
@@ -145,7 +156,7 @@ class Bed:
             else:
                 wanted = {TO_CLIENT: queues(down, splitmix64(chance)), TO_SERVERS: queues(up, splitmix64(chance + 1))}
             self._qdiscs.put(wanted)
-            found = self._qdiscs.read()
+            found = self._found = self._qdiscs.read()
         except (Missing, Mismatch) as error:
             raise Mismatch(f"{self._cell}: {error}") from error
         wrong = [f"{device}: {words}" for device, q in wanted.items() for words in differences(q, found[device])]
@@ -186,6 +197,14 @@ def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int = 0, pl
     bed = Bed(addresses, player)
     bed.change(condition, seed=seed)
     return bed
+
+
+def told(qdiscs: Iterable[Qdisc]) -> str:
+    """Queueing disciplines in words, from the root to the leaf."""
+    numbered = [qdisc for qdisc in qdiscs if qdisc.handle]
+    ordered = sorted(numbered, key=lambda qdisc: (qdisc.parent != ROOT, qdisc.handle))
+    settings = [" ".join(f"{k} {v}" for k, v in sorted(qdisc.knobs.items()) if k != "seed") for qdisc in ordered]
+    return ", ".join(f"{qdisc.kind} {words}".strip() for qdisc, words in zip(ordered, settings, strict=True))
 
 
 def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:

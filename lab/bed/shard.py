@@ -118,7 +118,7 @@ def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> N
     """Measure a shard and write its lines. Errors: `Missing`, `Mismatch`."""
     with (folder / LINES).open("w") as out, _raised(orders, load, programs) as worked:
         began, count = time.monotonic(), 0
-        _write(out, shard_line(orders.condition.name, getattr(worked.bed, "seen", {})))
+        _write(out, shard_line(orders.condition.name, worked.bed.seen))
         for at, profile in enumerate(orders.configurations):
             seen = worked.configure(at, profile)
             _write(out, stack_line(seen))
