@@ -32,6 +32,8 @@ DEVICE = "s0"
 PACING = {"pfifo_fast": Qdisc(0x10000, ROOT, "pfifo_fast"), "fq": Qdisc(0x10000, ROOT, "fq")}
 # Of the whole machine, so in its first namespace.
 LOW_LATENCY = "net/ipv4/tcp_low_latency"
+# Of these the namespace's setting would be a listener's at its birth, so before the stack is set, or there is none.
+BY_PREFIX = ("tcp_congestion_control", "initcwnd")
 # By its client's side of the connection.
 ELSEWHERE = ("http_version",)
 
@@ -72,14 +74,12 @@ class Stack:
         shares: list[dict[str, Value]] = [{} for _ in self._drivers]
         found: dict[str, Value] = {}
         for knob, value in asked.items():
-            reaching = [share for share, reach in zip(shares, self._reaches, strict=True) if knob in reach]
-            if reaching:
-                reaching[0][knob] = value
-            elif knob == "pacing":
-                found[knob] = self._pace(value)
-            elif knob == "tcp_low_latency":
-                links.sysctl("", [(LOW_LATENCY, str(value))])
-                found[knob] = value
+            order = (0, 1) if knob in BY_PREFIX else (1, 0)
+            reaching = [number for number in order if knob in self._reaches[number]]
+            if knob in OWN:
+                found[knob] = OWN[knob](self, value)
+            elif reaching:
+                shares[reaching[0]][knob] = value
             else:
                 raise BadInput(f"{knob}: no driver of {', '.join(d.name for d in self._drivers)} sets it here")
         for number, share in enumerate(shares):
@@ -109,6 +109,10 @@ class Stack:
             raise Mismatch(f"pacing: {'; '.join(wrong)}")
         return value
 
+    def _hurry(self, value: Value) -> Value:
+        links.sysctl("", [(LOW_LATENCY, str(value))])
+        return value
+
     def _seen(self, said: Mapping[str, Value], port: int) -> dict[str, Value]:
         """What a new connection has, of what the drivers say."""
         seen = self._witness.see(port)
@@ -123,3 +127,7 @@ class Stack:
         self._qdiscs.put({DEVICE: ()})
         self._witness.close()
         self._qdiscs.close()
+
+
+# What no driver sets, or for single connections only, which would be another knob.
+OWN: Mapping[str, Callable[[Stack, Value], Value]] = {"pacing": Stack._pace, "tcp_low_latency": Stack._hurry}

@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.guest_module import MODULE
 from configtron.errors import ConfigtronError
 from configtron.lab import links
 from configtron.lab.bed.conditions import Condition, Way
@@ -27,6 +28,12 @@ NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
 LOSSY = Way(5000, 10, loss=0.3)
 PLAYED_UP = Way(5000, 10, kind="bursts")
 OWN_PORT = 7001
+# Two points of the grid that differ in all knobs.
+TWO: tuple[dict[str, Value], ...] = tuple(
+    {"tcp_congestion_control": scheme, "initcwnd": window, "tcp_slow_start_after_idle": switch,
+     "tcp_autocorking": switch, "tcp_low_latency": switch, "pacing": pacing}
+    for scheme, window, switch, pacing in (("vegas", 30, 1, "pfifo_fast"), ("bbr", 1, 0, "fq"))
+)  # fmt: skip
 
 
 def ping(bed: Bed, *words: str) -> str:
@@ -77,7 +84,9 @@ def steps(bed: Bed) -> list[list[float]]:
     for name in ("access:4g;2:access:3g", "access:4g;2:pantheon:14"):
         bed.change(named(name), seed=1)
         with bed.changing():
-            found.append([*trips(ping(bed, "-c", "1")), time.sleep(2) or 0, *trips(ping(bed, "-c", "1"))])
+            before = trips(ping(bed, "-c", "1"))
+            time.sleep(2)
+            found.append(before + trips(ping(bed, "-c", "1")))
     return found
 
 
@@ -135,8 +144,24 @@ def stacks(bed: Bed) -> dict[str, Any]:
     return found
 
 
-def main(player: str) -> int:
+def drivers(bed: Bed) -> dict[str, Any]:
+    """The same two configurations by each driver that sets a stack by prefix."""
+    subprocess.run(["insmod", str(MODULE)], check=True)
+    found: dict[str, Any] = {}
+    for name in ("route", "ebpf", "kmod"):
+        stack = Stack(bed, load, name)
+        found[name] = [stack.apply(Profile("c", tuple(settings.items()))) for settings in TWO]
+        stack.revert()
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """All, or with "drivers" only those, on one line."""
+    player, *only = words
     bed = raise_bed(named(NAMES[0]), ["a.test", "b.test"], player=Path(player))
+    if only:
+        print(json.dumps(drivers(bed), sort_keys=True))
+        return 0
     found = {"conditions": conditions(bed), "steps": steps(bed), "planted": planted(bed), "stacks": stacks(bed)}
     bed.close()
     without = Bed(bed.addresses, None)
@@ -146,4 +171,4 @@ def main(player: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))
