@@ -1,0 +1,214 @@
+"""Claim: the testbed loads 20 pages of 1.2 MB a second on two cores, the same bytes each time; the study takes hours.
+
+    python -m benchmarks.testbed [speed] [smoke] [same] [grid] [--runs N] [--conditions N]     as root
+
+speed   yardstick pages (40 objects, 1.2 MB, TLS) over 5 Mbit/s and 50 ms: loads a second and virtual seconds a second,
+        in one guest and in one a core; then the same kernel in real time
+smoke   `configtron learn measure --smoke`: 576 cells, of which each must have a load; at most 60 s
+same    one shard --runs times (20): as many different results as there are; every other time all cores are busy
+grid    what `--study hotcloud` would take: cells drawn from --conditions (6) of its conditions, by its own rule of
+        repeats. A condition's cells are alike, so the interval is over conditions: a bootstrap of their means
+The machine may be busy: CPU seconds of the guests stand beside those of the clock. A claim holds if it did by the
+clock, or would on idle cores, by the CPU seconds. Exit code 1: a claim is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from configtron.errors import DONE, USAGE, ConfigtronError
+from configtron.lab import uml
+from configtron.lab.bed import measure
+from configtron.lab.bed.layout import Layout, laid_out
+from configtron.lab.bed.measure import Ended, Guests
+from configtron.lab.bed.shard import Orders
+from configtron.lab.bed.studies import STUDIES
+from configtron.repeats import Rule
+from configtron.samples import digest
+
+WORKER = "configtron.cli.learn.worker"
+PARTS = ("speed", "smoke", "same", "grid")
+CORES = len(os.sched_getaffinity(0))
+YARDSTICK, LINK = "yardstick", "hotcloud:5/50/0"
+# Loads of a configuration: 16 configurations make 320, 7 s of a guest that has its core for itself.
+SPEED_LOADS = 20
+# In real time a load takes as long as it says.
+REAL_LOADS = 1
+# A shard of every part of the bed: loss, both versions, four congestion controls.
+SAME_LINK, SAME_SITES = "hotcloud:5/150/2.5", ("search", "mail")
+# Configurations drawn in each condition of the grid: with ten sites that is 60 cells, half a minute of a core.
+GRID_CONFIGURATIONS = 6
+DRAWN = 2000
+LEAST_LOADS_PER_S, MOST_SMOKE_S, MOST_GRID_H = 20.0, 60.0, 5.0
+# The grid that the claim is about.
+GRID = "hotcloud"
+
+
+class Took(NamedTuple):
+    """What some shards took: seconds of the clock, of CPU, of virtual time; loads."""
+
+    wall_s: float
+    cpu_s: float
+    virtual_s: float
+    loads: int
+
+    def __str__(self) -> str:
+        rates = (self.loads / self.wall_s, self.loads / self.cpu_s, self.virtual_s / self.wall_s)
+        each = "{:7.1f} loads/s   {:7.1f} loads per CPU s   {:7.1f} virtual s/s".format(*rates)
+        return f"{self.loads:5} loads {self.wall_s:7.1f} s {each}"
+
+
+def took(shards: Sequence[Orders], jobs: int, guests: Guests) -> tuple[Took, list[Ended]]:
+    """Run shards and see what they took. Errors: what the guests say."""
+    with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
+        began, before = time.monotonic(), children_s()
+        places = [(orders, Path(folder) / str(n)) for n, orders in enumerate(shards)]
+        every = list(measure.perform(places, guests, jobs, lambda seen: None))
+        wall_s, cpu_s = time.monotonic() - began, children_s() - before
+    if lost := [ended.why for ended in every if ended.why]:
+        raise ConfigtronError(lost[0])
+    filled = [ended.filled() for ended in every]
+    return Took(wall_s, cpu_s, sum(f.virtual_s for f in filled), sum(len(f.samples) for f in filled)), every
+
+
+def children_s() -> float:
+    """CPU seconds of this process's children that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def layout(condition: str, sites: Sequence[str], looks: Sequence[int], study: str = "smoke", seed: int = 1) -> Layout:
+    """One condition of a study."""
+    return laid_out(STUDIES[study].narrowed([condition], sites, looks), seed)
+
+
+def speed() -> bool:
+    """Loads a second, in virtual time and in real."""
+    orders = layout(LINK, [YARDSTICK], [SPEED_LOADS]).orders()[0]
+    guests = measure.guests(WORKER)
+    one, _ = took([orders], 1, guests)
+    print(f"one guest              {one}")
+    every, _ = took([replace(orders, seed=seed) for seed in range(CORES)], CORES, guests)
+    print(f"{CORES} guests on {CORES} cores    {every}")
+    real = measure.guests(WORKER, uml.UmlVirtual("uml-real-time", virtual_time=False))
+    slow, _ = took([replace(orders, rule=Rule((REAL_LOADS,)))], 1, real)
+    print(f"one guest in real time {slow}")
+    print(f"loads/s beside real time: {one.loads / one.wall_s / (slow.loads / slow.wall_s):.0f} times in one guest")
+    idle = every.loads / every.cpu_s * CORES
+    print(f"with {CORES} idle cores it would be {idle:.1f} loads/s; claim: at least {LEAST_LOADS_PER_S:g}")
+    return max(idle, every.loads / every.wall_s) >= LEAST_LOADS_PER_S
+
+
+def smoke() -> bool:
+    """The command, as people type it, in an empty place."""
+    with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
+        command = [sys.executable, "-m", "configtron", "-q", "--db", f"{folder}/x.db", "learn", "measure", "--smoke",
+                   "-f", "jsonl", "-o", f"{folder}/cells"]  # fmt: skip
+        began, before = time.monotonic(), children_s()
+        code = subprocess.run(command).returncode
+        wall_s, cpu_s = time.monotonic() - began, children_s() - before
+        cells = len(Path(f"{folder}/cells").read_text().splitlines())
+    claim = f"{cpu_s / CORES:.1f} s on {CORES} idle cores; claim: at most {MOST_SMOKE_S:g} s"
+    print(f"smoke: {cells} cells, exit code {code}, {wall_s:.1f} s, {cpu_s:.1f} CPU s, {claim}")
+    return code == DONE and cells == STUDIES["smoke"].cells and min(wall_s, cpu_s / CORES) <= MOST_SMOKE_S
+
+
+def same(runs: int) -> bool:
+    """One shard over and over; every other time with as many busy processes as cores."""
+    orders = layout(SAME_LINK, SAME_SITES, [2], seed=7).orders()[0]
+    guests, seen, cells = measure.guests(WORKER), dict[str, list[int]](), 0
+    for run in range(runs):
+        with busy(CORES if run % 2 else 0):
+            _, (ended,) = took([orders], 1, guests)
+        cells = len(ended.filled().samples)
+        seen.setdefault(digest(ended.text), []).append(run)
+    most = max(seen.values(), key=len)
+    print(f"same seed: {len(most)} of {runs} shards of {cells} loads are the same bytes; {len(seen)} different")
+    for name, which in seen.items():
+        if which is not most:
+            print(f"  {name[:12]} in runs {which} (odd ones on busy cores)")
+    return len(seen) == 1
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes that want all of a core."""
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+
+
+def grid(conditions: int) -> bool:
+    """A sample of the study, and the whole of it from there."""
+    study, rng, guests = STUDIES[GRID], random.Random(1), measure.guests(WORKER)
+    every = laid_out(study, 1).orders()
+    # one of each stretch of the study's order, so that slow, fast, lossy and clean links are all met
+    stretch = len(every) / conditions
+    drawn = [every[int(n * stretch + rng.random() * stretch)] for n in range(conditions)]
+    shards = [replace(o, configurations=tuple(rng.sample(o.configurations, GRID_CONFIGURATIONS))) for o in drawn]
+    bare = [replace(o, configurations=o.configurations[:1], pages=o.pages[:1], rule=Rule((1,))) for o in drawn[:1]]
+    boot, _ = took(bare, 1, guests)
+    total, means = Took(0.0, 0.0, 0.0, 0), []
+    for orders in shards:
+        one, _ = took([orders], 1, guests)
+        total = Took(total[0] + one[0], total[1] + one[1], total[2] + one[2], total.loads + one.loads)
+        means.append((one.cpu_s - boot.cpu_s) / orders.cells)
+        print(f"  {orders.condition.name:22} {orders.cells:3} cells {one} {means[-1]:6.2f} CPU s a cell")
+    hours = [hours_of(fmean(rng.choices(means, k=conditions)), boot.cpu_s, study.cells) for _ in range(DRAWN)]
+    low, high = sorted(hours)[DRAWN // 40], sorted(hours)[-DRAWN // 40]
+    found = hours_of(fmean(means), boot.cpu_s, study.cells)
+    cells = sum(orders.cells for orders in shards)
+    print(f"measured: {cells} cells, {total.loads} loads, {total.loads / cells:.1f} a cell")
+    shape = f"{len(study.conditions)} x {len(study.grid)} x {len(study.sites)}"
+    print(f"all {study.cells} cells ({shape}): {found:.1f} h on {CORES} idle cores, extrapolated"
+          f" (95 % {low:.1f} to {high:.1f}, from {conditions} conditions); claim: {MOST_GRID_H:g} h")  # fmt: skip
+    return low <= MOST_GRID_H
+
+
+def hours_of(cell_s: float, boot_s: float, cells: int) -> float:
+    """Hours on this machine's cores, were they idle."""
+    return (cell_s * cells + boot_s * len(STUDIES[GRID].conditions)) / CORES / 3600
+
+
+def main(words: list[str]) -> int:
+    numbers = {"--runs": 20, "--conditions": 6}
+    parts = []
+    while words:
+        word = words.pop(0)
+        if word in numbers and words and words[0].isdigit() and int(words[0]):
+            numbers[word] = int(words.pop(0))
+        elif word in PARTS:
+            parts.append(word)
+        else:
+            print(__doc__, file=sys.stderr)
+            return USAGE
+    held = []
+    for part in parts or PARTS:
+        print(f"-- {part}", flush=True)
+        ways: dict[str, Callable[[], bool]] = {
+            "speed": speed,
+            "smoke": smoke,
+            "same": lambda: same(numbers["--runs"]),
+            "grid": lambda: grid(numbers["--conditions"]),
+        }
+        held.append(ways[part]())
+    return DONE if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
