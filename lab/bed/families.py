@@ -1,7 +1,7 @@
 """Network conditions by name: the families that the papers and the trade know.
 
     hotcloud:1/150/2.5      1 Mbit/s, 150 ms round trip, 2.5 % of what goes down lost: one of HotCloud's 48
-    access:dsl              3g, 4g, cable, dsl, satellite
+    access:dsl              3g, 4g, cable, dsl, satellite; "access:dsl/10" with a tenth of the buffer
     pantheon:13             Pantheon's calibrated and pathological emulators, 1 to 18
     trace:commute@30+25     a cellular link's trace (`traces/`, or FILE.down with FILE.up) from its 30th second on, and
                             25 ms each way besides; "@30" and "+25" may be left out
@@ -27,6 +27,9 @@ from configtron.lab.bed.conditions import Condition, Step, Way
 
 # Thirty full packets, three initial windows of ten: less room a modem hardly has.
 LEAST_QUEUE_BYTES = 46_000
+
+# Two full frames: with room for one only, cubic would fall to a window of one.
+LEAST_SHALLOW_BYTES = 3_100
 
 # HotCloud section 2: Mbit/s, round trip in ms, per cent lost.
 HOTCLOUD_GRID = ((0.3, 1, 5), (50, 150, 250, 500), (0, 1, 2.5, 5))
@@ -106,6 +109,13 @@ def queue_bytes(mbit: float, rtt_ms: float) -> int:
     return max(LEAST_QUEUE_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3))
 
 
+def shallow_bytes(mbit: float, rtt_ms: float, divisor: float) -> int:
+    """A part of a path's bandwidth times its delay, where no modem's least is meant to hide it."""
+    if not divisor >= 1:
+        raise ValueError(divisor)
+    return max(LEAST_SHALLOW_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3 / divisor))
+
+
 def _hotcloud(rest: str) -> tuple[Way, Way]:
     mbit, rtt, loss = map(float, rest.split("/"))
     down = Way(mbit * 1e3, rtt / 2, round(loss / 100, 9), queue_bytes(mbit, rtt))
@@ -113,11 +123,14 @@ def _hotcloud(rest: str) -> tuple[Way, Way]:
 
 
 def _access(rest: str) -> tuple[Way, Way]:
-    down, up, rtt = ACCESS[rest]
-    return (
-        Way(down * 1e3, rtt / 2, queue_bytes=queue_bytes(down, rtt)),
-        Way(up * 1e3, rtt / 2, queue_bytes=queue_bytes(up, rtt)),
-    )
+    name, _, part = rest.partition("/")
+    down, up, rtt = ACCESS[name]
+
+    def way(mbit: float) -> Way:
+        room = shallow_bytes(mbit, rtt, float(part)) if part else queue_bytes(mbit, rtt)
+        return Way(mbit * 1e3, rtt / 2, queue_bytes=room)
+
+    return way(down), way(up)
 
 
 def _pantheon(rest: str) -> tuple[Way, Way]:
@@ -154,7 +167,7 @@ FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
 }
 USES = {
     "hotcloud": "hotcloud:MBIT/RTT_MS/LOSS_PERCENT, as in hotcloud:1/150/2.5",
-    "access": f"access:NAME, one of {', '.join(ACCESS)}",
+    "access": f"access:NAME or access:NAME/DIVISOR, NAME one of {', '.join(ACCESS)}",
     "pantheon": "pantheon:NUMBER, 1 to 18",
     "trace": "trace:FILE@SECONDS+DELAY_MS, where FILE.down and FILE.up are",
 }

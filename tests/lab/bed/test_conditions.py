@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from configtron.errors import BadInput
 from configtron.lab.bed import families
 from configtron.lab.bed.conditions import Condition, Way
-from configtron.lab.bed.families import LEAST_QUEUE_BYTES, named
+from configtron.lab.bed.families import LEAST_QUEUE_BYTES, LEAST_SHALLOW_BYTES, named
 
 EVERY = (*families.hotcloud(), *families.access(), *families.pantheon(), named("trace:commute@30+25"))
 
@@ -33,6 +35,13 @@ def test_a_name_means_what_it_says() -> None:
     assert (trace.up.offset_s, trace.rtt_ms) == (30, 50)
 
 
+def test_a_shallow_buffer_is_a_part_of_the_path() -> None:
+    whole, tenth, least = (named(f"access:cable{part}").down.queue_bytes for part in ("", "/10", "/100"))
+    # 5 Mbit/s and 28 ms are 17.5 kB
+    assert (whole, tenth, least) == (LEAST_QUEUE_BYTES, LEAST_SHALLOW_BYTES, LEAST_SHALLOW_BYTES)
+    assert named("access:4g/3").down == replace(named("access:4g").down, queue_bytes=round(9e6 / 8 * 0.170 / 3))
+
+
 def test_losses_are_on_pantheons_bulk_direction_only() -> None:
     first = named("pantheon:1")
     assert (first.down.loss, first.down.queue_packets, first.up.loss, first.up.queue_packets) == (0.0477, 14, 0, 0)
@@ -54,7 +63,8 @@ def test_changes_stand_in_order() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "hotcloud", "hotcloud:1/2", "hotcloud:a/b/c", "access:5g", "pantheon:19", "pantheon:0", "pantheon:x", "trace:",
+    ["", "hotcloud", "hotcloud:1/2", "hotcloud:a/b/c", "access:5g",
+     "access:3g/0", "access:3g/x", "access:3g/nan", "pantheon:19", "pantheon:0", "pantheon:x", "trace:",
      "trace:a@b", "access:4g;access:3g", "access:4g;x:access:3g", "hotcloud:1/50/101", "hotcloud:-1/50/0",
      "hotcloud:nan/50/0", "hotcloud:inf/50/0"],
 )  # fmt: skip
