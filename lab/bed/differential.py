@@ -1,0 +1,63 @@
+"""Dead knobs: what a change of one knob alone changes, on the same seed.
+
+Question   Does a knob do anything at all here, or is its place in the grid a waste of half of all loads?
+Method     Two guests boot with the same seed and do the same, but for one knob. Virtual time makes all else equal to
+           the bit, so a knob without effect leaves every moment as it was, and any difference is the knob's doing.
+Reads as   How many cells are identical, how far the others differ at most, and in which cell most.
+Fails as   `BadInput` where the two did not measure the same cells.
+Differs    from a proof: it holds for the cells tried. A page without idle gaps says nothing about what happens after
+           them, so cells with gaps belong to the trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from configtron.errors import BadInput
+from configtron.nouns import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What was found of one knob.
+
+    largest   of the relative differences of a cell's last moment, 0.01 is 1 %; where: that cell
+    """
+
+    knob: str
+    values: tuple[Value, Value]
+    cells: int
+    identical: int
+    largest: float
+    where: str
+
+    @property
+    def is_dead(self) -> bool:
+        """Nothing differed anywhere."""
+        return self.cells == self.identical
+
+    def __str__(self) -> str:
+        first, second = self.values
+        differs = "" if self.is_dead else f", others differ by up to {100 * self.largest:.2f} % ({self.where})"
+        return f"{self.knob} {first} or {second}: {self.identical} of {self.cells} cells identical{differs}"
+
+
+Moments = Mapping[str, Sequence[float]]
+
+
+def certify(knob: str, values: tuple[Value, Value], first: Moments, second: Moments) -> Certificate:
+    """Two guests' moments, by cell. Errors: `BadInput`."""
+    if not first or first.keys() != second.keys():
+        odd = sorted(first.keys() ^ second.keys())
+        raise BadInput(f"{knob}: the two trials have not the same cells: {', '.join(odd[:3]) or 'none at all'}")
+    off = {cell: _difference(first[cell], second[cell]) for cell in first if list(first[cell]) != list(second[cell])}
+    where = max(off, key=lambda cell: off[cell], default="")
+    return Certificate(knob, values, len(first), len(first) - len(off), off.get(where, 0.0), where)
+
+
+def _difference(first: Sequence[float], second: Sequence[float]) -> float:
+    """Of the end: what a page load's time is."""
+    if not first or not second:
+        raise BadInput("a cell without moments cannot be compared")
+    return abs(second[-1] / first[-1] - 1)
