@@ -57,8 +57,8 @@ COSTS: tuple[tuple[tuple[str, Value], ...], ...] = tuple(
 )  # fmt: skip
 # So many that a guest's own time, which varies by a tenth of a second, is little beside them.
 COST_COUNTS = {"condition": 6000, "played": 1500, "configuration": 480}
-# One flow of TCP: cubic has found its level by then, bbr has emptied the path once or twice.
-TCP_S = 20.0
+# One flow of TCP: cubic has found its level by then, bbr has emptied the path once; fast links are work.
+TCP_S, TCP_BITS = 20.0, 600e6
 BOUNDS = {"capacity": 0.05, "slow-start": 0.005, "line-rate": 0.02, "mathis": 0.15}
 PING_BOUND_MS, COST_BOUND_S = 0.1, 0.02
 LABELS = ("name", "direction", "scheme", "window", "size", "mbit", "rtt", "loss", "kind")

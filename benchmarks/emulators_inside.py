@@ -27,6 +27,7 @@ from benchmarks.emulators import (
     PINGS,
     SEGMENT_BYTES,
     SLOW_STARTS,
+    TCP_BITS,
     TCP_S,
     TCP_SCHEMES,
     capacities,
@@ -79,10 +80,15 @@ def main(arguments: Sequence[str]) -> int:
 def _capacity(bed: Bed, stack: Stack, only: str) -> Iterator[Row]:
     """More datagrams than the link carries, in one direction."""
     for name, direction, seconds in capacities():
-        if only and name not in only.split(","):
+        if not _is_asked(name, only):
             continue
         bed.change(named(name), seed=1)
         yield {"name": name, "direction": direction, **_overload(bed, named(name), direction, seconds)}
+
+
+def _is_asked(name: str, only: str) -> bool:
+    """Parts are asked for whole, or as PART=NAME,NAME."""
+    return not only or name in only.split(",")
 
 
 def _overload(bed: Bed, condition: Condition, direction: str, seconds: float) -> Row:
@@ -178,14 +184,15 @@ def _set(stack: Stack, congestion_control: str, window: int = 10) -> None:
     stack.apply(Profile(f"{congestion_control}/{window}", knobs))
 
 
-def _tcp(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+def _tcp(bed: Bed, stack: Stack, only: str) -> Iterator[Row]:
     """One flow at full throttle."""
-    names = [name for name, direction, _ in capacities() if direction == "down"]
+    names = [name for name, direction, _ in capacities() if direction == "down" and _is_asked(name, only)]
     for name, scheme in product(names, TCP_SCHEMES):
         bed.change(named(name), seed=1)
         _set(stack, scheme)
         with _serving(bed):
-            took_s, got = _download(bed, 1 << 30, limit_s=TCP_S)[-1]
+            limit_s = min(TCP_S, TCP_BITS / (nominal_kbit(named(name), "down") * 1e3))
+            took_s, got = _download(bed, 1 << 30, limit_s)[-1]
         # as packets, headers and all, to stand beside what the link carries
         yield {"name": name, "scheme": scheme, "kbit": got * 8 / took_s / 1e3 * 1500 / SEGMENT_BYTES}
 

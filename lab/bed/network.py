@@ -49,6 +49,8 @@ DEVICE_PACKETS = 10_000
 FRAME_BYTES = PACKET_BYTES + 14
 # tbf lets one frame go at once, whatever its rate; a little more, so that a frame is not held for a rounded byte.
 BURST_BYTES = FRAME_BYTES + 86
+# What was under way is gone by then, or something goes on sending: 426 packets at 0.1 Mbit/s take 51 s.
+PATIENCE_S, LOOK_EVERY_S = 120.0, 0.05
 # A queue without end.
 ENDLESS_BYTES = 1 << 30
 
@@ -101,9 +103,12 @@ class Bed:
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:
         """Put a condition in force and read it back; its chance begins anew from `seed` and the condition's salt.
 
-        For before every load. Errors: `Mismatch`, naming `cell` and the knob; `BadInput` for a trace that is not there.
+        For before every load: what is still under way of the load before is waited for. Errors: `Mismatch`, naming
+        `cell` and the knob; `BadInput` for a trace that is not there.
         """
-        self.condition, self._seed, self._cell = condition, seed, cell or condition.name
+        self._cell = cell or condition.name
+        self._rest()
+        self.condition, self._seed = condition, seed
         self._lead(condition.is_played)
         self._put(condition.down, condition.up, seed)
 
@@ -133,6 +138,19 @@ class Bed:
                 follower.join()
         if errors:
             raise errors[0]
+
+    def _rest(self) -> None:
+        """Wait until no packet is under way. Errors: `Mismatch` when that takes longer than any queue is long."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._waiting():
+            if time.monotonic() > deadline:
+                raise Mismatch(f"{self._cell}: {self._waiting()} packets of what went before are still under way")
+            time.sleep(LOOK_EVERY_S)
+
+    def _waiting(self) -> int:
+        found = self._qdiscs.read()
+        queued = sum(qdisc.waiting for device in (TO_CLIENT, TO_SERVERS) for qdisc in found[device].values())
+        return queued + sum(counts.waiting for counts in self.counts().values())
 
     def counts(self) -> Mapping[str, Counts]:
         """What the player has carried, dropped and lost; empty when the kernel is the link."""

@@ -104,8 +104,8 @@ static void tell_counts(void)
 {
 	printf("counts");
 	for (struct way *way = ways; way < ways + WAYS; way++)
-		printf(" %lu %lu %lu %lu %lu", way->arrived, way->dropped, way->lost, way->delivered,
-		       way->delivered_bytes);
+		printf(" %lu %lu %lu %lu %lu %lu", way->arrived, way->dropped, way->lost, way->delivered,
+		       way->delivered_bytes, way->queue.packets + way->flight.packets);
 	printf("\n");
 }
 

@@ -55,6 +55,7 @@ class Counts:
     lost: int  # by chance
     delivered: int
     delivered_bytes: int
+    waiting: int  # queued or under way now
 
 
 class Listed(NamedTuple):

@@ -78,6 +78,18 @@ def conditions(bed: Bed) -> dict[str, Any]:
     return found
 
 
+def rest(bed: Bed) -> list[float]:
+    """Round trips on a fast link, by the kernel and by the player, each after a slow one was left full of packets."""
+    fast = Way(100_000, 25, kind="bursts")
+    found = []
+    for slow, after in (("hotcloud:0.3/50/0", named("hotcloud:20/50/0")), ("pantheon:1", Condition("f", fast, fast))):
+        bed.change(named(slow), seed=1)
+        ping(bed, "-c", "60", "-l", "60", "-s", "1400", "-w", "1", "-q")
+        bed.change(after, seed=1)
+        found += trips(ping(bed, "-c", "1"))
+    return found
+
+
 def steps(bed: Bed) -> list[list[float]]:
     """Round trips before and after a change, by the kernel and by the player."""
     found = []
@@ -162,7 +174,13 @@ def main(words: Sequence[str]) -> int:
     if only:
         print(json.dumps(drivers(bed), sort_keys=True))
         return 0
-    found = {"conditions": conditions(bed), "steps": steps(bed), "planted": planted(bed), "stacks": stacks(bed)}
+    found = {
+        "conditions": conditions(bed),
+        "steps": steps(bed),
+        "rest": rest(bed),
+        "planted": planted(bed),
+        "stacks": stacks(bed),
+    }
     bed.close()
     without = Bed(bed.addresses, None)
     found["no player"] = refused(lambda: without.change(named("pantheon:1"), seed=1))

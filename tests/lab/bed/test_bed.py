@@ -76,6 +76,10 @@ def test_links_change_during_a_load(found: dict[str, Any]) -> None:
     assert 170 <= by_player[0] <= 173 and 20 <= by_player[1] <= 222 and by_player[1] != by_player[0]
 
 
+def test_nothing_of_the_load_before_is_under_way(found: dict[str, Any]) -> None:
+    assert found["rest"] == pytest.approx([50, 50], abs=0.5)
+
+
 def test_a_link_that_is_not_as_asked_fails(found: dict[str, Any]) -> None:
     assert found["planted"].startswith("Mismatch: cell 7:")
     assert "r2: netem loss is 1 instead of 42949673" in found["planted"]
