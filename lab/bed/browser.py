@@ -134,7 +134,7 @@ class Browser:
         while not watched.complete and not watched.failed:
             event = self._next(deadline)
             if event is None:
-                watched.failed = "timeout"
+                watched.failed = f"timeout, without {watched.missing}"
             elif event.get("sessionId") == session and "method" in event:
                 watched.see(event["method"], event["params"])
         return watched.visit(self._http, seed)
@@ -200,6 +200,11 @@ class Watched:
     @property
     def complete(self) -> bool:
         return len(self._last) == len(self._page.objects)
+
+    @property
+    def missing(self) -> str:
+        """Paths of what has not come."""
+        return " ".join(thing.path for i, thing in enumerate(self._page.objects) if i not in self._last)
 
     def see(self, method: str, params: Mapping[str, Any]) -> None:
         """One event of the domains Page and Network; timestamps are seconds of one clock."""

@@ -3,7 +3,7 @@
  *
  * HTML is read while it comes in: a tag is known when its last byte is there. Scripts run when they are whole; those at
  * the head of a document one after the other, and not before the styles above them. Styles are applied, frames begun and
- * anything painted when all that stands at the document's head is there.
+ * anything painted when all that stands at the document's head is there; until then hardly a picture is asked for.
  */
 #include "load.h"
 
@@ -84,13 +84,35 @@ static struct object *next_ready(struct pool *pool)
 	return best;
 }
 
-static int delayable_under_way(void)
+static bool is_delayable(struct object *thing)
 {
-	int count = 0;
+	return thing->priority < MEDIUM_PRIORITY;
+}
+
+static struct object *next_held(void)
+{
+	struct object *best = NULL;
 
 	for (int i = 0; i < load.page->object_count; i++)
-		count += things()[i].state == ASKED && things()[i].priority < MEDIUM_PRIORITY;
-	return count;
+		if (things()[i].state == HELD && (!best || things()[i].priority > best->priority))
+			best = &things()[i];
+	return best;
+}
+
+/* Lets go what may ask for a connection: everything urgent, and of the rest so many at once. */
+static void release(void)
+{
+	int most = load.h2 ? load.page->object_count : DELAYABLE_AT_ONCE, under_way = 0;
+	struct object *thing;
+
+	if (!head_done(0, things()[0].size + 1))
+		most = DELAYABLE_BEFORE_BODY;
+	for (int i = 0; i < load.page->object_count; i++)
+		under_way += is_delayable(&things()[i]) && (things()[i].state == READY || things()[i].state == ASKED);
+	while ((thing = next_held()) && (!is_delayable(thing) || under_way < most)) {
+		under_way += is_delayable(thing);
+		thing->state = READY;
+	}
 }
 
 static struct connection *idle_connection(struct pool *pool)
@@ -107,15 +129,8 @@ static void serve_h1(struct pool *pool)
 	struct connection *c;
 	struct object *thing;
 
-	for (;;) {
-		thing = next_ready(pool);
-		if (!thing || (thing->priority < MEDIUM_PRIORITY && delayable_under_way() >= DELAYABLE_AT_ONCE))
-			return;
-		c = idle_connection(pool);
-		if (!c)
-			break;
+	while ((c = idle_connection(pool)) && (thing = next_ready(pool)))
 		ask_h1(c, thing);
-	}
 	for (c = pool->connections; c; c = c->next) {
 		coming += !c->open && !c->ended;
 		alive += !c->ended;
@@ -180,8 +195,9 @@ void proceed(void)
 			thing->ready = load.now + thing->delay;
 		}
 		if (thing->state == DELAYED && thing->ready <= load.now)
-			thing->state = READY;
+			thing->state = HELD;
 	}
+	release();
 	for (int i = 0; i < load.page->pool_count && !load.failed; i++)
 		(load.h2 ? serve_h2 : serve_h1)(&load.page->pools[i]);
 }

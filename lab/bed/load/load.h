@@ -21,8 +21,10 @@
 
 /* what browsers allow to one host with HTTP/1.1 (Chromium: ClientSocketPoolManager) */
 #define CONNECTIONS_PER_POOL 6
-/* requests below medium priority under way at once over HTTP/1.1 (Chromium: ResourceScheduler) */
+/* requests below medium priority at once over HTTP/1.1 (Chromium: ResourceScheduler) */
 #define DELAYABLE_AT_ONCE 10
+/* the same, over both, while the document's head is not done (Blink: ResourceLoadScheduler, "tight") */
+#define DELAYABLE_BEFORE_BODY 2
 #define MEDIUM_PRIORITY 4
 /* one system call takes all that a receive buffer usually holds */
 #define INPUT_BYTES (64 * 1024)
@@ -30,7 +32,8 @@
 typedef int64_t ns_t;
 
 enum kind { HTML, STYLE, SCRIPT, FONT, IMAGE, JSON, KINDS };
-enum state { HIDDEN, DELAYED, READY, ASKED, DONE };
+/* known after HIDDEN; HELD back for what is more urgent; READY to take a connection */
+enum state { HIDDEN, DELAYED, HELD, READY, ASKED, DONE };
 
 struct connection;
 
