@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from statistics import correlation, median
 
 from benchmarks.browser_inside import STACKS
@@ -61,7 +62,10 @@ def main(folder: Path, repeats: int, pages: Sequence[str]) -> int:
     undone = [name for name in CONDITIONS if not done(place(folder, name), repeats, pages)]
     print(f"{len(undone)} of {len(CONDITIONS)} networks to measure: {', '.join(undone)}", flush=True)
     measure(folder, undone, repeats, pages)
-    print(f"measured in {time.monotonic() - began:.0f} s")
+    used, pairs = getrusage(RUSAGE_CHILDREN), len(undone) * len(STACKS) * len(loads.VERSIONS) * len(pages) * repeats
+    if pairs:
+        each = (used.ru_utime + used.ru_stime) / pairs
+        print(f"{pairs} loads by each in {time.monotonic() - began:.0f} s; {each:.2f} CPU-s for a pair, boots included")
     return told([cell for name in CONDITIONS for cell in read(place(folder, name))])
 
 

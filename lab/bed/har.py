@@ -17,12 +17,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from configtron.errors import BadInput
-from configtron.lab.bed.model import LEAST_BYTES
+from configtron.lab.bed.model import LEAST_BYTES, from_toml
 from configtron.lab.bed.pages import HEAD_BYTES, PARENTS, REFERENCE_BYTES, TAIL_BYTES
 
 # Part of a MIME type -> kind, the first that fits; everything else is fetched like JSON.
@@ -64,14 +65,16 @@ def model(text: str, name: str) -> str:
     """The model's text."""
     try:
         entries = _entries(json.loads(text)["log"]["entries"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BadInput(f"no HTTP archive: {type(error).__name__} {error}") from error
     if not entries:
         raise BadInput("holds no answered request for a document")
     gaps = _waves(entries)
     _parents(entries)
     _room(entries)
-    return _text(entries, gaps, name)
+    made = _text(entries, gaps, name)
+    from_toml(made)  # a name or host that no page can have is told here, not to who reads the model later
+    return made
 
 
 def _entries(rows: Sequence[Mapping[str, Any]]) -> list[_Entry]:
@@ -93,7 +96,10 @@ def _entry(row: Mapping[str, Any], first: datetime) -> _Entry | None:
     if urlsplit(url).scheme not in ("http", "https") or answer["status"] not in (200, 203, 206):
         return None
     begin = (datetime.fromisoformat(row["startedDateTime"]) - first).total_seconds() * 1000
-    end = begin + max(0.0, float(row["time"]))
+    took = float(row["time"])
+    if not isfinite(took):
+        raise ValueError(f"{url}: a time that is no number")
+    end = begin + max(0.0, took)
     mime = str(answer["content"].get("mimeType", "")).lower()
     kind = next((kind for word, kind in KINDS.items() if word in mime), "json")
     receive = max(0.0, float(row.get("timings", {}).get("receive", 0)))

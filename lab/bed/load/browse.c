@@ -165,8 +165,8 @@ static void begin_wave(void)
 	if (undone || load.wave == load.page->gap_count)
 		return;
 	if (!load.quiet_until)
-		load.quiet_until = load.now + load.page->gaps[load.wave];
-	if (load.now >= load.quiet_until) {
+		load.quiet_until = now() + load.page->gaps[load.wave];
+	if (load.due && now() >= load.quiet_until) {
 		load.quiet_until = 0;
 		load.wave++;
 	}
@@ -191,10 +191,10 @@ void proceed(void)
 		struct object *thing = &things()[i];
 
 		if (thing->state == HIDDEN && is_known(thing)) {
-			thing->state = DELAYED;
-			thing->ready = load.now + thing->delay;
+			thing->state = thing->delay ? DELAYED : HELD;
+			thing->ready = thing->delay ? now() + thing->delay : 0;
 		}
-		if (thing->state == DELAYED && thing->ready <= load.now)
+		if (thing->state == DELAYED && load.due && thing->ready <= now())
 			thing->state = HELD;
 	}
 	release();
@@ -228,7 +228,7 @@ void got_all(struct object *thing)
 	if (thing->got != thing->size && !load.failed)
 		load.failed = "size";
 	thing->state = DONE;
-	thing->done = load.now;
+	thing->done = now();
 	thing->on = NULL;
 	load.done++;
 }

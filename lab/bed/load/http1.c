@@ -16,7 +16,7 @@ void ask_h1(struct connection *c, struct object *thing)
 			     thing->path, c->pool->host);
 
 	thing->state = ASKED;
-	thing->asked = load.now;
+	thing->asked = now();
 	thing->on = c;
 	thing->got = 0;
 	c->answering = thing;
@@ -60,7 +60,7 @@ void read_h1(struct connection *c, const unsigned char *bytes, size_t count)
 		return;
 	}
 	if (!thing->first)
-		thing->first = load.now;
+		thing->first = now();
 	if (!c->in_body) {
 		size_t taken = read_head(c, bytes, count);
 

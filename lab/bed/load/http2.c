@@ -39,7 +39,7 @@ static int on_field(nghttp2_session *session, const nghttp2_frame *frame, const 
 
 	(void)flags, (void)c;
 	if (thing && !thing->first)
-		thing->first = load.now;
+		thing->first = now();
 	if (name_bytes == 7 && !memcmp(name, ":status", 7) && (value_bytes != 3 || memcmp(value, "200", 3)))
 		load.failed = "answer";
 	return 0;
@@ -110,7 +110,7 @@ void ask_h2(struct connection *c, struct object *thing)
 	if (thing->stream < 0)
 		load.failed = "stream";
 	thing->state = ASKED;
-	thing->asked = load.now;
+	thing->asked = now();
 	thing->on = c;
 }
 

@@ -36,10 +36,17 @@ static int timer;
 
 static ns_t clock_ns(void)
 {
-	struct timespec now;
+	struct timespec reading;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND + now.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &reading);
+	return reading.tv_sec * SECOND + reading.tv_nsec;
+}
+
+ns_t now(void)
+{
+	if (!load.read)
+		load.read = clock_ns();
+	return load.read;
 }
 
 static uint64_t spread(uint64_t seed)
@@ -52,7 +59,7 @@ static uint64_t spread(uint64_t seed)
 /* Sleeps until the moment at which this load shall begin. */
 static ns_t wait_for_begin(uint64_t seed)
 {
-	ns_t now = clock_ns(), free = now > settled ? now : settled;
+	ns_t soonest = clock_ns(), free = soonest > settled ? soonest : settled;
 	ns_t begin = (free / SECOND + 1) * SECOND + spread(seed) % TICK_US * 1000;
 	struct timespec until = { begin / SECOND, begin % SECOND };
 
@@ -82,11 +89,14 @@ static void run(void)
 
 		wake_at(next_moment());
 		count = epoll_wait(watch, events, EVENTS, -1);
-		load.now = clock_ns();
+		load.read = 0;
+		load.due = false;
+		for (int i = 0; i < count; i++)
+			load.due |= !events[i].data.ptr;
 		for (int i = 0; i < count && !load.failed; i++)
 			if (events[i].data.ptr)
 				on_event(events[i].data.ptr, events[i].events);
-		if (load.now >= load.begun + load.limit && !load.failed)
+		if (load.due && now() >= load.begun + load.limit && !load.failed)
 			load.failed = "timeout";
 		if (!load.failed)
 			proceed();
@@ -127,7 +137,7 @@ static void one(struct page *page, const char *http, uint64_t seed, double limit
 	load.page = page;
 	load.h2 = !strcmp(http, "h2");
 	load.limit = limit_s * SECOND;
-	load.begun = load.now = wait_for_begin(seed);
+	load.begun = load.read = wait_for_begin(seed);
 	run();
 	close_all(page);
 	tell(http, seed);

@@ -7,8 +7,8 @@
  *   stream.c   a connection: TCP, TLS, bytes in and out
  *   http1.c http2.c   what is said on it
  *
- * One thread, one load at a time. Times are nanoseconds of CLOCK_MONOTONIC, read once for each wake-up: in a guest every
- * reading is a system call.
+ * One thread, one load at a time. Times are nanoseconds of CLOCK_MONOTONIC, read at most once for each wake-up and only if
+ * somebody wants to know: in a guest every reading is a system call.
  */
 #ifndef LOAD_H
 #define LOAD_H
@@ -95,13 +95,18 @@ struct connection {
 struct load {
 	struct page *page;
 	bool h2;
-	ns_t begun, limit, now, quiet_until, connected, first;
+	ns_t begun, limit, quiet_until, connected;
+	ns_t read;  /* this wake-up's time; 0 when nobody asked yet */
+	bool due;   /* the timer rang */
 	long bytes;
 	int done, wave, connections;
 	const char *failed; /* NULL, or the reason that ends this load */
 };
 
 extern struct load load;
+
+/* load.c */
+ns_t now(void);
 
 /* plan.c */
 struct page *read_plan(const char *file);

@@ -133,7 +133,7 @@ static void begun(struct connection *c, uint32_t events)
 	}
 	c->connected = true;
 	if (!load.connected)
-		load.connected = load.now;
+		load.connected = now();
 	begin_tls(c);
 }
 

@@ -74,6 +74,29 @@ def test_what_is_no_archive_is_told(text: str) -> None:
         har.model(text, "site")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('"time": 200', '"time": NaN', "no number"),
+        ('"bodySize": 40000', '"bodySize": Infinity', "no HTTP archive"),
+        ('"time": 200', '"time": null', "no HTTP archive"),
+        ("www.site.example", "[::1]", "host name"),
+        ("https://www.site.example/", "https://[::", "no HTTP archive"),
+        ("2026-01-02T03:04:00.100Z", "yesterday", "no HTTP archive"),
+        ("2026-01-02T03:04:00.100Z", "2026-01-02T03:04:00.100", "no HTTP archive"),
+    ],
+)
+def test_what_makes_no_page_is_told(old: str, new: str, fault: str) -> None:
+    assert old in RECORDED
+    with pytest.raises(BadInput, match=fault):
+        har.model(RECORDED.replace(old, new), "site")
+
+
+def test_a_name_that_no_page_can_have_is_told() -> None:
+    with pytest.raises(BadInput, match="small letters"):
+        har.model(RECORDED, "My site")
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "site.har"
     file.write_text(RECORDED)
