@@ -33,9 +33,11 @@ def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterato
         raise BadInput(f"--dask {address}: no scheduler answers ({error}); start one: dask scheduler") from error
     with client:
         # shards are not pure to Dask: the same one again is measured again, and a lost one is sent to another worker
-        futures = client.map(one_away, [one.to_json() for one in shards], module=module, pure=False)
-        for future in cluster.as_completed(futures):
-            yield future.result()
+        names = {client.submit(one_away, one.to_json(), module, pure=False): one.condition.name for one in shards}
+        for future in cluster.as_completed(list(names)):
+            fault = future.exception()
+            lost = f"its worker was lost: {fault!r}"
+            yield future.result() if fault is None else Ended(names[future], "", (), 0.0, lost)
 
 
 def one_away(orders: str, module: str) -> Ended:

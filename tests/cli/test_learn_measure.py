@@ -113,6 +113,7 @@ def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, mo
         ([], "name a study"),
         (["--smoke", "--study", "hotcloud"], "leave --study out"),
         (["--resume", "1", "--smoke"], "--resume goes on"),
+        (["--resume", "1", "--seed", "0"], "--resume goes on"),
         (["--resume", "4"], "measurement 4"),
         (["--smoke", "--condition", "hotcloud:1"], "no condition"),
         (["--smoke", "--condition", "access:dsl", "--condition", "access:dsl"], "named twice"),

@@ -10,8 +10,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -65,7 +65,7 @@ def begin(
     guests = None if wanted.dask else measure.guests(WORKER)
     with Measuring(settings().db) as store:
         here: dict[str, Json] = {"host": platform.node(), "python": platform.python_version()}
-        config = canonical({"layout": layout.to_json(), "argv": list(sys.argv[1:]), **here})
+        config = canonical({"layout": json.loads(layout.to_json()), "argv": list(sys.argv[1:]), **here})
         number = store.begin(layout.study, config)
         return _Measured(store, number, layout, wanted, guests).fill()
 
@@ -84,7 +84,7 @@ def go_on(number: int, wanted: Wanted) -> int:
 def layout_of(config: str) -> Layout:
     """What a measurement was begun with. Errors: `BadInput`."""
     try:
-        return Layout.from_json(json.loads(config)["layout"])
+        return Layout.from_json(json.dumps(json.loads(config)["layout"]))
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"a measurement's configuration cannot be read: {error}; begin a new one") from error
 
@@ -148,29 +148,35 @@ class _Measured:
         what = f"measurement {self.number}"
         return Filling(what, sys.stderr, quiet=given.loudness < 0, color=given.color, status=status)
 
-    def _perform(self, progress: Filling) -> None:
+    def _todo(self) -> list[tuple[Orders, Path]]:
+        """Shards that are not measured yet, and their folders; what lies there whole is taken over first."""
         kept = {one.condition: one.loads for one in self.store.shards(self.number)}
         self.at = self.at._replace(shards_done=len(kept), loads=sum(kept.values()))
-        by_name = {condition.name: i for i, condition in enumerate(self.layout.conditions)}
+        position = {condition.name: i for i, condition in enumerate(self.layout.conditions)}
         todo: list[tuple[Orders, Path]] = []
         for orders in measure.in_drawn_order(self.layout.orders()):
             name = orders.condition.name
-            folder = self.folder / measure.slug(by_name[name], name)
-            if name in kept:
-                continue
-            if not self._taken(orders, folder):
+            folder = self.folder / measure.slug(position[name], name)
+            if name not in kept and not self._taken(orders, folder):
                 todo.append((orders, folder))
         done = self.at.shards_done * len(self.layout.grid) * len(self.layout.pages)
         self.at = self.at._replace(done=done, before=done)
+        return todo
+
+    def _perform(self, progress: Filling) -> None:
+        todo = self._todo()
         orders_of = {orders.condition.name: orders for orders, _ in todo}
         progress.update(self.at)
-        for ended in self._measured(todo, progress):
-            if ended.why:
-                self.why[ended.condition] = ended.why
-                self.at = self.at._replace(shards_failed=self.at.shards_failed + 1)
-                progress.say(f"{ended.condition}: {ended.why}")
-            else:
-                self._keep(orders_of[ended.condition], ended)
+        # whatever happens here, the guests are ended before anything else is done
+        with closing(self._measured(todo, progress)) as measured:
+            for ended in measured:
+                if ended.why:
+                    self.why[ended.condition] = ended.why
+                    self.at = self.at._replace(shards_failed=self.at.shards_failed + 1)
+                    progress.say(f"{ended.condition}: {ended.why}")
+                else:
+                    self._keep(orders_of[ended.condition], ended)
+                progress.update(self.at)
 
     def _taken(self, orders: Orders, folder: Path) -> bool:
         """A shard that lies there whole but was not told to the database: the measurement was killed in between."""
@@ -181,21 +187,18 @@ class _Measured:
         self._keep(orders, measure.Ended(orders.condition.name, text, measure.software_of(told), 0.0))
         return True
 
-    def _measured(self, todo: Sequence[tuple[Orders, Path]], progress: Filling) -> Iterator[measure.Ended]:
-        if not todo:
-            return iter(())
-        if self.wanted.dask:
-            from configtron.lab.bed.cluster import perform_away
-
-            return perform_away([orders for orders, _ in todo], self.wanted.dask, WORKER)
-        assert self.guests is not None, "nothing was to be measured"
-        jobs = self.wanted.jobs or len(os.sched_getaffinity(0))
-
+    def _measured(self, todo: Sequence[tuple[Orders, Path]], progress: Filling) -> Generator[measure.Ended, None, None]:
         def tell(seen: measure.Seen) -> None:
             done = min(self.at.done + seen.cells, self.at.cells)
             progress.update(self.at._replace(done=done, loads=self.at.loads + seen.loads))
 
-        return measure.perform(todo, self.guests, jobs, tell)
+        if todo and self.wanted.dask:
+            from configtron.lab.bed.cluster import perform_away
+
+            yield from perform_away([orders for orders, _ in todo], self.wanted.dask, WORKER)
+        elif todo:
+            assert self.guests is not None, "something is to be measured"
+            yield from measure.perform(todo, self.guests, self.wanted.jobs or len(os.sched_getaffinity(0)), tell)
 
     def _keep(self, orders: Orders, ended: measure.Ended) -> None:
         filled = ended.filled()

@@ -30,9 +30,9 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--looks", default="", metavar="N,N,...", callback=_looks,
               help="After how many loads of a cell it is asked whether its median is known; the last number is the end."
               "  [default: the study's]")
-@click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=1, show_default=True,
-              help="The same seed gives the same loads, bit for bit.")
-@click.option("--server", type=click.Choice(SERVERS), default="nginx", show_default=True, help="Who serves the pages.")
+@click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=None,
+              help="The same seed gives the same loads, bit for bit.  [default: 1]")
+@click.option("--server", type=click.Choice(SERVERS), default=None, help="Who serves the pages.  [default: nginx]")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
 @click.option("--dask", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler, as in tcp://host:8786.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Go on with a measurement; -1 is the last one.")
@@ -50,8 +50,8 @@ def measure(
     conditions: tuple[str, ...],
     sites: tuple[str, ...],
     looks: tuple[int, ...],
-    seed: int,
-    server: str,
+    seed: int | None,
+    server: str | None,
     jobs: int | None,
     dask: str | None,
     resume: int | None,
@@ -88,9 +88,9 @@ def measure(
     name = "smoke" if smoke else study
     wanted = Wanted(jobs, dask or "", fail_on_unknown, tensor, status_updates_file, form, output_file)
     if resume is not None:
-        if name or conditions or sites or looks:
-            raise BadInput("--resume goes on as it was begun; leave --study, --condition, --site and --looks out")
+        if name or conditions or sites or looks or seed is not None or server:
+            raise BadInput("--resume goes on as it was begun: leave out whatever says what to measure, and the seed")
         return go_on(resume, wanted)
     if name is None:
         raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
-    return begin(name, conditions, sites, looks, seed, server, wanted)
+    return begin(name, conditions, sites, looks, 1 if seed is None else seed, server or SERVERS[0], wanted)

@@ -45,6 +45,15 @@ def test_a_worker_that_cannot_measure_says_so(address: str, monkeypatch: pytest.
     assert (ended.text, ended.why) == ("", "no root here")
 
 
+def test_a_worker_that_is_lost_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: object) -> None:
+        raise MemoryError("too small")
+
+    monkeypatch.setattr(cluster, "perform_one", dies)
+    (ended,) = perform_away([orders()], address, "unused")
+    assert ended.condition == "hotcloud:1/50/0" and "its worker was lost: MemoryError" in ended.why
+
+
 def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path) -> None:
     file = tmp_path / "t.npz"
     assert measured(tmp_path / "x.db", *SMALL, "--dask", address, "--tensor", str(file)) == DONE
