@@ -1,11 +1,13 @@
 """Claim: the testbed loads 20 pages of 1.2 MB a second on two cores, the same bytes each time; the study takes hours.
 
-    python -m benchmarks.testbed [speed] [smoke] [same] [grid] [--runs N] [--conditions N]     as root
+    python -m benchmarks.testbed [speed] [smoke] [same] [kill] [grid] [--runs N] [--kills N] [--conditions N]     as root
 
 speed   yardstick pages (40 objects, 1.2 MB, TLS) over 5 Mbit/s and 50 ms: loads a second and virtual seconds a second,
         in one guest and in one a core; then the same kernel in real time
 smoke   `configtron learn measure --smoke`: 576 cells, of which each must have a load; at most 60 s
 same    one shard --runs times (20): as many different results as there are; every other time all cores are busy
+kill    the smoke measurement killed (SIGKILL) --kills times (5) at drawn moments and resumed: shards that were lost, at
+        most one a job; and the same tensor, byte for byte, as one left in peace
 grid    what `--study hotcloud` would take: cells drawn from --conditions (6) of its conditions, by its own rule of
         repeats. A condition's cells are alike, so the interval is over conditions: a bootstrap of their means
 The machine may be busy: CPU seconds of the guests stand beside those of the clock. A claim holds if it did by the
@@ -32,13 +34,13 @@ from configtron.lab import uml
 from configtron.lab.bed import measure
 from configtron.lab.bed.layout import Layout, laid_out
 from configtron.lab.bed.measure import Ended, Guests
-from configtron.lab.bed.shard import Orders
+from configtron.lab.bed.shard import ORDERS, Orders
 from configtron.lab.bed.studies import STUDIES
 from configtron.repeats import Rule
 from configtron.samples import digest
 
 WORKER = "configtron.cli.learn.worker"
-PARTS = ("speed", "smoke", "same", "grid")
+PARTS = ("speed", "smoke", "same", "kill", "grid")
 CORES = len(os.sched_getaffinity(0))
 YARDSTICK, LINK = "yardstick", "hotcloud:5/50/0"
 # Loads of a configuration: 16 configurations make 320, 7 s of a guest that has its core for itself.
@@ -50,6 +52,8 @@ SAME_LINK, SAME_SITES = "hotcloud:5/150/2.5", ("search", "mail")
 # Configurations drawn in each condition of the grid: with ten sites that is 60 cells, half a minute of a core.
 GRID_CONFIGURATIONS = 6
 DRAWN = 2000
+# Between a start of the interpreter and a fifth of the smoke tensor.
+KILLED_AFTER_S = (1.0, 8.0)
 LEAST_LOADS_PER_S, MOST_SMOKE_S, MOST_GRID_H = 20.0, 60.0, 5.0
 # The grid that the claim is about.
 GRID = "hotcloud"
@@ -113,12 +117,10 @@ def speed() -> bool:
 def smoke() -> bool:
     """The command, as people type it, in an empty place."""
     with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
-        command = [sys.executable, "-m", "configtron", "-q", "--db", f"{folder}/x.db", "learn", "measure", "--smoke",
-                   "-f", "jsonl", "-o", f"{folder}/cells"]  # fmt: skip
         began, before = time.monotonic(), children_s()
-        code = subprocess.run(command).returncode
+        code = subprocess.run(learn(Path(folder) / "x.db", "--smoke", "-f", "jsonl")).returncode
         wall_s, cpu_s = time.monotonic() - began, children_s() - before
-        cells = len(Path(f"{folder}/cells").read_text().splitlines())
+        cells = len(Path(f"{folder}/x.db.table").read_text().splitlines())
     claim = f"{cpu_s / CORES:.1f} s on {CORES} idle cores; claim: at most {MOST_SMOKE_S:g} s"
     print(f"smoke: {cells} cells, exit code {code}, {wall_s:.1f} s, {cpu_s:.1f} CPU s, {claim}")
     return code == DONE and cells == STUDIES["smoke"].cells and min(wall_s, cpu_s / CORES) <= MOST_SMOKE_S
@@ -139,6 +141,34 @@ def same(runs: int) -> bool:
         if which is not most:
             print(f"  {name[:12]} in runs {which} (odd ones on busy cores)")
     return len(seen) == 1
+
+
+def kill(times: int) -> bool:
+    """Lost are shards that were begun and are not whole when their owner is gone."""
+    rng, lost = random.Random(1), list[int]()
+    with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
+        db, peace = Path(folder) / "x.db", Path(folder) / "peace.npz"
+        shards = Path(f"{db}.measurements") / "1"
+        for turn in range(times):
+            running = subprocess.Popen(learn(db, "--resume", "1") if turn else learn(db, "--smoke"))
+            try:
+                running.wait(rng.uniform(*KILLED_AFTER_S))
+                break
+            except subprocess.TimeoutExpired:
+                running.kill()
+                running.wait()
+            begun = [place for place in shards.glob("[0-9]*") if (place / ORDERS).exists()]
+            lost.append(sum(not measure.whole(place, Orders.from_json((place / ORDERS).read_text())) for place in begun))
+        last = subprocess.run(learn(db, "--resume", "1", "--tensor", f"{folder}/killed.npz")).returncode
+        left = subprocess.run(learn(Path(folder) / "y.db", "--smoke", "--tensor", str(peace))).returncode
+        same_bytes = peace.read_bytes() == Path(f"{folder}/killed.npz").read_bytes()
+    print(f"killed {len(lost)} times, lost {lost} shards with {CORES} jobs; the tensor is the same bytes: {same_bytes}")
+    return last == left == DONE and same_bytes and max(lost, default=0) <= CORES
+
+
+def learn(db: Path, *words: str) -> list[str]:
+    """The command; its table goes where nobody looks."""
+    return [sys.executable, "-m", "configtron", "-q", "--db", str(db), "learn", "measure", "-o", f"{db}.table", *words]
 
 
 @contextmanager
@@ -186,7 +216,7 @@ def hours_of(cell_s: float, boot_s: float, cells: int) -> float:
 
 
 def main(words: list[str]) -> int:
-    numbers = {"--runs": 20, "--conditions": 6}
+    numbers = {"--runs": 20, "--kills": 5, "--conditions": 6}
     parts = []
     while words:
         word = words.pop(0)
@@ -204,6 +234,7 @@ def main(words: list[str]) -> int:
             "speed": speed,
             "smoke": smoke,
             "same": lambda: same(numbers["--runs"]),
+            "kill": lambda: kill(numbers["--kills"]),
             "grid": lambda: grid(numbers["--conditions"]),
         }
         held.append(ways[part]())
