@@ -38,8 +38,9 @@ from benchmarks.emulators import (
 from configtron.lab import links
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.families import named
-from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FAR, FRAME_BYTES, SERVERS, Bed, raise_bed
+from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
 from configtron.lab.bed.stack import Stack
+from configtron.lab.bed.wires import FAR
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.nouns import Profile
 from configtron.tune.drivers import load

@@ -20,57 +20,49 @@ Source     testbed.md 2 of the project; sch_netem.c, sch_tbf.c
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from configtron.errors import BadInput, ConfigtronError, Mismatch, Missing
 from configtron.lab import links
-from configtron.lab.bed.conditions import PACKET_BYTES, Condition, Way
+from configtron.lab.bed.conditions import PACKET_BYTES, Condition, Step, Way
 from configtron.lab.bed.player import Counts, Player
 from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
+from configtron.lab.bed.wires import (
+    CLIENT,
+    CLIENT_ADDRESS,
+    CLIENT_DEVICE,
+    CLIENT_PREFIX,
+    DEVICE_PACKETS,
+    FAR,
+    MOST_ORIGINS,
+    NEAR,
+    ORIGINS_NET,
+    SERVERS,
+    TO_CLIENT,
+    TO_SERVERS,
+    raise_wires,
+)
 from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
 
-# Namespaces: servers run in the one (all origins' addresses are there), page loads in the other.
-SERVERS, CLIENT = "servers", "client"
-CLIENT_ADDRESS, CLIENT_PREFIX = "10.0.2.2", "10.0.2.0/24"
-# One more client, by the way without delay; and where the servers are for it.
-WITNESS_ADDRESS, WITNESSED_ADDRESS = "10.0.2.250", "10.0.3.1"
-ORIGINS_NET, MOST_ORIGINS = "10.0.1", 200
-NEAR, FAR = "play0", "play1"
-# The router's devices whose queues are the link.
-TO_SERVERS, TO_CLIENT = "r1", "r2"
-# A window's worth may stand before a device at once; the devices are no bottleneck.
-DEVICE_PACKETS = 10_000
+__all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Bed", "queues", "raise_bed"]
 
 # An IP packet of full size with Ethernet's header, which tc counts.
 FRAME_BYTES = PACKET_BYTES + 14
 # tbf lets one frame go at once, whatever its rate; a little more, so that a frame is not held for a rounded byte.
 BURST_BYTES = FRAME_BYTES + 86
 # What was under way is gone by then, or something goes on sending: 426 packets at 0.1 Mbit/s take 51 s.
-PATIENCE_S, LOOK_EVERY_S = 120.0, 0.05
+PATIENCE_S = 120.0
+# At rest is what sends nothing for so long: longer than a first retransmission waits on most of the paths.
+QUIET_S, LOOK_EVERY_S = 1.0, 0.25
+# <linux/if_ether.h>
+ETH_P_ALL = 3
 # A queue without end.
 ENDLESS_BYTES = 1 << 30
-
-# No cell differs in these. Buffers are those of a machine with memory (Linux
-# scales them with it), so that a small guest does not bound the window.
-EVERYWHERE = (
-    ("net/ipv4/conf/all/rp_filter", "0"),
-    ("net/ipv4/conf/default/rp_filter", "0"),
-    ("net/ipv6/conf/all/disable_ipv6", "1"),
-    ("net/ipv6/conf/default/disable_ipv6", "1"),
-)
-ENDS = (
-    *EVERYWHERE,
-    ("net/ipv4/tcp_no_metrics_save", "1"),
-    ("net/ipv4/tcp_rmem", "4096 131072 6291456"),
-    ("net/ipv4/tcp_wmem", "4096 16384 4194304"),
-    ("net/core/somaxconn", "4096"),
-)
-# Vegas is refused in a new namespace, without a word to the writer's reader, unless the first one allows it.
-CONGESTION_CONTROLS = ("cubic", "reno", "vegas", "bbr")
 
 
 class Bed:
@@ -103,7 +95,7 @@ class Bed:
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:
         """Put a condition in force and read it back; its chance begins anew from `seed` and the condition's salt.
 
-        For before every load: what is still under way of the load before is waited for. Errors: `Mismatch`, naming
+        For before every load: what went before has come to rest then. Errors: `Mismatch`, naming
         `cell` and the knob; `BadInput` for a trace that is not there.
         """
         self._cell = cell or condition.name
@@ -114,43 +106,72 @@ class Bed:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """While inside, from now on, the condition's steps happen at their times. Errors: those of `change`."""
-        steps, began, over = self.condition.steps if self.condition else (), time.monotonic(), threading.Event()
-        errors: list[ConfigtronError] = []
+        """While inside, the condition's steps happen, their times counted from the client's next packet.
 
-        def follow() -> None:
-            for number, step in enumerate(steps, 1):
-                if over.wait(began + step.at_s - time.monotonic()):
-                    return
-                try:
-                    self._put(step.down, step.up, splitmix64(self._seed + number))
-                except ConfigtronError as error:
-                    errors.append(error)
-
-        follower = threading.Thread(target=follow)
-        if steps:
-            follower.start()
-        try:
+        For around a load. Errors: those of `change`.
+        """
+        if not (self.condition and self.condition.steps):
             yield
-        finally:
-            over.set()
-            if steps:
+            return
+        over, errors = threading.Event(), list[ConfigtronError]()
+        with self._listening() as heard:
+            follower = threading.Thread(target=self._follow, args=(self.condition.steps, heard, over, errors))
+            follower.start()
+            try:
+                yield
+            finally:
+                over.set()
                 follower.join()
         if errors:
             raise errors[0]
 
-    def _rest(self) -> None:
-        """Wait until no packet is under way. Errors: `Mismatch` when that takes longer than any queue is long."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self._waiting():
-            if time.monotonic() > deadline:
-                raise Mismatch(f"{self._cell}: {self._waiting()} packets of what went before are still under way")
-            time.sleep(LOOK_EVERY_S)
+    @contextmanager
+    def _listening(self) -> Iterator[socket.socket]:
+        """To what the client sends, on its device, so before any delay."""
+        with links.inside(CLIENT):
+            heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        with heard:
+            # one packet is enough to hear; the kernel makes it as small as it may be
+            heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            heard.bind((FAR if self._is_played else CLIENT_DEVICE, ETH_P_ALL))
+            heard.settimeout(LOOK_EVERY_S)
+            yield heard
 
-    def _waiting(self) -> int:
+    def _follow(
+        self, steps: Sequence[Step], heard: socket.socket, over: threading.Event, errors: list[ConfigtronError]
+    ) -> None:
+        while not over.is_set():
+            with suppress(TimeoutError):
+                heard.recv(PACKET_BYTES)
+                break
+        began = time.monotonic()
+        for number, step in enumerate(steps, 1):
+            if over.wait(max(0.0, began + step.at_s - time.monotonic())):
+                return
+            try:
+                self._put(step.down, step.up, splitmix64(self._seed + number), waits=False)
+            except ConfigtronError as error:
+                errors.append(error)
+
+    def _rest(self) -> None:
+        """Wait until nothing is under way, and nothing comes. Errors: `Mismatch` when that takes too long."""
+        deadline = time.monotonic() + PATIENCE_S
+        quiet_since, before = time.monotonic(), self._traffic()
+        while time.monotonic() < quiet_since + QUIET_S:
+            if time.monotonic() > deadline:
+                raise Mismatch(f"{self._cell}: what went before does not come to rest; {before[0]} packets are waiting")
+            time.sleep(LOOK_EVERY_S)
+            now = self._traffic()
+            if now[0] or now != before:
+                quiet_since, before = time.monotonic(), now
+
+    def _traffic(self) -> tuple[int, int]:
+        """Packets waiting on the link, packets that went by."""
         found = self._qdiscs.read()
-        queued = sum(qdisc.waiting for device in (TO_CLIENT, TO_SERVERS) for qdisc in found[device].values())
-        return queued + sum(counts.waiting for counts in self.counts().values())
+        roots = [q for device in (TO_CLIENT, TO_SERVERS) for q in found[device].values() if q.parent == ROOT]
+        counts = self.counts().values()
+        waiting = sum(qdisc.waiting for qdisc in roots) + sum(count.waiting for count in counts)
+        return waiting, sum(qdisc.passed for qdisc in roots) + sum(count.arrived for count in counts)
 
     def counts(self) -> Mapping[str, Counts]:
         """What the player has carried, dropped and lost; empty when the kernel is the link."""
@@ -162,14 +183,14 @@ class Bed:
         if self._player:
             self._player.close()
 
-    def _put(self, down: Way, up: Way, seed: int) -> None:
+    def _put(self, down: Way, up: Way, seed: int, *, waits: bool = True) -> None:
         assert self.condition
         salt = self.condition.salt
         chance = splitmix64(salt ^ splitmix64(seed))
         try:
             if self._is_played:
                 assert self._player
-                self._player.put({"down": down, "up": up}, salt=salt, seed=chance)
+                self._player.put({"down": down, "up": up}, salt=salt, seed=chance, waits=waits)
                 wanted: dict[str, tuple[Qdisc, ...]] = {TO_CLIENT: (), TO_SERVERS: ()}
             else:
                 wanted = {TO_CLIENT: queues(down, splitmix64(chance)), TO_SERVERS: queues(up, splitmix64(chance + 1))}
@@ -208,10 +229,7 @@ def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int = 0, pl
     if not 0 < len(set(origins)) <= MOST_ORIGINS:
         raise BadInput(f"a bed has 1 to {MOST_ORIGINS} origins, not {len(set(origins))}")
     addresses = {name: f"{ORIGINS_NET}.{number}" for number, name in enumerate(dict.fromkeys(origins), 1)}
-    _router()
-    _end(SERVERS, "s0", TO_SERVERS, f"{ORIGINS_NET}.254", list(addresses.values()))
-    _end(CLIENT, "c0", TO_CLIENT, "10.0.2.254", [CLIENT_ADDRESS])
-    _aside()
+    raise_wires(list(addresses.values()))
     bed = Bed(addresses, player)
     bed.change(condition, seed=seed)
     return bed
@@ -236,47 +254,3 @@ def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:
     tbf = Qdisc(0x100000, 0x10001, "tbf", {"rate": rate, "burst": BURST_BYTES, "limit": limit})
     # two numbers, because a discipline's kind never changes under its number
     return (netem, tbf, Qdisc({"bfifo": 0x200000, "pfifo": 0x210000}[kind], 0x100001, kind, {"limit": limit}))
-
-
-def _router() -> None:
-    links.sysctl("", [*EVERYWHERE, ("net/ipv4/ip_forward", "1")])
-    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-    try:
-        allowed.write_text(" ".join(CONGESTION_CONTROLS))
-    except OSError as error:
-        raise Missing(f"congestion controls {', '.join(CONGESTION_CONTROLS)}: {error.strerror}") from error
-    if set(allowed.read_text().split()) != set(CONGESTION_CONTROLS):
-        raise Mismatch(f"{allowed} reads back as {allowed.read_text().strip()!r}")
-
-
-def _end(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
-    """A namespace with one device and its addresses; the router is its way to all others."""
-    links.ip("", [f"netns add {netns}"])
-    links.sysctl(netns, ENDS)
-    _pair(netns, device, router_device, gateway, addresses)
-    links.ip(netns, ["link set lo up", f"route add default via {gateway} dev {device}"])
-
-
-def _aside() -> None:
-    """The witness's way: an address among the client's, on a link without delay."""
-    _pair(SERVERS, "s1", "r3", "10.0.3.2", [WITNESSED_ADDRESS])
-    links.ip("", [f"addr add {WITNESS_ADDRESS}/32 dev r3"])
-    links.ip(SERVERS, [f"route add {WITNESS_ADDRESS}/32 via 10.0.3.2 dev s1"])
-
-
-def _pair(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
-    inner, outer = (f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}" for end in (1, 2))
-    up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
-    links.ip("", [
-        f"link add {router_device} address {outer} type veth peer name {device} address {inner} netns {netns}",
-        f"addr add {gateway}/24 dev {router_device}",
-        f"link set {router_device} {up}",
-        *(f"neigh replace {address} lladdr {inner} dev {router_device} nud permanent" for address in addresses),
-    ])  # fmt: skip
-    links.ip(netns, [
-        *(f"addr add {address}/24 dev {device}" for address in addresses),
-        f"link set {device} {up}",
-        f"neigh replace {gateway} lladdr {outer} dev {device} nud permanent",
-    ])  # fmt: skip
-    links.without_offloads("", router_device)
-    links.without_offloads(netns, device)

@@ -31,7 +31,10 @@ struct line {
 struct way {
 	int in, out;
 	uint64_t *at_us, count, period_us, next;
-	uint64_t start_ns, offset_us, delay_us, most_packets, most_bytes, seed, chance;
+	/* when its period was at offset_us; not yet known while it waits for the first packet of any way */
+	uint64_t start_ns;
+	int waits;
+	uint64_t offset_us, delay_us, most_packets, most_bytes, seed, chance;
 	double loss;
 	struct line queue, flight;
 	uint64_t arrived, dropped, lost, delivered, delivered_bytes;

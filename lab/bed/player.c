@@ -5,13 +5,14 @@
  *
  * Commands come by stdin, a line each, and each is answered by a line of what is then in force:
  *
- *     way NUMBER FILE PERIOD_US OFFSET_US DELAY_US LOSS QUEUE_PACKETS QUEUE_BYTES SEED
+ *     way NUMBER FILE PERIOD_US OFFSET_US DELAY_US LOSS QUEUE_PACKETS QUEUE_BYTES SEED WAITS
  *     counts
  *
  * FILE holds the opportunities of one period, a line each, in microseconds; then they come again. "-" is no limit.
  * The order is Mahimahi's for a sender inside its shells: queue, opportunity, loss, delay. An opportunity carries
  * PACKET_BYTES: several small packets, or a part of one that goes on with the next. What no packet waits for is lost.
- * A way starts at OFFSET_US of its period when it is set. The end of stdin ends the link.
+ * A way is at OFFSET_US of its period when it is set or, if it WAITS (1), when the first packet arrives at either way:
+ * then a load meets the same moments however long it took to begin. The end of stdin ends the link.
  *
  * Differs from Mahimahi: microseconds instead of milliseconds; a packet in parts counts as queued until all of it left.
  */
@@ -72,12 +73,13 @@ static void release(struct way *way, uint64_t now)
 static void set_way(const char *words, uint64_t now)
 {
 	unsigned long long number, period, offset, delay, packets, bytes, seed;
+	int waits;
 	struct way *way;
 	char path[4096];
 	double loss;
 
-	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu", &number, path, &period, &offset, &delay,
-		   &loss, &packets, &bytes, &seed) != 9 || number >= WAYS) {
+	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu %d", &number, path, &period, &offset,
+		   &delay, &loss, &packets, &bytes, &seed, &waits) != 10 || number >= WAYS) {
 		errno = EINVAL;
 		fail(words);
 	}
@@ -91,13 +93,15 @@ static void set_way(const char *words, uint64_t now)
 	way->most_bytes = bytes;
 	way->seed = way->chance = seed;
 	way->start_ns = now;
+	/* what is queued already waits for nobody */
+	way->waits = waits && !way->queue.head;
 	if (way->count)
 		pass_over(way, now);
 	else
 		release(way, now);
-	printf("way %llu opportunities %lu period_us %lu offset_us %lu delay_us %lu loss %.9g packets %lu bytes %lu seed %lu\n",
+	printf("way %llu opportunities %lu period_us %lu offset_us %lu delay_us %lu loss %.9g packets %lu bytes %lu seed %lu waits %d\n",
 	       number, way->count, way->period_us, way->offset_us, way->delay_us, way->loss, way->most_packets,
-	       way->most_bytes, way->seed);
+	       way->most_bytes, way->seed, way->waits);
 }
 
 static void tell_counts(void)
@@ -107,6 +111,16 @@ static void tell_counts(void)
 		printf(" %lu %lu %lu %lu %lu %lu", way->arrived, way->dropped, way->lost, way->delivered,
 		       way->delivered_bytes, way->queue.packets + way->flight.packets);
 	printf("\n");
+}
+
+/* The first packet has come. */
+static void begin(uint64_t now)
+{
+	for (struct way *way = ways; way < ways + WAYS; way++) {
+		if (way->waits)
+			way->start_ns = now;
+		way->waits = 0;
+	}
 }
 
 static void obey(void)
@@ -173,8 +187,10 @@ static void run(void)
 		now = now_ns();
 		for (int i = 0; i < WAYS; i++) {
 			use_opportunities(&ways[i], now);
-			if (ready[i + 1].revents)
-				receive(&ways[i], now);
+			if (!ready[i + 1].revents)
+				continue;
+			begin(now);
+			receive(&ways[i], now);
 		}
 		if (ready[0].revents)
 			obey();

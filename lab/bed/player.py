@@ -83,12 +83,15 @@ class Player:
         )
         self.counts()
 
-    def put(self, ways: Mapping[str, Way], *, salt: int, seed: int) -> None:
-        """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way."""
-        for number, name in enumerate(WAYS):
-            self._put(number, ways[name], salt, splitmix64(seed * 2 + number))
+    def put(self, ways: Mapping[str, Way], *, salt: int, seed: int, waits: bool = True) -> None:
+        """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way.
 
-    def _put(self, number: int, way: Way, salt: int, seed: int) -> None:
+        waits    a way's list of moments begins when the next packet comes, in either direction; else now
+        """
+        for number, name in enumerate(WAYS):
+            self._put(number, ways[name], salt, splitmix64(seed * 2 + number), waits)
+
+    def _put(self, number: int, way: Way, salt: int, seed: int, waits: bool) -> None:
         listed = self._list(way, salt)
         settings = {
             "opportunities": listed.moments,
@@ -99,6 +102,7 @@ class Player:
             "packets": way.queue_packets,
             "bytes": way.queue_bytes,
             "seed": seed,
+            "waits": int(waits),
         }
         words = [str(value) for value in settings.values()]
         told = self._ask(" ".join(["way", str(number), listed.file, *words[1:]]))

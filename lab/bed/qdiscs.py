@@ -25,8 +25,8 @@ ERROR, DONE = 2, 3
 REQUEST, ACK, REPLACE, CREATE, DUMP = 1, 4, 0x100, 0x400, 0x300
 ROOT = 0xFFFFFFFF
 KIND, OPTIONS, STATS = 1, 2, 3
-# Of struct tc_stats: where qlen stands.
-WAITING_AT = 28
+# Of struct tc_stats: where packets and qlen stand.
+PASSED_AT, WAITING_AT = 8, 28
 BUFFER_BYTES = 1 << 16
 
 # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
@@ -45,12 +45,13 @@ Knobs = Mapping[str, int]
 
 
 class Qdisc(NamedTuple):
-    """One discipline: its number and its parent's, its kind, its settings in the kernel's units; packets in it now."""
+    """One discipline: its number, its parent's, its kind, its settings in the kernel's units; packets so far, in it."""
 
     handle: int
     parent: int
     kind: str
     knobs: Knobs = {}  # noqa: RUF012
+    passed: int = 0
     waiting: int = 0
 
 
@@ -189,8 +190,8 @@ def differences(wanted: Sequence[Qdisc], found: Mapping[int, Qdisc]) -> list[str
 
 def _said(handle: int, parent: int, told: Mapping[int, bytes]) -> Qdisc:
     kind = told[KIND].rstrip(b"\0").decode()
-    (waiting,) = struct.unpack_from("=I", told[STATS], WAITING_AT)
-    return Qdisc(handle, parent, kind, FORMS[kind][1](told[OPTIONS]) if kind in FORMS else {}, waiting)
+    passed, waiting = (struct.unpack_from("=I", told[STATS], at)[0] for at in (PASSED_AT, WAITING_AT))
+    return Qdisc(handle, parent, kind, FORMS[kind][1](told[OPTIONS]) if kind in FORMS else {}, passed, waiting)
 
 
 def _attribute(kind: int, body: bytes) -> bytes:

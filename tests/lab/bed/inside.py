@@ -17,9 +17,10 @@ from configtron.errors import ConfigtronError
 from configtron.lab import links
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
-from configtron.lab.bed.network import CLIENT, SERVERS, WITNESS_ADDRESS, WITNESSED_ADDRESS, Bed, raise_bed
+from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.bed.qdiscs import Qdisc
 from configtron.lab.bed.stack import Stack
+from configtron.lab.bed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
 from configtron.nouns import Profile, Value
 from configtron.tune.drivers import load
 
@@ -91,14 +92,25 @@ def rest(bed: Bed) -> list[float]:
 
 
 def steps(bed: Bed) -> list[list[float]]:
-    """Round trips before and after a change, by the kernel and by the player."""
+    """Round trips just before and just after a change, by the kernel and by the player; the first begins the count."""
     found = []
     for name in ("access:4g;2:access:3g", "access:4g;2:pantheon:14"):
         bed.change(named(name), seed=1)
         with bed.changing():
-            before = trips(ping(bed, "-c", "1"))
-            time.sleep(2)
-            found.append(before + trips(ping(bed, "-c", "1")))
+            time.sleep(0.7)
+            found.append(trips(ping(bed, "-c", "4", "-i", "0.9")))
+    return found
+
+
+def phases(bed: Bed) -> list[list[float]]:
+    """Round trips on links whose moments are far apart, each time after another wait."""
+    found: list[list[float]] = []
+    for name in ("pantheon:13", "pantheon:1", "trace:walk@7+10"):
+        found.append([])
+        for seed, wait_s in ((1, 0.0), (1, 0.37), (2, 0.0)):
+            bed.change(named(name), seed=seed)
+            time.sleep(wait_s)
+            found[-1] += trips(ping(bed, "-c", "1"))
     return found
 
 
@@ -177,7 +189,7 @@ def main(words: Sequence[str]) -> int:
     found = {
         "conditions": conditions(bed),
         "steps": steps(bed),
-        "rest": rest(bed),
+        "rest": rest(bed), "phases": phases(bed),
         "planted": planted(bed),
         "stacks": stacks(bed),
     }

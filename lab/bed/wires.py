@@ -1,0 +1,97 @@
+"""Namespaces, links, addresses and routes of the bed: what stands for a whole boot, whatever the condition.
+
+Rules for this file: everything is permanent (neighbours, so that no load waits for ARP) and read back where a kernel
+may refuse without a word. What changes from load to load is `network.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from configtron.errors import Mismatch, Missing
+from configtron.lab import links
+from configtron.lab.bed.conditions import PACKET_BYTES
+
+# Namespaces: servers run in the one (all origins' addresses are there), page loads in the other.
+SERVERS, CLIENT = "servers", "client"
+CLIENT_ADDRESS, CLIENT_PREFIX = "10.0.2.2", "10.0.2.0/24"
+# One more client, by the way without delay; and where the servers are for it.
+WITNESS_ADDRESS, WITNESSED_ADDRESS = "10.0.2.250", "10.0.3.1"
+ORIGINS_NET, MOST_ORIGINS = "10.0.1", 200
+# The client's device; and, of a link that is played, the router's and the client's.
+CLIENT_DEVICE, NEAR, FAR = "c0", "play0", "play1"
+# The router's devices whose queues are the link.
+TO_SERVERS, TO_CLIENT = "r1", "r2"
+# A window's worth may stand before a device at once; the devices are no bottleneck.
+DEVICE_PACKETS = 10_000
+
+# No cell differs in these. Buffers are those of a machine with much memory (Linux scales them with it), so that a small
+# guest does not bound the window.
+EVERYWHERE = (
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    ("net/ipv6/conf/all/disable_ipv6", "1"),
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+)
+ENDS = (
+    *EVERYWHERE,
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_rmem", "4096 131072 6291456"),
+    ("net/ipv4/tcp_wmem", "4096 16384 4194304"),
+    ("net/core/somaxconn", "4096"),
+)
+# Vegas is refused in a new namespace, without a word to the writer's reader, unless the first one allows it.
+CONGESTION_CONTROLS = ("cubic", "reno", "vegas", "bbr")
+
+
+def raise_wires(addresses: Sequence[str]) -> None:
+    """All of it; the servers have these addresses. Errors: `Missing`, `Mismatch`."""
+    _router()
+    _end(SERVERS, "s0", TO_SERVERS, f"{ORIGINS_NET}.254", addresses)
+    _end(CLIENT, CLIENT_DEVICE, TO_CLIENT, "10.0.2.254", [CLIENT_ADDRESS])
+    _aside()
+
+
+def _router() -> None:
+    links.sysctl("", [*EVERYWHERE, ("net/ipv4/ip_forward", "1")])
+    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+    try:
+        allowed.write_text(" ".join(CONGESTION_CONTROLS))
+    except OSError as error:
+        raise Missing(f"congestion controls {', '.join(CONGESTION_CONTROLS)}: {error.strerror}") from error
+    if set(allowed.read_text().split()) != set(CONGESTION_CONTROLS):
+        raise Mismatch(f"{allowed} reads back as {allowed.read_text().strip()!r}")
+
+
+def _end(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
+    """A namespace with one device and its addresses; the router is its way to all others."""
+    links.ip("", [f"netns add {netns}"])
+    links.sysctl(netns, ENDS)
+    _pair(netns, device, router_device, gateway, addresses)
+    links.ip(netns, ["link set lo up", f"route add default via {gateway} dev {device}"])
+
+
+def _aside() -> None:
+    """The witness's way: an address among the client's, on a link without delay."""
+    _pair(SERVERS, "s1", "r3", "10.0.3.2", [WITNESSED_ADDRESS])
+    links.ip("", [f"addr add {WITNESS_ADDRESS}/32 dev r3"])
+    links.ip(SERVERS, [f"route add {WITNESS_ADDRESS}/32 via 10.0.3.2 dev s1"])
+
+
+def _pair(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
+    inner, outer = (f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}" for end in (1, 2))
+    up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
+    links.ip("", [
+        f"link add {router_device} address {outer} type veth peer name {device} address {inner} netns {netns}",
+        f"addr add {gateway}/24 dev {router_device}",
+        f"link set {router_device} {up}",
+        *(f"neigh replace {address} lladdr {inner} dev {router_device} nud permanent" for address in addresses),
+    ])  # fmt: skip
+    links.ip(netns, [
+        *(f"addr add {address}/24 dev {device}" for address in addresses),
+        f"link set {device} {up}",
+        f"neigh replace {gateway} lladdr {outer} dev {device} nud permanent",
+    ])  # fmt: skip
+    links.without_offloads("", router_device)
+    links.without_offloads(netns, device)
