@@ -17,6 +17,7 @@ Source     papers.md 5 and testbed.md 6 of the project; Pantheon's experiments.y
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -43,6 +44,9 @@ ACCESS: Mapping[str, tuple[float, float, float]] = {
     "dsl": (1.5, 0.384, 50),
     "satellite": (25, 3, 600),
 }
+
+# A file's name may hold the same signs: the last ones count.
+TRACE = re.compile(r"(?P<file>.+?)(@(?P<offset>[0-9.]+))?(\+(?P<delay>[0-9.]+))?")
 
 # Pantheon's direction of bulk data is our "down". Mbit/s, one-way ms, fraction lost, packets of queue.
 _CALIBRATED = {
@@ -150,12 +154,12 @@ def _pantheon(rest: str) -> tuple[Way, Way]:
 
 
 def _trace(rest: str) -> tuple[Way, Way]:
-    rest, _, delay = rest.partition("+")
-    file, _, offset = rest.partition("@")
-    if not file:
+    parts = TRACE.fullmatch(rest)
+    if not parts:
         raise ValueError(rest)
+    file, offset, delay = parts["file"], float(parts["offset"] or 0), float(parts["delay"] or 0)
     # as Mahimahi's link by itself: a queue without end
-    down = Way(delay_ms=float(delay or 0), kind="trace", trace=f"{file}.down", offset_s=float(offset or 0))
+    down = Way(delay_ms=delay, kind="trace", trace=f"{file}.down", offset_s=offset)
     return down, replace(down, trace=f"{file}.up")
 
 

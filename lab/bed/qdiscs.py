@@ -127,15 +127,17 @@ class Qdiscs:
             for kind, body, sequence in self._received():
                 if kind == ERROR and sequence >= first:
                     left -= 1
-                    if number := -struct.unpack_from("=i", body)[0]:
+                    number = -struct.unpack_from("=i", body)[0]
+                    # there may be none to delete
+                    if number and requests[sequence - first][0] != DELETE:
                         raise Missing(f"queueing disciplines: the kernel refuses {wanted}: {os.strerror(number)}")
+        self._shapes |= {interface: _shape(qdiscs) for interface, qdiscs in wanted.items()}
 
     def _requests(self, interface: str, qdiscs: Sequence[Qdisc]) -> list[tuple[int, int, bytes]]:
-        index, shape = self._index[interface], tuple((q.handle, q.parent, q.kind) for q in qdiscs)
-        found: list[tuple[int, int, bytes]] = []
-        if self._shapes.get(interface) not in (None, (), shape):
+        index, found = self._index[interface], []
+        # unknown until the kernel has taken all
+        if self._shapes.pop(interface, None) != _shape(qdiscs):
             found.append((DELETE, 0, TCMSG.pack(0, index, 0, ROOT, 0)))
-        self._shapes[interface] = shape
         for qdisc in qdiscs:
             body = TCMSG.pack(0, index, qdisc.handle, qdisc.parent, 0) + _attribute(KIND, qdisc.kind.encode() + b"\0")
             if qdisc.kind in FORMS:
@@ -169,6 +171,11 @@ class Qdiscs:
             found.append((kind, block[at + 16 : at + length], sequence))
             at += (length + 3) & ~3
         return found
+
+
+def _shape(qdiscs: Sequence[Qdisc]) -> tuple[tuple[int, int, str], ...]:
+    """What must be the same for a change in place."""
+    return tuple((qdisc.handle, qdisc.parent, qdisc.kind) for qdisc in qdiscs)
 
 
 def differences(wanted: Sequence[Qdisc], found: Mapping[int, Qdisc]) -> list[str]:

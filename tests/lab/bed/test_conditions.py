@@ -33,6 +33,9 @@ def test_a_name_means_what_it_says() -> None:
     trace = named("trace:commute@30+25")
     assert (trace.down.trace, trace.up.trace) == ("commute.down", "commute.up")
     assert (trace.up.offset_s, trace.rtt_ms) == (30, 50)
+    assert [named(f"trace:{file}").down.trace for file in ("walk", "/a+b@c/d@2", "./x+y+3")] == [
+        "walk.down", "/a+b@c/d.down", "./x+y.down",
+    ]  # fmt: skip
 
 
 def test_a_shallow_buffer_is_a_part_of_the_path() -> None:
@@ -65,7 +68,7 @@ def test_changes_stand_in_order() -> None:
     "name",
     ["", "hotcloud", "hotcloud:1/2", "hotcloud:a/b/c", "access:5g",
      "access:3g/0", "access:3g/x", "access:3g/nan", "pantheon:19", "pantheon:0", "pantheon:x", "trace:",
-     "trace:a@b", "access:4g;access:3g", "access:4g;x:access:3g", "hotcloud:1/50/101", "hotcloud:-1/50/0",
+     "trace:a@.", "access:4g;access:3g", "access:4g;x:access:3g", "hotcloud:1/50/101", "hotcloud:-1/50/0",
      "hotcloud:nan/50/0", "hotcloud:inf/50/0"],
 )  # fmt: skip
 def test_nonsense_is_told(name: str) -> None:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.emulators import BOUNDS, COSTS, JUDGED, capacities, expected, label, nominal_kbit, told, wrong
+from benchmarks.emulators import (
+    BOUNDS,
+    COSTS,
+    JUDGED,
+    PINGS,
+    SLOW_STARTS,
+    boot,
+    capacities,
+    expected,
+    label,
+    nominal_kbit,
+    told,
+    wrong,
+)
 from configtron.lab.bed.families import named
+from configtron.lab.uml import UmlVirtual
 
 GOOD: tuple[dict[str, Any], ...] = (
     {"part": "capacity", "name": "pantheon:7", "direction": "down", "kbit": 12_000.0},
@@ -62,3 +77,14 @@ def test_rates_are_the_names() -> None:
 
 def test_configurations_change_every_time() -> None:
     assert len(set(COSTS)) == len(COSTS) == 48 and "tcp" not in JUDGED
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_links_and_tcp_are_as_theory_has_them(tmp_path: Path) -> None:
+    """The quick parts of the benchmark: an even link, a policer, gathered ACKs, slow start and round trips."""
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    rows, _ = boot(["capacity=pantheon:7,pantheon:13,pantheon:15", "slow-start", "ping"], tmp_path / "guest")
+    assert len(rows) == 4 + len(SLOW_STARTS) + len(PINGS)
+    assert [wrong(row) for row in rows if wrong(row)] == []
