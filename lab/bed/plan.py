@@ -6,7 +6,8 @@ Method     Chromium's rules, for pages that make no use of hints. Styles and scr
            Five priorities by kind, as Chromium's network stack knows them.
 Reads as   the plan that the client (load/) is started with: one line for each page, origin, gap and object.
 Differs    from Chromium: an image's priority does not rise when layout shows it to be visible; it has the higher one
-           from the start if its model gives it a part of the first screen.
+           from the start if its model gives it a part of the first screen. A connection that is not there after 250 ms
+           gets no second one beside it, which over HTTP/1.1 and long paths gives Chromium a spare one early.
 Source     Chromium: third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc, net/base/request_priority.h
 """
 
