@@ -86,10 +86,11 @@ class Bed:
     def seen(self) -> dict[str, str]:
         """What the kernel said of the link at the last change: a text a device, from the root to the leaf.
 
-        Without seeds, which differ between loads. Of a played link the kernel knows nothing: its player answered.
+        Without seeds, which differ between loads. Of a played link the kernel knows nothing: its player said it.
         """
-        if self._is_played:
-            return dict.fromkeys((TO_CLIENT, TO_SERVERS), "played")
+        if self._is_played and self._player:
+            said = self._player.seen
+            return {TO_CLIENT: f"played {said['down']}", TO_SERVERS: f"played {said['up']}"}
         return {device: told(self._found[device].values()) for device in (TO_CLIENT, TO_SERVERS)}
 
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:

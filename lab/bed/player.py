@@ -24,6 +24,7 @@ from configtron.lab.links import splitmix64
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
 WAYS = ("down", "up")
+BY_SEED = ("offset_us", "seed")
 
 
 def program() -> Path:
@@ -71,6 +72,8 @@ class Player:
 
     def __init__(self, program: Path, *, netns: str, near: str, far: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="player-")
+        # what it said of each way when it was last set, without what the seed decides
+        self.seen: dict[str, str] = {}
         self._lists: dict[tuple[Way, int], Listed] = {}
         self._errors = Path(self._folder.name, "errors").open("w+")
         self._process = subprocess.Popen(
@@ -109,6 +112,8 @@ class Player:
         wanted = " ".join([f"way {number}", *(f"{name} {value}" for name, value in settings.items())])
         if told != wanted:
             raise Mismatch(f"the player's way {WAYS[number]} is {told!r} instead of {wanted!r}")
+        lasting = {name: value for name, value in settings.items() if name not in BY_SEED}
+        self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
 
     def _list(self, way: Way, salt: int) -> Listed:
         """A way's moments as a file, written once."""

@@ -75,6 +75,7 @@ def conditions(bed: Bed) -> dict[str, Any]:
             found[condition.name].append(answered(bed))
     bed.change(played, seed=1)
     ping(bed, "-c", "4", "-i", "0.05")
+    found["seen"] = bed.seen
     found["counts"] = {name: counts.arrived for name, counts in bed.counts().items()}
     return found
 

@@ -69,6 +69,13 @@ def test_the_player_counts(found: dict[str, Any]) -> None:
     assert down == up == 304
 
 
+def test_what_is_played_is_told(found: dict[str, Any]) -> None:
+    """A packet each 2.4 ms, ten of delay; nothing that another seed would make other."""
+    seen = found["conditions"]["seen"]
+    assert seen["r1"] == "played opportunities 1 period_us 2400 delay_us 10000 loss 0 packets 0 bytes 0 waits 1"
+    assert "loss 0.3 " in seen["r2"] and "seed" not in seen["r2"]
+
+
 def test_links_change_during_a_load(found: dict[str, Any]) -> None:
     """Pings leave 0, 0.9 and 1.8 s, and 2.7 s, after the first; the link changes 2 s after it."""
     by_kernel, by_player = found["steps"]
