@@ -138,7 +138,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = certificates(Path(folder))
-    for certificate in found.values():
+    again = found["again"]
+    print(f"two guests told the same: {again.identical} of {again.cells} cells identical")
+    for certificate in list(found.values())[1:]:
         print(certificate)
     bad = wrong(found)
     print("\n".join(bad) if bad else "as claimed")
