@@ -49,6 +49,8 @@ SPEED_LOADS = 20
 REAL_LOADS = 1
 # A shard of every part of the bed: loss, both versions, four congestion controls.
 SAME_LINK, SAME_SITES = "hotcloud:5/150/2.5", ("search", "mail")
+# Of a hundred runs.
+TOLD_EVERY = 10
 # Configurations drawn in each condition of the grid: with ten sites that is 60 cells, half a minute of a core.
 GRID_CONFIGURATIONS = 6
 DRAWN = 2000
@@ -142,6 +144,8 @@ def same(runs: int) -> bool:
             _, (ended,) = took([orders], 1, guests)
         cells = len(ended.filled().samples)
         seen.setdefault(digest(ended.text), []).append(run)
+        if (run + 1) % TOLD_EVERY == 0:
+            print(f"  {run + 1} runs, {len(seen)} different", flush=True)
     most = max(seen.values(), key=len)
     print(f"same seed: {len(most)} of {runs} shards of {cells} loads are the same bytes; {len(seen)} different")
     for name, which in seen.items():
