@@ -1,0 +1,1 @@
+"""Studies of `configtron tune evaluate`: a paper's figures beside those of this bed. One file a study."""
