@@ -218,13 +218,14 @@ def _ended(booted: _Booted, guests: Guests) -> Ended:
             ended = Ended(name, (booted.folder / LINES).read_text(), guests.software, took)
             ended.filled()
             return ended
-    words = _last_words(booted.guest)
+    words = last_words(booted.guest)
     if code == PRIVILEGE:
         raise Missing(f"{name}: {words}")
     why = f"its guest ended with exit code {code}: {words}; see {booted.folder}"
     return Ended(name, "", guests.software, took, why)
 
 
-def _last_words(guest: uml.Running) -> str:
+def last_words(guest: uml.Running) -> str:
+    """The end of what a failed guest said, in one line."""
     said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
     return " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)
