@@ -79,8 +79,13 @@ def _aside() -> None:
     links.ip(SERVERS, [f"route add {WITNESS_ADDRESS}/32 via 10.0.3.2 dev s1"])
 
 
+def lladdr(router_device: str, end: int) -> str:
+    """The Ethernet address of a pair's inner (1) or outer (2) end, named by its outer device."""
+    return f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}"
+
+
 def _pair(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
-    inner, outer = (f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}" for end in (1, 2))
+    inner, outer = (lladdr(router_device, end) for end in (1, 2))
     up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
     links.ip("", [
         f"link add {router_device} address {outer} type veth peer name {device} address {inner} netns {netns}",
