@@ -5,6 +5,8 @@
     pantheon:13             Pantheon's calibrated and pathological emulators, 1 to 18
     trace:commute@30+25     a cellular link's trace (`traces/`, or FILE.down with FILE.up) from its 30th second on, and
                             25 ms each way besides; "@30" and "+25" may be left out
+    emulated:5/20/1/100     as Pantheon calibrates them: 5 Mbit/s, 20 ms one way, 1 % of what goes down lost, a queue of
+                            100 packets; "emulated:5/20/1/100/poisson" where packets leave by chance
     access:4g;2:access:3g   the first, and from the second second of a load on the other
 
 Differs    from Pantheon: its Poisson files have other means than their names say (0.557, 2.435, 2.817 Mbit/s); ours
@@ -163,15 +165,27 @@ def _trace(rest: str) -> tuple[Way, Way]:
     return down, replace(down, trace=f"{file}.up")
 
 
+def _emulated(rest: str) -> tuple[Way, Way]:
+    rate, delay, loss, queue, *kinds = rest.split("/")
+    if len(kinds) > 1 or not int(queue) > 0 or not float(rate) > 0:
+        raise ValueError(rest)
+    back = Way(float(rate) * 1e3, float(delay), kind=kinds[0] if kinds else "constant")
+    if back.kind not in ("constant", "poisson"):
+        raise ValueError(rest)
+    return replace(back, loss=round(float(loss) / 100, 9), queue_packets=int(queue)), back
+
+
 FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
     "hotcloud": _hotcloud,
     "access": _access,
     "pantheon": _pantheon,
     "trace": _trace,
+    "emulated": _emulated,
 }
 USES = {
     "hotcloud": "hotcloud:MBIT/RTT_MS/LOSS_PERCENT, as in hotcloud:1/150/2.5",
     "access": f"access:NAME or access:NAME/DIVISOR, NAME one of {', '.join(ACCESS)}",
     "pantheon": "pantheon:NUMBER, 1 to 18",
     "trace": "trace:FILE@SECONDS+DELAY_MS, where FILE.down and FILE.up are",
+    "emulated": "emulated:MBIT/DELAY_MS/LOSS_PERCENT/QUEUE_PACKETS, and /poisson where packets leave by chance",
 }
