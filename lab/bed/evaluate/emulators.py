@@ -16,7 +16,7 @@ Source     Yan and others, "Pantheon: the training ground for Internet congestio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -35,14 +35,14 @@ QUEUES = (2.0, 1000.0)
 MOST_LOSS, LEAST_LOSS = 0.1, 1e-4
 # Of the fastest scheme's throughput: below it no emulator reaches it, beyond it no scheme used two fifths of the path.
 RATES = (0.9, 2.5)
-# Of the least delay that a scheme had at its 95th percentile, which holds some queue.
-DELAYS = (0.15, 1.05)
+# Of the least delay that a scheme had at its 95th percentile; on slow paths even that is queue, almost all of it.
+DELAYS = (0.03, 1.05)
 # Below any path that is not within one building.
-LEAST_DELAY_MS = 0.5
+LEAST_DELAY_MS = 1.0
 # Digits kept of a number: an emulator is what its name says.
 DIGITS = 4
-# Rates of the starts, over the fastest scheme's.
-START_RATES = (1.03, 1.3)
+# A start's rate, over the fastest scheme's; parts of the emptiest delay that may be propagation.
+START_RATE, START_PARTS = 1.02, (0.9, 0.4)
 LOSS_BASED = ("cubic", "reno")
 
 
@@ -128,16 +128,11 @@ def starts_of(path: Seen) -> list[Emulator]:
     fastest, emptiest = _fastest(path), _emptiest(path)
     fullest = max(figures.delay_ms for figures in path.values())
     found = []
-    for rate_part, kind, is_lossy in product(START_RATES, KINDS, (False, True)):
-        rate, delay = rate_part * fastest, 0.9 * emptiest
+    for part, kind, is_lossy in product(START_PARTS, KINDS, (False, True)):
+        rate, delay = START_RATE * fastest, part * emptiest
         queue = (fullest - delay) * rate * 1e3 / (PACKET_BYTES * 8)
         loss = _loss_of(path, delay) if is_lossy else 0.0
-        bounded = Emulator(
-            _short(rate), _short(delay), round(min(max(queue, QUEUES[0]), QUEUES[1])), _short(loss), kind
-        )
-        found.append(bounded)
-        if rate_part == START_RATES[0] and not is_lossy:
-            found.append(replace(bounded, queue=max(int(QUEUES[0]), bounded.queue // 3)))
+        found.append(Emulator(rate, delay, round(min(max(queue, QUEUES[0]), QUEUES[1])), loss, kind))
     space = space_of(path)
     return list(dict.fromkeys(space.emulator(space.unit(one)) for one in found))
 

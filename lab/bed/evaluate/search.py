@@ -30,7 +30,7 @@ from configtron.lab.bed.evaluate.gaussian import Floats, Process
 from configtron.lab.bed.evaluate.replication import Seen, replication_error
 
 # The hypercube's points, after those that the measurements suggest.
-SPREAD = 6
+SPREAD = 4
 # Of the improvement's expectation: errors drawn for each candidate, and candidates, over all and around the best.
 DRAWS, ANYWHERE, NEARBY = 64, 600, 300
 # How far around, in the unit cube: a step and a nudge.

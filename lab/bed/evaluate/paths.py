@@ -1,0 +1,114 @@
+"""Paths that a calibration is tried on: each a condition a run, of which the search is told flows' figures only.
+
+Question   Does an emulator found from flows stand for the path, where the path is an emulator and where it is none?
+Method     Hidden ones are drawn by seed from the emulators' own space: then what was drawn can be held against what
+           was found. Foreign ones are of no five numbers: cellular traces met at another moment in each run, a link
+           shared with another flow, one that changes while it is used, one whose acknowledgements come in bursts, one
+           whose packets do.
+Reads as   `Path`: what to run for its n-th run, and the truth where there is one.
+Differs    from Pantheon, whose paths are the internet's: that is not here. Traces have a queue of `TRACE_QUEUE`
+           packets; Mahimahi's have none, and behind those a flow of cubic is as late as it is long.
+Source     papers.md 7 of the project; Pantheon 5.2
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from configtron.lab.bed.conditions import Condition, Way
+from configtron.lab.bed.evaluate.emulators import KINDS, Emulator
+from configtron.lab.bed.families import named, salt
+from configtron.lab.bed.flows import Flow
+
+HIDDEN, FOREIGN = "hidden", "foreign"
+# Where hidden ones are drawn, by the logarithm: Mbit/s, ms one way, packets, fraction lost by every second.
+RATES, DELAYS, QUEUES, LOSSES = (0.5, 4.0), (8.0, 90.0), (12.0, 250.0), (0.001, 0.03)
+# As deep as phones' networks are: three seconds at 1 Mbit/s.
+TRACE_QUEUE = 250
+# Name -> ms of propagation, seconds of the trace (`cellular.LINKS`).
+TRACES = {"commute": (30, 40), "walk": (40, 60)}
+# The rest of the foreign ones: Mbit/s, ms, packets.
+CROSSED, GATHERED, BURSTY = (3.0, 20.0, 60), (2.0, 15.0, 60), (2.0, 25.0, 80)
+WANING = "emulated:2.4/25/0/60;3:emulated:1.2/40/0.5/60;7:emulated:2.4/25/0/60"
+# The way of the acknowledgements lets ten packets go every 200 ms: Pantheon's emulator 14.
+ACK_KBIT, ACK_BURST = 600.0, 10
+# Eight packets at once: an access point that gathers frames.
+BURST = 8
+
+
+@dataclass(frozen=True)
+class Path:
+    """condition: of the n-th run; rivals: other flows that are always there; truth: what it is, if it is an emulator.
+
+    kind   `HIDDEN` or `FOREIGN`
+    """
+
+    name: str
+    kind: str
+    words: str
+    condition: Callable[[int], Condition]
+    rivals: tuple[Flow, ...] = ()
+    truth: Emulator | None = None
+
+
+def hidden(count: int, seed: int, most_mbit: float = RATES[1]) -> list[Path]:
+    """Drawn from the emulators' space, the same for the same seed."""
+    chance, found = random.Random(f"{seed} hidden paths"), []
+    for number in range(1, count + 1):
+        rate, delay, queue, loss = (
+            low * (high / low) ** chance.random() for low, high in ((RATES[0], most_mbit), DELAYS, QUEUES, LOSSES)
+        )
+        kind = chance.choice(KINDS)
+        truth = Emulator(round(rate, 3), round(delay, 2), round(queue), round(loss * (number % 2), 5), kind)
+        words = "drawn from the emulators' space"
+        found.append(Path(f"hidden-{number}", HIDDEN, words, _always(truth.condition()), truth=truth))
+    return found
+
+
+def foreign() -> list[Path]:
+    """Of no five numbers."""
+    traces = [
+        Path(name, FOREIGN, f"the cellular trace {name}, another moment each run", _trace(name)) for name in TRACES
+    ]
+    rival = (Flow("cubic", rival=True),)
+    return [
+        *traces,
+        Path("crossed", FOREIGN, "shared with a flow of cubic", _always(_even("crossed", *CROSSED)), rival),
+        Path(
+            "waning", FOREIGN, "half the rate, later and lossy from the 3rd second to the 7th", _always(named(WANING))
+        ),
+        Path("gathered", FOREIGN, "acknowledgements all 200 ms", _always(_gathered())),
+        Path("bursty", FOREIGN, "eight packets at once", _always(_bursty())),
+    ]
+
+
+def _always(condition: Condition) -> Callable[[int], Condition]:
+    return lambda run: condition
+
+
+def _trace(name: str) -> Callable[[int], Condition]:
+    delay, seconds = TRACES[name]
+
+    def at(run: int) -> Condition:
+        offset = random.Random(f"{name} {run}").uniform(0, seconds)
+        found = named(f"trace:{name}@{offset:.2f}+{delay}")
+        return replace(found, down=replace(found.down, queue_packets=TRACE_QUEUE))
+
+    return at
+
+
+def _even(name: str, mbit: float, delay: float, queue: int) -> Condition:
+    back = Way(mbit * 1e3, delay)
+    return Condition(name, replace(back, queue_packets=queue), back, salt(name))
+
+
+def _gathered() -> Condition:
+    even = _even("gathered", *GATHERED)
+    return replace(even, up=Way(ACK_KBIT, even.up.delay_ms, kind="bursts", burst_packets=ACK_BURST))
+
+
+def _bursty() -> Condition:
+    even = _even("bursty", *BURSTY)
+    return replace(even, down=replace(even.down, kind="bursts", burst_packets=BURST))
