@@ -20,6 +20,9 @@ ROWS = {
     "prefix": Row("configtron.cli.tune.prefix", "prefix", "Prefixes: whose clients get which profile."),
     "router": Row("configtron.cli.tune.router", "router", "Lead prefixes to pools of servers, by the server in front."),
     "export": Row("configtron.cli.tune.export", "export", "Print what is wanted as other tools' configuration."),
+    "evaluate": Row(
+        "configtron.cli.tune.evaluate", "evaluate", "Hold the papers' claims against what the lab measures."
+    ),
     "mute": Row("configtron.cli.tune.mute", "mute", "Hear no more of some advice; without ID, list what is muted."),
     "unmute": Row("configtron.cli.tune.mute", "unmute", "Hear of it again."),
     "resume": Row("configtron.cli.tune.resume", "resume", "Touch a frozen scope again."),

@@ -1,0 +1,132 @@
+"""`tune evaluate`, put together: what is read, where parts are kept, who tells how far it is, what is shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.cli.learn.filling import layout_of
+from configtron.cli.probe.runs import held
+from configtron.cli.settings import settings
+from configtron.cli.terminated import terminated
+from configtron.db.measuring import Measuring
+from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+from configtron.evaluated import ABSENT, Evaluated
+from configtron.lab.bed.evaluate.study import STUDIES, Given, Step, run
+from configtron.lab.bed.layout import tensor_of
+from configtron.report import evaluated as report
+from configtron.report.lines import opened
+from configtron.report.page.evaluated import page
+from configtron.report.steps import Steps
+from configtron.tensor import Tensor, read
+
+# What a guest runs: it needs what only this layer knows, the drivers.
+WORKER = "configtron.cli.tune.part"
+LAST = -1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The command's options."""
+
+    tensor: Path | None = None
+    measurement: int | None = None
+    smoke: bool = False
+    seed: int = 1
+    jobs: int | None = None
+    folder: Path | None = None
+    fail_on_absent: bool = False
+    html: Path | None = None
+    form: str = "table"
+    output_file: str = "-"
+
+
+def evaluated(names: Sequence[str], wanted: Wanted) -> int:
+    """Run these studies and show them; the exit code."""
+    _check(names, wanted)
+    # what is read is read before an hour of guests
+    source, tensor = _source(wanted) if any(STUDIES[name].reads_tensor for name in names) else ("", None)
+    found: list[Evaluated] = []
+    with terminated():
+        for name in names:
+            found.append(_one(name, wanted, source, tensor))
+    _show(found, wanted)
+    return _code(found, fail_on_absent=wanted.fail_on_absent)
+
+
+def _check(names: Sequence[str], wanted: Wanted) -> None:
+    reading = [name for name in names if STUDIES[name].reads_tensor]
+    if not reading and (wanted.tensor or wanted.measurement is not None):
+        raise BadInput(f"--tensor and --measurement are for hotcloud; {', '.join(names)} measures for itself")
+    if wanted.tensor and wanted.measurement is not None:
+        raise BadInput("--tensor is a measurement by itself; leave --measurement out")
+    for path in (wanted.html, None if _to_folder(wanted) or wanted.output_file == "-" else Path(wanted.output_file)):
+        if path is not None:
+            try:
+                path.open("ab").close()
+            except OSError as error:
+                raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def _to_folder(wanted: Wanted) -> bool:
+    return wanted.form == "csv" and Path(wanted.output_file).is_dir()
+
+
+def _source(wanted: Wanted) -> tuple[str, Tensor]:
+    """What was measured, and its name."""
+    if wanted.tensor:
+        try:
+            with wanted.tensor.open("rb") as file:
+                return str(wanted.tensor), read(file, str(wanted.tensor))
+        except OSError as error:
+            raise BadInput(f"{wanted.tensor}: {error.strerror}") from error
+    path = settings().db
+    if not path.exists():
+        raise BadInput(f"{path}: no database, so no measurement; configtron learn measure makes one, or give --tensor")
+    with Measuring(path) as store:
+        measured = store.measurement(LAST if wanted.measurement is None else wanted.measurement)
+        layout = layout_of(measured.config)
+        provenance = (("looks", ",".join(map(str, layout.rule.looks))), ("seed", str(layout.seed)))
+        tensor = tensor_of(layout, store.cells(measured.id), provenance)
+    return f"measurement {measured.id} ({layout.study}) of {path.name}", tensor
+
+
+def _one(name: str, wanted: Wanted, source: str, tensor: Tensor | None) -> Evaluated:
+    db, given = settings().db, settings()
+    folder = (wanted.folder or db.with_name(f"{db.name}.studies")) / name / ("smoke" if wanted.smoke else "whole")
+    with Steps(name, sys.stderr, quiet=given.loudness < 0, color=given.color) as steps:
+
+        def tell(step: Step) -> None:
+            steps.update(step.done, step.parts, step.now)
+
+        jobs = wanted.jobs or len(os.sched_getaffinity(0))
+        told = Given(folder, wanted.seed, jobs, wanted.smoke, WORKER, tell, tensor, source)
+        if STUDIES[name].reads_tensor:
+            return run(name, told)
+        with held(folder, wanted.seed, f"study {name} with seed"):
+            return run(name, told)
+
+
+def _show(found: Sequence[Evaluated], wanted: Wanted) -> None:
+    if _to_folder(wanted):
+        for path in report.write_folder(found, Path(wanted.output_file)):
+            print(path, file=sys.stderr)
+    else:
+        writers = {"jsonl": report.write_jsonl, "csv": report.write_csv, "table": report.write_table}
+        with opened(wanted.output_file) as out:
+            writers[wanted.form](found, out)
+    if wanted.html:
+        told = " ".join(("configtron", *sys.argv[1:]))
+        wanted.html.write_text(page(found, told), encoding="utf-8")
+
+
+def _code(found: Sequence[Evaluated], *, fail_on_absent: bool) -> int:
+    facts = [fact for one in found for fact in one.facts]
+    if not facts and not any(table.rows for one in found for table in one.tables):
+        return NOTHING
+    if fail_on_absent and any(fact.verdict == ABSENT for fact in facts):
+        return CONDITION
+    return DONE if all(one.whole for one in found) else PARTIAL

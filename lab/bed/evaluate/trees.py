@@ -1,0 +1,129 @@
+"""A decision tree per site: from bandwidth, round trip and loss to the configuration to use.
+
+Question   Can a handful of rules say which configuration a network should have, and what do they cost where they err?
+Method     CART with entropy over the conditions, each labelled with its fastest configuration. How good it is is asked
+           of conditions that it has not seen: leave one out, grow the tree on the others, let it choose for the one.
+           Of 97 configurations many are as fast as the best, and a tree of such labels learns noise; so a second tree
+           has labels from a cover: the fewest configurations, taken greedily, of which each condition has one within
+           `NEAR` of its best (HotCloud's golden templates). The cover too is made without the condition that is asked.
+Reads as   hits: the tree's choice is the fastest; regret: its page load time over the fastest's, less one. Beside them
+           the same of the default and of one configuration for all, chosen on the others too.
+Differs    from HotCloud's C4.5, which splits by gain ratio; on three numbers it asks much the same. Its accuracy is not
+           told; one counted on the conditions that a tree was grown on would be near one whatever the tree knows.
+Source     Breiman et al., Classification and Regression Trees; HC section 3; CT section 4 (entropy, no depth limit)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from configtron.errors import Missing
+from configtron.lab.bed.evaluate.gains import Codes, Floats, Measured
+from configtron.lab.bed.evaluate.rivals import NEAR
+
+FEATURES = ("bandwidth_kbps", "rtt_ms", "loss")
+# What a choice is made by; the last two are not trees.
+EVERY, COVER, ONE, DEFAULT = "tree, every configuration", "tree, a cover", "one for all", "default"
+# A tree of fewer conditions has nothing to leave out.
+LEAST = 4
+
+
+class Choice(NamedTuple):
+    """How one way of choosing does on conditions it has not seen: (conditions,) chosen and regret."""
+
+    way: str
+    chosen: Codes
+    regret: Floats
+    hits: float
+
+
+class Rule(NamedTuple):
+    """A leaf of the tree over all conditions: what it asks, which configuration it gives, for how many of them."""
+
+    asks: str
+    configuration: int
+    conditions: int
+
+
+def features(cells: Measured) -> Floats:
+    """(conditions, 3)."""
+    tensor = cells.tensor
+    return np.stack([tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss], axis=1)
+
+
+def labels(ms: Floats) -> Codes:
+    """(conditions,): the fastest configuration of (conditions, configurations)."""
+    found: Codes = ms.argmin(axis=1).astype(np.int64)
+    return found
+
+
+def covered(ms: Floats) -> Codes:
+    """(conditions,): the fastest of the fewest configurations that are near the best everywhere between them."""
+    near = ms <= ms.min(axis=1, keepdims=True) * (1 + NEAR)
+    open_still, cover = np.ones(len(ms), dtype=bool), list[int]()
+    while open_still.any():
+        cover.append(int(near[open_still].sum(axis=0).argmax()))
+        open_still &= ~near[:, cover[-1]]
+    found: Codes = np.array(cover, dtype=np.int64)[ms[:, cover].argmin(axis=1)]
+    return found
+
+
+def one_for_all(ms: Floats) -> Codes:
+    """(conditions,): the configuration with the least mean of page load time over the best, the same for all."""
+    slower = np.where(np.isfinite(ms), ms, np.nanmax(ms[np.isfinite(ms)])) / ms.min(axis=1, keepdims=True)
+    return np.full(len(ms), int(slower.mean(axis=0).argmin()), dtype=np.int64)
+
+
+def unseen(cells: Measured, site: int) -> list[Choice]:
+    """Each way of choosing, on each condition without it. Errors: `Missing` without scikit-learn."""
+    ms, asked = cells.ms[:, :, site], features(cells)
+    ways: Sequence[tuple[str, Callable[[Floats], Codes]]] = ((EVERY, labels), (COVER, covered), (ONE, one_for_all))
+    found = [_choice(way, _leave_one_out(ms, asked, label), ms) for way, label in ways]
+    return [*found, _choice(DEFAULT, np.full(len(ms), cells.default, dtype=np.int64), ms)]
+
+
+def _leave_one_out(ms: Floats, asked: Floats, label: Callable[[Floats], Codes]) -> Codes:
+    chosen = []
+    for out in range(len(ms)):
+        others = np.arange(len(ms)) != out
+        tree = _grown(asked[others], label(ms[others]))
+        chosen.append(int(tree.predict(asked[out : out + 1])[0]))
+    return np.array(chosen, dtype=np.int64)
+
+
+def _choice(way: str, chosen: Codes, ms: Floats) -> Choice:
+    best = ms.min(axis=1)
+    taken = ms[np.arange(len(ms)), chosen]
+    return Choice(way, chosen, taken / best - 1, float((taken == best).mean()))
+
+
+def rules(cells: Measured, site: int) -> list[Rule]:
+    """The leaves of the cover's tree over all conditions. Errors: `Missing`."""
+    asked, label = features(cells), covered(cells.ms[:, :, site])
+    grown = _grown(asked, label)
+    tree, classes = grown.tree_, grown.classes_
+    found: list[Rule] = []
+
+    def walk(node: int, asks: tuple[str, ...]) -> None:
+        if tree.children_left[node] == tree.children_right[node]:
+            at = int(classes[int(tree.value[node][0].argmax())])
+            found.append(Rule(" and ".join(asks) or "always", at, int(tree.n_node_samples[node])))
+            return
+        name, edge = FEATURES[tree.feature[node]], f"{tree.threshold[node]:.4g}"
+        walk(int(tree.children_left[node]), (*asks, f"{name} <= {edge}"))
+        walk(int(tree.children_right[node]), (*asks, f"{name} > {edge}"))
+
+    walk(0, ())
+    return found
+
+
+def _grown(asked: Floats, label: Codes) -> Any:
+    """CART; of equal splits the first one, whatever the order of features drawn."""
+    try:
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError as error:
+        raise Missing(f"scikit-learn: {error}; run: pip install 'configtron[learn]'") from error
+    return DecisionTreeClassifier(criterion="entropy", random_state=0).fit(asked, label)

@@ -1,0 +1,122 @@
+"""Studies for people, and for programs: a text, JSON Lines, CSV (a file a table, or all of them one after another)."""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from configtron.errors import BadInput
+from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
+from configtron.records import Json, canonical
+from configtron.report.lines import visible
+
+# What a line calls itself is in its field "schema"; raised when a field changes its meaning.
+SCHEMA = "configtron.evaluated/1"
+WORDS = {HOLDS: "holds", PARTLY: "in part", ABSENT: "NOT SO", UNKNOWN: "not measured"}
+FACT_COLUMNS = ("claim", "paper", "ours", "verdict", "words")
+# A terminal's width that all have.
+WIDTH = 110
+# More rows fill a screen: the whole is in CSV and on the page.
+MOST_ROWS = 30
+
+
+def write_table(found: Sequence[Evaluated], out: TextIO) -> None:
+    """For people: claims with both figures, then the tables."""
+    for one in found:
+        out.write(f"{one.title} ({one.paper})\n\n")
+        for line in textwrap.wrap(one.missing and f"Not whole: {one.missing}", WIDTH):
+            out.write(f"{line}\n")
+        for fact in one.facts:
+            out.writelines(f"{line}\n" for line in _fact(fact))
+        for table in one.tables:
+            out.write(f"\n{table.title}\n")
+            out.writelines(f"{line}\n" for line in _table(table))
+        out.write("\n")
+
+
+def _fact(fact: Fact) -> Iterator[str]:
+    yield f"  {WORDS[fact.verdict]:<12} {visible(fact.claim)}"
+    rows = (("paper", fact.paper), ("ours", fact.ours), ("why", fact.words))
+    for name, text in rows:
+        for n, line in enumerate(textwrap.wrap(visible(text), WIDTH - 22)):
+            yield f"{'':15}{name + ':' if n == 0 else '':<7}{line}"
+
+
+def _table(table: Table) -> Iterator[str]:
+    rows = [[_short(cell) for cell in row] for row in table.rows[:MOST_ROWS]]
+    widths = [max(len(row[n]) for row in [list(table.columns), *rows]) for n in range(len(table.columns))]
+    numeric = [all(not isinstance(row[n], str) for row in table.rows) for n in range(len(table.columns))]
+    for row in [list(table.columns), *rows]:
+        cells = (_laid(*each) for each in zip(row, widths, numeric, strict=True))
+        yield f"  {'  '.join(cells)}".rstrip()
+    if len(table.rows) > MOST_ROWS:
+        yield f"  ... and {len(table.rows) - MOST_ROWS} more: -f csv, --html"
+
+
+def _laid(text: str, width: int, is_number: bool) -> str:
+    return text.rjust(width) if is_number else text.ljust(width)
+
+
+def _short(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.4g}" if isinstance(cell, float) else visible(str(cell))
+
+
+def write_jsonl(found: Sequence[Evaluated], out: TextIO) -> None:
+    """A line a study, then one a claim, one a table's row."""
+    for one in found:
+        ground: dict[str, Json] = dict(one.ground)
+        about: dict[str, Json] = {"title": one.title, "paper": one.paper, "method": one.method, "differs": one.differs}
+        _line(out, one, "study", {**about, "missing": one.missing, "ground": ground})
+        for fact in one.facts:
+            _line(out, one, "fact", dict(fact._asdict()))
+        for table in one.tables:
+            for row in table.rows:
+                cells: dict[str, Json] = dict(zip(table.columns, map(_json, row), strict=True))
+                _line(out, one, "row", {"table": table.name, "row": cells})
+
+
+def _line(out: TextIO, one: Evaluated, kind: str, fields: dict[str, Json]) -> None:
+    out.write(canonical({"schema": SCHEMA, "study": one.name, "kind": kind, **fields}) + "\n")
+
+
+def _json(cell: Cell) -> Json:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def write_csv(found: Sequence[Evaluated], out: TextIO) -> None:
+    """Tables one after another, an empty line between, each with its own header; the claims are a table too."""
+    for n, (_, table) in enumerate(_tables(found)):
+        out.write("\n" if n else "")
+        _csv(table, out)
+
+
+def write_folder(found: Sequence[Evaluated], folder: Path) -> list[Path]:
+    """A file a table, STUDY-TABLE.csv. Errors: `BadInput` where it cannot be written."""
+    written = []
+    for study, table in _tables(found):
+        path = folder / f"{study}-{table.name}.csv"
+        try:
+            with path.open("w", encoding="utf-8", newline="") as out:
+                _csv(table, out)
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror}") from error
+        written.append(path)
+    return written
+
+
+def _tables(found: Sequence[Evaluated]) -> Iterator[tuple[str, Table]]:
+    for one in found:
+        yield one.name, Table("facts", one.title, FACT_COLUMNS, one.facts)
+        yield from ((one.name, table) for table in one.tables)
+
+
+def _csv(table: Table, out: TextIO) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([["" if _json(cell) is None else cell for cell in row] for row in table.rows])

@@ -1,0 +1,226 @@
+"""HotCloud's study over tensors whose answers are known: gains, luck, rivals, knobs, trees, claims."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
+from configtron.lab.bed.evaluate import claims, gains, hotcloud, trees
+from configtron.lab.bed.evaluate.gains import gain, measured, over_conditions, percentile
+from configtron.lab.bed.evaluate.rivals import clearly_best, near_default, per_value, rivals, wins
+from configtron.lab.bed.evaluate.study import Given
+from configtron.lab.bed.evaluate.weights import apart, weights
+from configtron.lab.bed.studies import STUDIES
+from configtron.tensor import Tensor
+from tests.lab.bed.evaluate.made import VALUES, tensor
+
+# cubic/10 (the default), cubic/30, bbr/10, bbr/30
+MS = [[100, 90, 60, 80], [100, 80, 110, 120], [100, 50, 100, 40], [100, 100, 95, 99]]
+NETWORKS = [(300.0, 500.0, 0.05), (5000.0, 50.0, 0.0), (5000.0, 500.0, 0.0), (1000.0, 50.0, 0.0)]
+
+
+def studied(made: Tensor) -> Evaluated:
+    return hotcloud.run(Given(Path("/nowhere"), tensor=made, source="made"))
+
+
+def fact(found: Evaluated, words: str) -> Fact:
+    return next(one for one in found.facts if words in one.claim)
+
+
+def test_gains_are_of_the_default() -> None:
+    cells, missing = measured(tensor(MS, NETWORKS))
+    assert missing == ()
+    found = gain(cells)
+    assert found.papers[:, 0] == pytest.approx([0.4, 0.2, 0.6, 0.05])
+    assert found.halves is not None and found.halves[:, 0] == pytest.approx(found.papers[:, 0], abs=2e-3)
+    assert gain(cells, np.array([True, True, False, False])).papers[:, 0] == pytest.approx([0.1, 0.2, 0.5, 0.0])
+
+
+def test_luck_is_no_gain_by_halves() -> None:
+    """Forty equal configurations, noisy loads: the papers' count finds a gain, the halves find none."""
+    rng = np.random.default_rng(3)
+    values = {**VALUES, "initcwnd": tuple(range(1, 41)), "tcp_congestion_control": ("cubic",)}
+    repeats = rng.lognormal(0, 0.3, size=(30, 40, 1, 6)) * 1000
+    medians = np.median(repeats, axis=-1)[:, :, 0]
+    made = tensor(medians.tolist(), [(1000.0, 50.0, 0.01)] * 30, values=values, repeats=repeats)
+    found = gain(measured(made)[0])
+    assert found.halves is not None
+    assert np.median(found.papers) > 0.2
+    assert abs(np.median(found.halves)) < 0.1
+
+
+def test_a_failed_load_is_slower_than_all() -> None:
+    repeats = np.full((1, 4, 1, 6), 100.0)
+    repeats[0, 1, 0] = [50, 50, 50, 50, np.nan, np.nan]
+    repeats[0, 2, 0] = [40, np.nan, 40, np.nan, np.nan, np.nan]
+    made = tensor([[100, 50, math.nan, 100]], NETWORKS[:1], repeats=repeats)
+    cells, _ = measured(made)
+    assert cells.ms[0, :, 0].tolist() == [100, 50, math.inf, 100]
+    assert (cells.low_ms[0, 1, 0], cells.high_ms[0, 1, 0]) == (50, math.inf)
+    assert cells.halves_ms is not None and cells.halves_ms[:, 0, 2, 0].tolist() == [40, math.inf]
+
+
+def test_conditions_not_measured_are_left_out_and_named() -> None:
+    found = studied(tensor([*MS, [math.nan] * 4], [*NETWORKS, (1000.0, 250.0, 0.0)]))
+    assert "1 of 5 conditions are not measured yet: n4" in found.missing and not found.whole
+    whole = studied(tensor(MS, NETWORKS))
+    assert whole.whole and [f.verdict for f in whole.facts] == [f.verdict for f in found.facts]
+    with pytest.raises(BadInput, match="no condition is measured"):
+        studied(tensor([[math.nan] * 4], NETWORKS[:1]))
+    with pytest.raises(BadInput, match="default configuration"):
+        studied(tensor([[math.nan, 1, 1, 1]], NETWORKS[:1]))
+
+
+def test_rivals_and_wins() -> None:
+    cells, _ = measured(tensor(MS, NETWORKS))
+    found = {one.configuration: one for one in rivals(cells, 0)}
+    assert [found[at].best for at in range(4)] == [0, 0.25, 0.5, 0.25]
+    # near: within a twentieth of 60, 80, 40, 95
+    assert [found[at].near for at in range(4)] == [0, 0.25, 0.5, 0.5]
+    assert found[0].beaten == 1 and found[2].beaten == 0.5
+    shares = wins(cells, 0, [0, 2])
+    assert shares.tolist() == [[0, 0.25], [0.5, 0]]
+
+
+def test_equal_configurations_are_all_best_and_none_is_beaten() -> None:
+    cells, _ = measured(tensor([[70, 70, 70, 70]], NETWORKS[:1]))
+    assert all((one.best, one.near, one.beaten) == (1, 1, 0) for one in rivals(cells, 0))
+    _, sure = clearly_best(cells, "tcp_congestion_control")
+    assert sure.tolist() == [[-1]]
+
+
+def test_per_value_takes_each_values_best() -> None:
+    cells, _ = measured(tensor(MS, NETWORKS))
+    values, ms = per_value(cells, "tcp_congestion_control")
+    assert values == ("cubic", "bbr") and ms[:, :, 0].tolist() == [[90, 80, 50, 100], [60, 110, 40, 95]]
+    _, sure = clearly_best(cells, "tcp_congestion_control")
+    assert sure[:, 0].tolist() == [1, 0, 1, 1]
+
+
+def test_what_a_knob_is_worth() -> None:
+    """Congestion control held at cubic costs 30, 0, 10 and 5 points; the window held at 10 costs 0, 20, 60, 0."""
+    cells, _ = measured(tensor(MS, NETWORKS))
+    rng = np.random.default_rng(1)
+    found = {one.knob: one for one in weights(cells, rng)}
+    assert set(found) == {"tcp_congestion_control", "initcwnd"}
+    assert found["tcp_congestion_control"].lost[:, 0] == pytest.approx([0.3, 0.0, 0.1, 0.05], abs=3e-3)
+    assert found["initcwnd"].lost[:, 0] == pytest.approx([0.0, 0.2, 0.6, 0.0], abs=3e-3)
+    assert found["tcp_congestion_control"].alone.value == pytest.approx((0.4 + 0 + 0 + 0.05) / 4, abs=3e-3)
+    step = apart(weights(cells, rng), rng)[0]
+    assert (step.more, step.less) == ("initcwnd", "tcp_congestion_control") and not step.sure
+
+
+def test_a_default_outside_the_grid_has_its_neighbour() -> None:
+    """HotCloud's windows leave 10 out; a mask of 10 would leave the default configuration alone."""
+    grid = STUDIES["hotcloud"].grid
+    columns = np.array([[5000.0], [50.0], [0.0]])
+    made = Tensor(grid, ("shop",), ("n",), *columns, np.ones((1, len(grid), 1), "f4"), "made")
+    assert near_default(measured(made)[0])["initcwnd"] == 9
+
+
+def test_a_tree_learns_what_can_be_learned() -> None:
+    """Loss decides: beyond 1 % one configuration, else another; the unseen condition is chosen for rightly."""
+    ms = [[100, 40, 100, 100] if n % 2 else [100, 100, 100, 40] for n in range(12)]
+    networks = [(1000.0 + n, 50.0 + n, 0.05 if n % 2 else 0.0) for n in range(12)]
+    cells, _ = measured(tensor(ms, networks))
+    by = {one.way: one for one in trees.unseen(cells, 0)}
+    assert by[trees.EVERY].hits == by[trees.COVER].hits == 1 and by[trees.EVERY].regret.max() == 0
+    # what is best for most of the others is the wrong one for the one left out
+    assert by[trees.ONE].regret.mean() == pytest.approx(1.5) and by[trees.DEFAULT].hits == 0
+    (low, high) = sorted(trees.rules(cells, 0), key=lambda rule: rule.asks)
+    assert (low.asks, low.configuration, low.conditions) == ("loss <= 0.025", 3, 6)
+    assert (high.asks, high.configuration) == ("loss > 0.025", 1)
+
+
+def test_labels_that_nothing_explains_are_not_learned() -> None:
+    """Grown on its own conditions a tree would be right everywhere; asked about others it is not."""
+    rng = np.random.default_rng(5)
+    ms = [[100, 90, 90, 90] for _ in range(24)]
+    for n, at in enumerate(rng.integers(1, 4, size=24)):
+        ms[n][at] = 50
+    cells, _ = measured(tensor(ms, [(1000.0 + 7 * n, 50.0 + n, 0.01) for n in range(24)]))
+    assert trees.unseen(cells, 0)[0].hits < 0.7
+
+
+def test_a_cover_is_small() -> None:
+    ms = np.array([[100, 50, 51, 90], [100, 52, 51, 90], [100, 90, 60, 60]], dtype=float)
+    assert trees.covered(ms).tolist() == [2, 2, 2] and trees.labels(ms).tolist() == [1, 2, 2]
+
+
+def test_dominance_is_seen_both_ways() -> None:
+    assert fact(studied(tensor(MS, NETWORKS)), "dominates").verdict == HOLDS
+    best_everywhere = [[100, 50, 60, 70]] * 4
+    assert fact(studied(tensor(best_everywhere, NETWORKS)), "dominates").verdict == ABSENT
+    near_everywhere = [[100, 50, 51, 70], [100, 52, 51, 70], [100, 50, 51, 70], [100, 60, 51, 52]]
+    found = fact(studied(tensor(near_everywhere, NETWORKS)), "dominates")
+    assert found.verdict == PARTLY and "100 % of conditions within 5 %" in found.words
+
+
+def test_verdicts_of_gains() -> None:
+    found = studied(tensor(MS, NETWORKS))
+    assert fact(found, "in the median").verdict == HOLDS
+    small = studied(tensor([[100, 98, 99, 99]] * 4, NETWORKS))
+    assert fact(small, "in the median").verdict == fact(small, "95th").verdict == ABSENT
+
+
+def test_the_tail_is_taken_apart() -> None:
+    ms = [[100, 40, 90, 90]] + [[100, 95, 96, 97]] * 11
+    networks = [(300.0, 50.0, 0.05)] + [(5000.0, 50.0 + n, 0.0) for n in range(11)]
+    assert fact(studied(tensor(ms, networks)), "lossy and slow").verdict == HOLDS
+    turned = [(300.0, 50.0, 0.05) if n == 5 else (5000.0, 50.0 + n, 0.0) for n in range(12)]
+    assert fact(studied(tensor(ms, turned)), "lossy and slow").verdict == ABSENT
+    nowhere = [(5000.0, 50.0 + n, 0.0) for n in range(12)]
+    assert fact(studied(tensor(ms, nowhere)), "lossy and slow").verdict == UNKNOWN
+
+
+def test_congestion_controls_and_bbr() -> None:
+    found = studied(tensor(MS, NETWORKS))
+    controls = fact(found, "quarter")
+    assert controls.verdict == ABSENT and "cubic 25 (sure 25), bbr 75 (sure 75)" in controls.ours
+    assert fact(found, "BBR").verdict == ABSENT
+    slow = studied(tensor([[100, 90, 400, 400], [100, 90, 80, 80]], NETWORKS[:2]))
+    assert fact(slow, "BBR").verdict == HOLDS and "4.44 times" in fact(slow, "BBR").ours
+
+
+def test_windows_and_versions() -> None:
+    values = {**VALUES, "initcwnd": (1, 10, 30), "http_version": ("http/1.1", "h2")}
+    # cubic 1, 10, 30 with HTTP/1.1 and HTTP/2 by turns; then bbr's
+    quick = [120, 130, 100, 120, 80, 90] + [200] * 6
+    networks = [(5000.0, 250.0, 0.0), (5000.0, 150.0, 0.01)]
+    found = studied(tensor([quick, quick], networks, values=values))
+    assert fact(found, "initial window").verdict == HOLDS and "30 < 10 < 1 in 1 of 1" in fact(found, "window").ours
+    assert fact(found, "HTTP/1.1 beats").verdict == HOLDS and "beyond doubt in 1," in fact(found, "HTTP/1.1").words
+    turned = [quick[at ^ 1] for at in range(6)] + [200] * 6
+    assert fact(studied(tensor([turned, turned], networks, values=values)), "HTTP/1.1 beats").verdict == ABSENT
+    assert fact(studied(tensor(MS, NETWORKS)), "HTTP/1.1 beats").verdict == UNKNOWN
+
+
+def test_the_order_of_knobs_needs_the_knobs() -> None:
+    assert fact(studied(tensor(MS, NETWORKS)), "matters most").verdict == UNKNOWN
+
+
+def test_intervals_hold_what_they_should() -> None:
+    """The median of draws: its interval holds the true one, and is one point where all values are one."""
+    rng = np.random.default_rng(2)
+    missed = 0
+    for _ in range(40):
+        found = over_conditions(rng.normal(5, 1, size=(60, 1)), percentile(50), rng)
+        assert found.low <= found.value <= found.high
+        missed += not found.low <= 5 <= found.high
+    assert missed <= 8
+    assert over_conditions(np.full((9, 2), 3.0), percentile(95), rng) == gains.Figure(3, 3, 3)
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    assert studied(tensor(MS, NETWORKS)) == studied(tensor(MS, NETWORKS))
+
+
+def test_claims_are_about_what_they_say() -> None:
+    """Every function of a claim says when it holds."""
+    for name in ("median_gain", "made_of", "dominance", "coverage", "congestion_controls", "bbr", "knobs", "tree"):
+        assert getattr(claims, name).__doc__
