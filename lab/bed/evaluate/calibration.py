@@ -15,7 +15,7 @@ Source     papers.md 7 of the project; Pantheon 5.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from configtron.evaluated import Evaluated
@@ -28,11 +28,13 @@ from configtron.lab.bed.evaluate.paths import Path, foreign, hidden
 from configtron.lab.bed.evaluate.replication import Figures, Seen, mean_of, replication_error
 from configtron.lab.bed.evaluate.search import Chance, Search, Tried
 from configtron.lab.bed.evaluate.study import Given, Step
-from configtron.lab.bed.flows import Flow, Told, Trial
+from configtron.lab.bed.flows import Flow, Ran, Told, Trial
 from configtron.samples import digest
 
-FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=10.0, budget=30, batch=6, hidden=6)
-SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=12, batch=6, hidden=1)
+FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=3, seconds=8.0, budget=24, batch=6, hidden=5)
+SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)
+# What runs flows: `flows.run`.
+Runner = Callable[[Given, Mapping[str, Sequence[Trial]]], Ran]
 # A path of the smoke run is slow, and so quick to run.
 SMOKE_MBIT = 1.0
 # Bits of a trial's seed: what netem's generator takes.
@@ -43,7 +45,12 @@ def run(given: Given) -> Evaluated:
     """The study. Errors: `Missing` without root or programs."""
     plan = SMOKE if given.smoke else FULL
     paths = hidden(1, given.seed, SMOKE_MBIT) if given.smoke else [*hidden(plan.hidden, given.seed), *foreign()]
-    found, missing = _Calibration(given, plan, paths).run()
+    return calibrate(given, plan, paths, flows.run)
+
+
+def calibrate(given: Given, plan: Plan, paths: Sequence[Path], perform: Runner) -> Evaluated:
+    """The study of these paths, whose flows `perform` runs. Errors: those of `perform`."""
+    found, missing = _Calibration(given, plan, paths, perform).run()
     return calibrated.evaluated(found, plan, given.seed, missing)
 
 
@@ -64,8 +71,8 @@ class _Work:
 
 
 class _Calibration:
-    def __init__(self, given: Given, plan: Plan, paths: Sequence[Path]) -> None:
-        self._given, self._plan, self._paths = given, plan, paths
+    def __init__(self, given: Given, plan: Plan, paths: Sequence[Path], perform: Runner) -> None:
+        self._given, self._plan, self._paths, self._perform = given, plan, paths, perform
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)
         # each path: its runs, the rounds, what chance asks for, what was taken
@@ -84,7 +91,7 @@ class _Calibration:
         if not asked:
             return {}
         given = replace(self._given, tell=lambda step: self._tell(step.done, step.now))
-        ran = flows.run(given, asked)
+        ran = self._perform(given, asked)
         self._done += len(asked)
         self._missing += [f"{name}: {why}" for name, why in ran.missing.items()]
         return {name: list(told) for name, told in ran.told.items() if name not in ran.missing}

@@ -3,8 +3,7 @@
 Question   Does an emulator found from flows stand for the path, where the path is an emulator and where it is none?
 Method     Hidden ones are drawn by seed from the emulators' own space: then what was drawn can be held against what
            was found. Foreign ones are of no five numbers: cellular traces met at another moment in each run, a link
-           shared with another flow, one that changes while it is used, one whose acknowledgements come in bursts, one
-           whose packets do.
+           shared with another flow, one that changes while it is used, one whose acknowledgements come in bursts.
 Reads as   `Path`: what to run for its n-th run, and the truth where there is one.
 Differs    from Pantheon, whose paths are the internet's: that is not here. Traces have a queue of `TRACE_QUEUE`
            packets; Mahimahi's have none, and behind those a flow of cubic is as late as it is long.
@@ -24,18 +23,16 @@ from configtron.lab.bed.flows import Flow
 
 HIDDEN, FOREIGN = "hidden", "foreign"
 # Where hidden ones are drawn, by the logarithm: Mbit/s, ms one way, packets, fraction lost by every second.
-RATES, DELAYS, QUEUES, LOSSES = (0.5, 4.0), (8.0, 90.0), (12.0, 250.0), (0.001, 0.03)
+RATES, DELAYS, QUEUES, LOSSES = (0.4, 2.5), (8.0, 90.0), (12.0, 250.0), (0.001, 0.03)
 # As deep as phones' networks are: three seconds at 1 Mbit/s.
 TRACE_QUEUE = 250
 # Name -> ms of propagation, seconds of the trace (`cellular.LINKS`).
 TRACES = {"commute": (30, 40), "walk": (40, 60)}
 # The rest of the foreign ones: Mbit/s, ms, packets.
-CROSSED, GATHERED, BURSTY = (3.0, 20.0, 60), (2.0, 15.0, 60), (2.0, 25.0, 80)
-WANING = "emulated:2.4/25/0/60;3:emulated:1.2/40/0.5/60;7:emulated:2.4/25/0/60"
+CROSSED, GATHERED = (2.4, 20.0, 60), (2.0, 15.0, 60)
+WANING = "emulated:2.4/25/0/60;2.5:emulated:1.2/40/0.5/60;5:emulated:2.4/25/0/60"
 # The way of the acknowledgements lets ten packets go every 200 ms: Pantheon's emulator 14.
 ACK_KBIT, ACK_BURST = 600.0, 10
-# Eight packets at once: an access point that gathers frames.
-BURST = 8
 
 
 @dataclass(frozen=True)
@@ -77,10 +74,9 @@ def foreign() -> list[Path]:
         *traces,
         Path("crossed", FOREIGN, "shared with a flow of cubic", _always(_even("crossed", *CROSSED)), rival),
         Path(
-            "waning", FOREIGN, "half the rate, later and lossy from the 3rd second to the 7th", _always(named(WANING))
+            "waning", FOREIGN, "half the rate, later and lossy from 2.5 to 5 s", _always(named(WANING))
         ),
         Path("gathered", FOREIGN, "acknowledgements all 200 ms", _always(_gathered())),
-        Path("bursty", FOREIGN, "eight packets at once", _always(_bursty())),
     ]
 
 
@@ -107,8 +103,3 @@ def _even(name: str, mbit: float, delay: float, queue: int) -> Condition:
 def _gathered() -> Condition:
     even = _even("gathered", *GATHERED)
     return replace(even, up=Way(ACK_KBIT, even.up.delay_ms, kind="bursts", burst_packets=ACK_BURST))
-
-
-def _bursty() -> Condition:
-    even = _even("bursty", *BURSTY)
-    return replace(even, down=replace(even.down, kind="bursts", burst_packets=BURST))
