@@ -37,6 +37,9 @@ SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6,
 Runner = Callable[[Given, Mapping[str, Sequence[Trial]]], Ran]
 # A path of the smoke run is slow, and so quick to run.
 SMOKE_MBIT = 1.0
+# Paths in a boot, which costs as much as some twenty flows over a slow link. A number, so that the bits are the same
+# however many guests run at once.
+TOGETHER = 5
 # Bits of a trial's seed: what netem's generator takes.
 SEED_BITS = 48
 
@@ -75,8 +78,8 @@ class _Calibration:
         self._given, self._plan, self._paths, self._perform = given, plan, paths, perform
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)
-        # each path: its runs, the rounds, what chance asks for, what was taken
-        self._done, self._parts = 0, len(paths) * (3 + self._rounds)
+        # the paths' own runs, the rounds, what chance asks for, what was taken
+        self._done, self._parts = 0, -(-len(paths) // TOGETHER) * (3 + self._rounds)
 
     def run(self) -> tuple[list[Calibrated], str]:
         """All paths, and what is missing in words."""
@@ -86,15 +89,19 @@ class _Calibration:
             self._round(number, works, min(left, self._plan.batch))
         return list(self._ended(works)), "; ".join(self._missing)
 
-    def _flows(self, asked: Mapping[str, list[Trial]]) -> dict[str, list[Told]]:
-        """Run these; what failed is noted and absent."""
-        if not asked:
-            return {}
+    def _flows(self, stage: str, asked: Mapping[str, list[Trial]]) -> dict[str, list[Told]]:
+        """Run these, by path, a few paths in a boot; what failed is noted and absent."""
+        names = list(asked)
+        boots = {f"{stage}-{at // TOGETHER + 1}": names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)}
         given = replace(self._given, tell=lambda step: self._tell(step.done, step.now))
-        ran = self._perform(given, asked)
-        self._done += len(asked)
-        self._missing += [f"{name}: {why}" for name, why in ran.missing.items()]
-        return {name: list(told) for name, told in ran.told.items() if name not in ran.missing}
+        ran = self._perform(given, {boot: [t for name in some for t in asked[name]] for boot, some in boots.items()})
+        self._done += len(boots)
+        self._missing += [f"{boot} ({', '.join(boots[boot])}): {why}" for boot, why in ran.missing.items()]
+        found = dict[str, list[Told]]()
+        for boot, some in boots.items():
+            told = iter(ran.told.get(boot, ()))
+            found |= {name: [next(told) for _ in asked[name]] for name in some if boot not in ran.missing}
+        return found
 
     def _tell(self, done: int, now: str) -> None:
         self._given.tell(Step(self._done + done, self._parts, now))
@@ -107,16 +114,16 @@ class _Calibration:
     def _begun(self) -> Iterator[_Work]:
         """The paths' own runs."""
         asked = {
-            f"path-{path.name}": [
+            path.name: [
                 trial
                 for run in range(2 * self._plan.runs)
                 for trial in self._trials(path.condition(run), path.rivals, seed_of(self._given.seed, path.name, run))
             ]
             for path in self._paths
         }
-        told = self._flows(asked)
+        told = self._flows("paths", asked)
         for path in self._paths:
-            runs = self._runs(told.get(f"path-{path.name}", []))
+            runs = self._runs(told.get(path.name, []))
             if len(runs) < 2 * self._plan.runs:
                 self._missing.append(f"{path.name}: {2 * self._plan.runs - len(runs)} of its runs failed")
                 continue
@@ -139,16 +146,18 @@ class _Calibration:
 
     def _round(self, number: int, works: Sequence[_Work], count: int) -> None:
         """Each search's next batch; chance's all at once, with the first."""
-        asked: dict[str, tuple[Search | Chance, list[Emulator]]] = {
-            f"{work.path.name}-round-{number}": (work.search, work.search.ask(count)) for work in works
-        }
+        self._try(f"round-{number + 1}", {work.path.name: (work.search, work.search.ask(count)) for work in works})
         if not number:
-            asked |= {f"{work.path.name}-chance": (work.chance, work.chance.ask(self._plan.budget)) for work in works}
+            asked = {work.path.name: (work.chance, work.chance.ask(self._plan.budget)) for work in works}
+            self._try("chance", asked)
+
+    def _try(self, stage: str, asked: Mapping[str, tuple[Search | Chance, list[Emulator]]]) -> None:
+        """Run what each asks for, by path, and tell it."""
         trials = {
-            name: [trial for at, one in enumerate(emulators) for trial in self._over(one, name, at)]
+            name: [trial for at, one in enumerate(emulators) for trial in self._over(one, name, stage, at)]
             for name, (_, emulators) in asked.items()
         }
-        told, schemes = self._flows(trials), len(self._plan.schemes)
+        told, schemes = self._flows(stage, trials), len(self._plan.schemes)
         for name, (who, emulators) in asked.items():
             parts = [told.get(name, [])[at * schemes : (at + 1) * schemes] for at in range(len(emulators))]
             seen = [self._seen(part) if part else {} for part in parts]
@@ -163,7 +172,7 @@ class _Calibration:
         taken = {work.path.name: self._taken(work) for work in ready}
         runs = self._plan.runs
         asked = {
-            f"{name}-taken": [
+            name: [
                 trial
                 for role, one in enumerate(emulators)
                 for run in range(runs)
@@ -171,9 +180,9 @@ class _Calibration:
             ]
             for name, emulators in taken.items()
         }
-        told = self._flows(asked)
+        told = self._flows("taken", asked)
         for work in ready:
-            found = self._runs(told.get(f"{work.path.name}-taken", []))
+            found = self._runs(told.get(work.path.name, []))
             if len(found) < 3 * runs:
                 self._missing.append(f"{work.path.name}: a run of what was taken failed")
                 continue

@@ -23,14 +23,14 @@ from configtron.lab.bed.flows import Flow
 
 HIDDEN, FOREIGN = "hidden", "foreign"
 # Where hidden ones are drawn, by the logarithm: Mbit/s, ms one way, packets, fraction lost by every second.
-RATES, DELAYS, QUEUES, LOSSES = (0.4, 2.5), (8.0, 90.0), (12.0, 250.0), (0.001, 0.03)
+RATES, DELAYS, QUEUES, LOSSES = (0.4, 1.6), (8.0, 90.0), (10.0, 120.0), (0.001, 0.03)
 # As deep as phones' networks are: three seconds at 1 Mbit/s.
 TRACE_QUEUE = 250
 # Name -> ms of propagation, seconds of the trace (`cellular.LINKS`).
-TRACES = {"commute": (30, 40), "walk": (40, 60)}
+TRACES = {"walk": (40, 60)}
 # The rest of the foreign ones: Mbit/s, ms, packets.
-CROSSED, GATHERED = (2.4, 20.0, 60), (2.0, 15.0, 60)
-WANING = "emulated:2.4/25/0/60;2.5:emulated:1.2/40/0.5/60;5:emulated:2.4/25/0/60"
+CROSSED, GATHERED = (1.2, 20.0, 40), (1.2, 15.0, 40)
+WANING = "emulated:1.4/25/0/40;2.5:emulated:0.7/40/0.5/40;5:emulated:1.4/25/0/40"
 # The way of the acknowledgements lets ten packets go every 200 ms: Pantheon's emulator 14.
 ACK_KBIT, ACK_BURST = 600.0, 10
 

@@ -12,7 +12,8 @@ from pathlib import Path as Folder
 
 import pytest
 
-from configtron.evaluated import HOLDS, Evaluated, Table
+from configtron.evaluated import HOLDS, UNKNOWN, Curves, Evaluated, Table
+from configtron.lab.bed.evaluate import calibration
 from configtron.lab.bed.evaluate.calibrated import Plan
 from configtron.lab.bed.evaluate.calibration import SMOKE_MBIT, calibrate, run
 from configtron.lab.bed.evaluate.emulators import Emulator
@@ -26,9 +27,9 @@ TRUTHS = (Emulator(2.0, 30.0, 60, 0.0, "constant"), Emulator(0.9, 12.0, 40, 0.00
 
 
 class World:
-    """Runs flows by the formula and remembers what was asked. fails: part of a name -> its boot, or its flows, fail."""
+    """Runs flows by the formula and remembers what was asked. boots, flows: whose name has this, fails."""
 
-    def __init__(self, boots: str = "", flows: str = "") -> None:
+    def __init__(self, boots: str = "", flows: tuple[str, int] = ("", 0)) -> None:
         self.asked: dict[str, list[Trial]] = {}
         self._boots, self._flows = boots, flows
 
@@ -38,13 +39,13 @@ class World:
             assert name not in self.asked
             self.asked[name] = list(asked)
             if not (self._boots and self._boots in name):
-                told[name] = [self._told(name, trial) for trial in asked]
+                told[name] = [self._told(name, number, trial) for number, trial in enumerate(asked)]
             given.tell(Step(at, len(trials), name))
         return Ran(told, {name: "no guest" for name in trials if name not in told})
 
-    def _told(self, name: str, trial: Trial) -> Told:
+    def _told(self, name: str, number: int, trial: Trial) -> Told:
         scheme = trial.flows[0].scheme
-        if self._flows and self._flows in name:
+        if self._flows == (name, number):
             return Told((Flowed(scheme, 0.0, math.nan, 1.0, 0, 9, "no-packet-arrived"),))
         figures = formula(emulator_of(trial.condition.name), trial.seed)[scheme]
         return Told((Flowed(scheme, figures.mbit, figures.delay_ms, 0.0, 1, 1),))
@@ -80,14 +81,23 @@ def test_hidden_emulators_are_found_and_every_part_is_counted() -> None:
 def test_both_searches_spend_the_same_budget() -> None:
     world = World()
     studied(world)
-    schemes = len(PLAN.schemes)
-    by_search = [name for name in world.asked if name.startswith("hidden-1-round")]
-    assert sum(len(world.asked[name]) for name in by_search) == PLAN.budget * schemes
-    assert [len(world.asked[name]) // schemes for name in by_search] == [4, 4, 4, 2]
-    assert len(world.asked["hidden-1-chance"]) == PLAN.budget * schemes
+    schemes, paths = len(PLAN.schemes), len(TRUTHS)
+    rounds = [len(asked) for name, asked in world.asked.items() if name.startswith("round")]
+    assert rounds == [count * schemes * paths for count in (4, 4, 4, 2)]
+    assert len(world.asked["chance-1"]) == PLAN.budget * schemes * paths
     # a path as often as what was taken, told and held; search, chance and suggestion
-    assert len(world.asked["path-hidden-1"]) == 2 * PLAN.runs * schemes
-    assert len(world.asked["hidden-1-taken"]) == 3 * PLAN.runs * schemes
+    assert len(world.asked["paths-1"]) == 2 * PLAN.runs * schemes * paths
+    assert len(world.asked["taken-1"]) == 3 * PLAN.runs * schemes * paths
+
+
+def test_paths_share_boots_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = World()
+    told = studied(together)
+    monkeypatch.setattr(calibration, "TOGETHER", 1)
+    apart = World()
+    assert studied(apart) == told
+    assert len(apart.asked) == 2 * len(together.asked)
+    assert apart.asked["paths-1"] + apart.asked["paths-2"] == together.asked["paths-1"]
 
 
 def test_no_two_runs_share_their_chance() -> None:
@@ -98,7 +108,7 @@ def test_no_two_runs_share_their_chance() -> None:
     ]
     assert len(set(seeds)) == len(seeds)
     # but the schemes of one run meet the same network
-    first = world.asked["path-hidden-1"][: len(PLAN.schemes)]
+    first = world.asked["paths-1"][: len(PLAN.schemes)]
     assert len({trial.seed for trial in first}) == 1 and len({trial.flows[0].scheme for trial in first}) == 3
 
 
@@ -109,21 +119,32 @@ def test_the_same_seed_asks_the_same() -> None:
 
 
 def test_a_boot_that_fails_costs_its_round_only() -> None:
-    told = studied(World(boots="hidden-1-round-1"))
-    assert "hidden-1-round-1: no guest" in told.missing
+    told = studied(World(boots="round-2"))
+    assert "round-2-1 (hidden-1, hidden-2): no guest" in told.missing
     assert [row[0] for row in errors(told).rows] == ["hidden-1", "hidden-2", "mean of 2"]
 
 
-def test_flows_that_fail_are_told_to_nobody() -> None:
-    told = studied(World(flows="hidden-2-round-2"))
-    assert [row[0] for row in errors(told).rows] == ["hidden-1", "hidden-2", "mean of 2"]
+def test_a_flow_that_fails_is_told_to_nobody() -> None:
+    told = studied(World(flows=("round-3-1", 1)))
+    assert told.whole and [row[0] for row in errors(told).rows] == ["hidden-1", "hidden-2", "mean of 2"]
+    # the emulator it ran over is spent
+    courses = told.plots[0]
+    assert isinstance(courses, Curves) and [len(line.points) for line in courses.series] == [13, 14]
 
 
-def test_a_path_that_fails_is_missing_and_the_others_are_not() -> None:
-    for world in (World(boots="path-hidden-2"), World(flows="path-hidden-2"), World(flows="hidden-2-taken")):
-        told = studied(world)
-        assert [row[0] for row in errors(told).rows] == ["hidden-1", "mean of 1"]
-        assert "hidden-2" in told.missing and not told.whole
+@pytest.mark.parametrize("stage", ["paths-1", "taken-1"])
+def test_a_path_that_fails_is_missing_and_the_others_are_not(stage: str) -> None:
+    counts = {"paths-1": 2 * PLAN.runs, "taken-1": 3 * PLAN.runs}
+    # a flow of the second path
+    number = (counts[stage] + 1) * len(PLAN.schemes)
+    told = studied(World(flows=(stage, number)))
+    assert [row[0] for row in errors(told).rows] == ["hidden-1", "mean of 1"]
+    assert "hidden-2" in told.missing and not told.whole
+
+
+def test_without_paths_nothing_is_claimed() -> None:
+    told = studied(World(boots="paths"))
+    assert not told.whole and {fact.verdict for fact in told.facts} == {UNKNOWN}
 
 
 @pytest.mark.root
