@@ -6,8 +6,9 @@ speed   yardstick pages (40 objects, 1.2 MB, TLS) over 5 Mbit/s and 50 ms: loads
         in one guest and in one a core; then the same kernel in real time
 smoke   `configtron learn measure --smoke`: 576 cells, of which each must have a load; at most 60 s
 same    one shard --runs times (20): as many different results as there are; every other time all cores are busy
-kill    the smoke measurement killed (SIGKILL) --kills times (5) at drawn moments and resumed: shards that were lost, at
-        most one a job; and the same tensor, byte for byte, as one left in peace
+kill    the smoke measurement killed (SIGKILL) --kills times (6) at drawn moments and resumed, and every third time one
+        of its guests with it: shards that were lost, at most one; no other is measured twice; the same tensor, byte for
+        byte, as one left in peace. At last the measurement and all of its guests at once, as a machine fails
 grid    what `--study hotcloud` would take: cells drawn from --conditions (6) of its conditions, by its own rule of
         repeats. A condition's cells are alike, so the interval is over conditions: a bootstrap of their means
 The machine may be busy: CPU seconds of the guests stand beside those of the clock. A claim holds if it did by the
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from typing import NamedTuple
 
 from configtron.errors import DONE, USAGE, ConfigtronError
 from configtron.lab import uml
-from configtron.lab.bed import measure
+from configtron.lab.bed import measure, orphans
 from configtron.lab.bed.layout import Layout, laid_out
 from configtron.lab.bed.measure import Ended, Guests
 from configtron.lab.bed.shard import ORDERS, Orders
@@ -155,28 +157,53 @@ def same(runs: int) -> bool:
 
 
 def kill(times: int) -> bool:
-    """Lost are shards that were begun and are not whole when their owner is gone."""
+    """Lost are shards that were begun, are not whole and that no guest is at any more."""
     rng, lost = random.Random(1), list[int]()
     with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
         db, peace = Path(folder) / "x.db", Path(folder) / "peace.npz"
         shards = Path(f"{db}.measurements") / "1"
-        for turn in range(times):
-            running = subprocess.Popen(learn(db, "--resume", "1") if turn else learn(db, "--smoke"))
-            while not shards.exists():
-                time.sleep(measure.LOOK_EVERY_S)
-            try:
-                running.wait(rng.uniform(*KILLED_AFTER_S))
+        for turn in range(times + 1):
+            guests = CORES if turn == times else int(turn % 3 == 2)
+            if not killed(learn(db, "--resume", "1") if turn else learn(db, "--smoke"), shards, guests, rng):
                 break
-            except subprocess.TimeoutExpired:
-                running.kill()
-                running.wait()
-            begun = {place: place / ORDERS for place in shards.glob("[0-9]*") if (place / ORDERS).exists()}
-            lost.append(sum(not measure.whole(p, Orders.from_json(path.read_text())) for p, path in begun.items()))
+            lost.append(sum(is_lost(place) for place in shards.glob("[0-9]*")))
+            print(f"  killed the measurement and {guests} guests: {lost[-1]} shards lost", flush=True)
         last = subprocess.run(learn(db, "--resume", "1", "--tensor", f"{folder}/killed.npz")).returncode
         left = subprocess.run(learn(Path(folder) / "y.db", "--smoke", "--tensor", str(peace))).returncode
         same_bytes = peace.read_bytes() == Path(f"{folder}/killed.npz").read_bytes()
-    print(f"killed {len(lost)} times, lost {lost} shards with {CORES} jobs; the tensor is the same bytes: {same_bytes}")
-    return last == left == DONE and same_bytes and max(lost, default=0) <= CORES
+        again = sum(orphans.boots(place) - 1 for place in shards.glob("[0-9]*"))
+        database = sqlite3.connect(db).execute("PRAGMA integrity_check").fetchone()[0]
+    single = lost[:times]
+    most = max(single, default=0)
+    print(f"killed {len(single)} times with {CORES} jobs: lost at most {most} shards; claim: at most 1")
+    if lost[times:]:
+        print(f"killed with all of its guests: lost {lost[times]} shards")
+    print(f"measured twice {again} shards; database {database}; the tensor is the same bytes: {same_bytes}")
+    return last == left == DONE and same_bytes and most <= 1 and again == sum(lost)
+
+
+def killed(command: list[str], shards: Path, guests: int, rng: random.Random) -> bool:
+    """Run it until a drawn moment, then kill it and so many of its guests; False if it was over before."""
+    running = subprocess.Popen(command)
+    while not shards.exists():
+        time.sleep(measure.LOOK_EVERY_S)
+    try:
+        running.wait(rng.uniform(*KILLED_AFTER_S))
+        return False
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+    alive = [one for one in map(orphans.adopted, sorted(shards.glob("[0-9]*"))) if one.poll() is None]
+    for guest in rng.sample(alive, min(guests, len(alive))):
+        guest.kill()
+    return True
+
+
+def is_lost(folder: Path) -> bool:
+    """Whether a shard that was begun there must be measured again."""
+    if not (folder / ORDERS).exists() or orphans.adopted(folder).poll() is None:
+        return False
+    return not measure.whole(folder, Orders.from_json((folder / ORDERS).read_text()))
 
 
 def learn(db: Path, *words: str) -> list[str]:
@@ -228,7 +255,7 @@ def hours_of(cell_s: float, boot_s: float, cells: int) -> float:
 
 
 def main(words: list[str]) -> int:
-    numbers = {"--runs": 20, "--kills": 5, "--conditions": 6}
+    numbers = {"--runs": 20, "--kills": 6, "--conditions": 6}
     parts = []
     while words:
         word = words.pop(0)

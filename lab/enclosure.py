@@ -5,7 +5,8 @@ Method     enclose.sh, in new mount and PID namespaces, makes all of the host re
            as a file at a constant path: command, environment, modules; nothing of the caller's environment.
 Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
 Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
-           stays; the tie is to the thread.
+           stays; the tie is to the thread. A job that `keeps` files is not tied: it goes on to its own end, or to its
+           limit, and whoever finds the files locked knows that it lives (bed/orphans.py).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from compileall import compile_dir
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Protocol
 
 import configtron
 from configtron.errors import BadInput, Missing
@@ -51,17 +54,38 @@ class Job:
     environment: tuple[tuple[str, str], ...] = ()
     limit_s: int = 4 * 3600  # of real time; then it is killed
     hidden: Path | None = None  # a folder of the host that is empty inside; `output` may lie in it
+    # Files that it holds open, with their locks, for as long as it lives; the first gets a line with its process
+    # number. With any, it outlives its owner.
+    keeps: tuple[IO[bytes], ...] = ()
+
+
+class Process(Protocol):
+    """What a guest's outermost process is to its owner; `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return when it has ended; `subprocess.TimeoutExpired`."""
 
 
 class Running:
     """A booted guest."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output: Path):
+    def __init__(self, process: Process, output: Path):
         self._process = process
         self._output = output
-        self.pid = process.pid
         self.console = output / "console.log"
         self.kernel_log = output / "kernel.log"
+
+    @property
+    def pid(self) -> int:
+        """Of the outermost process."""
+        return self._process.pid
 
     def poll(self) -> int | None:
         """None while it runs, then the command's exit code, or NO_EXIT_CODE."""
@@ -158,6 +182,13 @@ def compile_package() -> None:
         compile_dir(part, quiet=2)
 
 
+def tie(job: Job) -> Sequence[str]:
+    """What comes before a guest's words: it ends with its owner, or tells its number and goes on without."""
+    if not job.keeps:
+        return "setpriv", "--pdeathsig", "KILL"
+    return "sh", "-c", 'echo $$ >>"$0" && exec "$@"', job.keeps[0].name
+
+
 def enclose(job: Job, arguments: list[str], modules: tuple[str, ...], *namespaces: str) -> Running:
     if reason := cannot_enclose():
         raise Missing(f"lab: {reason}")
@@ -169,10 +200,11 @@ def enclose(job: Job, arguments: list[str], modules: tuple[str, ...], *namespace
     walls = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *namespaces]
     with (job.output / "kernel.log").open("wb") as log:
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *walls, "--", "sh", str(SOURCES / "enclose.sh"), *arguments],
+            [*tie(job), *walls, "--", "sh", str(SOURCES / "enclose.sh"), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            pass_fds=[file.fileno() for file in job.keeps],
             start_new_session=True,  # Ctrl-C is for the prober, which then ends its guests itself
         )
     return Running(process, job.output)

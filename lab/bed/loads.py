@@ -102,18 +102,21 @@ class Client:
         self._process.communicate()
 
 
-def folder() -> Path:
+def folder(*defined: str) -> Path:
     """Where the client of these sources lies, or will lie."""
-    return cache_folder() / f"load-{key(*(path.read_bytes() for path in sources()))}"
+    return cache_folder() / f"load-{key(*(path.read_bytes() for path in sources()), *map(str.encode, defined))}"
 
 
 def sources() -> list[Path]:
     return sorted(SOURCES.glob("*.[ch]"))
 
 
-def program() -> str:
-    """The client's path in the cache; compiled when it is not there. Call it on the host: a guest has another cache."""
-    place = folder()
+def program(*defined: str) -> str:
+    """The client's path in the cache; compiled when it is not there. Call it on the host: a guest has another cache.
+
+    defined   names for the compiler: EACH_PACKET (stream.c) to wake for each packet, as a comparison
+    """
+    place = folder(*defined)
     if is_whole(place):
         return str(place / "load")
     require([package for header, package in HEADERS.items() if not header.exists()], "building the page-load client")
@@ -123,6 +126,7 @@ def program() -> str:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             names = [str(path) for path in sources() if path.suffix == ".c"]
-            run(["gcc", "-O2", "-Wall", "-o", str(work / "load"), *names, "-lssl", "-lcrypto", "-lnghttp2"], log)
+            flags = ["-O2", "-Wall", *(f"-D{name}" for name in defined)]
+            run(["gcc", *flags, "-o", str(work / "load"), *names, "-lssl", "-lcrypto", "-lnghttp2"], log)
             keep(work, place)
     return str(place / "load")

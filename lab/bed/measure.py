@@ -1,8 +1,10 @@
 """Shards over the cores of this machine: one guest a core, each in a folder of its own, done again if it is not whole.
 
 Question   How can days of measuring survive a kill, a reboot, a full disk, and lose next to nothing?
-Method     A shard's folder holds its orders and what its guest has written. A guest ends with its owner, so a killed
-           measurement loses what its guests were at: at most one shard a job. A whole shard is never done again.
+Method     A shard's folder holds its orders and what its guest has written. A guest outlives its owner (orphans.py):
+           when a measurement is killed its guests finish their shards, and who resumes it meanwhile waits for them. An
+           owner that is asked to stop (Ctrl-C, SIGTERM) ends them. Lost is a shard whose guest dies: that one; or one
+           a job when all die at once, with the machine. A whole shard is never done again.
            Shards are done in an order drawn from the seed, so that the time left can be told from the time gone.
 Reads as   an `Ended` per shard: its lines, or why there are none.
 Fails as   a guest's own words; a privilege or program that is missing ends the measurement, since it is so for all.
@@ -17,14 +19,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.errors import DONE, PRIVILEGE, BadInput, Missing, Refused
+from configtron.errors import PRIVILEGE, BadInput, Missing, Refused
 from configtron.lab import uml
-from configtron.lab.bed import loads, player
+from configtron.lab.bed import loads, orphans, player
 from configtron.lab.bed.shard import LINES, ORDERS, Orders
 from configtron.lab.bed.software import software
 from configtron.lab.kernel import cache_folder, ensure_kernel
@@ -139,62 +141,101 @@ class _Booted:
     orders: Orders
     folder: Path
     guest: uml.Running
-    core: IO[bytes]
+    # its core, and the lock of a guest that outlives us; none of an adopted one's
+    claims: Sequence[IO[bytes]] = ()
     began: float = field(default_factory=time.monotonic)
+
+    def close(self) -> None:
+        """A guest that lives is ended. Errors: `Refused`."""
+        self.guest.kill()
+        self.release()
+
+    def release(self) -> None:
+        """What is ours of its claims."""
+        for claim in self.claims:
+            claim.close()
 
 
 def perform(
     shards: Sequence[tuple[Orders, Path]], guests: Guests, jobs: int, tell: Callable[[Seen], None]
 ) -> Iterator[Ended]:
     """Run shards in these folders, so many at once, and hand on each as it ends. Errors: `Missing`."""
-    waiting, running = list(reversed(shards)), list[tuple[_Booted, _Tail]]()
+    waiting, running = list[tuple[Orders, Path]](), list[tuple[_Booted, _Tail]]()
     try:
+        for orders, folder in reversed(shards):
+            if booted := _adopt(orders, folder):
+                running.append((booted, _Tail(folder / LINES)))
+            else:
+                waiting.append((orders, folder))
         while waiting or running:
             while waiting and len(running) < jobs:
                 orders, folder = waiting.pop()
-                running.append((_boot(orders, folder, guests), _Tail(folder / LINES)))
+                running.append((_boot(orders, folder, guests, outlives=True), _Tail(folder / LINES)))
             for one in [one for one in running if one[0].guest.poll() is not None]:
                 running.remove(one)
-                yield _ended(one[0], guests)
+                yield _ended(one[0])
             for _, tail in running:
                 tail.look()
             tell(Seen(sum(tail.cells for _, tail in running), sum(tail.loads for _, tail in running)))
             time.sleep(LOOK_EVERY_S)
     finally:
-        for booted, _ in running:
-            booted.guest.kill()
-            booted.core.close()
+        with ExitStack() as stack:
+            for booted, _ in running:
+                stack.callback(booted.close)
 
 
 def perform_one(orders: Orders, folder: Path, guests: Guests) -> Ended:
-    """Run one shard and wait for it. Errors: `Missing`."""
-    booted = _boot(orders, folder, guests)
+    """Run one shard, by a guest that ends with us, and wait for it. Errors: `Missing`."""
+    booted = _boot(orders, folder, guests, outlives=False)
     try:
         booted.guest.wait()
-        return _ended(booted, guests)
+        return _ended(booted)
     finally:
-        booted.guest.kill()
-        booted.core.close()
+        booted.close()
 
 
-def _boot(orders: Orders, folder: Path, guests: Guests) -> _Booted:
+def _adopt(orders: Orders, folder: Path) -> _Booted | None:
+    """The guest of an owner that was killed, if it is still at these orders, or has done them since somebody looked."""
+    if not folder.exists():
+        return None
+    guest, began = orphans.adopted(folder), time.monotonic()
+    is_alive = guest.poll() is None
+    if whole(folder, orders):
+        return _Booted(orders, folder, guest)
+    if is_alive and (folder / ORDERS).read_text() == orders.to_json():
+        return _Booted(orders, folder, guest, began=began - orphans.lived_s(folder))
+    if is_alive:
+        guest.kill()
+    return None
+
+
+def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _Booted:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / LINES).unlink(missing_ok=True)
-    (folder / SOFTWARE).write_text(canonical(dict(guests.software)))
-    (folder / ORDERS).write_text(orders.to_json())
-    number, core = claimed_core()
-    job = uml.Job((*guests.command, uml.GUEST_OUTPUT), folder, orders.seed, number, MEMORY_MB)
+    claims: list[IO[bytes]] = []
     try:
-        return _Booted(orders, folder, guests.backend.boot(job), core)
+        # before anything there is touched, lest a guest be at work on it
+        life = orphans.claim(folder)
+        if life is None:
+            raise Refused(f"{folder}: a guest is at work there")
+        claims.append(life)
+        (folder / LINES).unlink(missing_ok=True)
+        (folder / SOFTWARE).write_text(canonical(dict(guests.software)))
+        (folder / ORDERS).write_text(orders.to_json())
+        number, core = claimed_core()
+        claims.append(core)
+        keeps = tuple(claims) if outlives else ()
+        job = uml.Job((*guests.command, uml.GUEST_OUTPUT), folder, orders.seed, number, MEMORY_MB, keeps=keeps)
+        return _Booted(orders, folder, guests.backend.boot(job), claims)
     except BaseException:
-        core.close()
+        for claim in claims:
+            claim.close()
         raise
 
 
 def claimed_core() -> tuple[int, IO[bytes]]:
     """A core that no other guest of the bed on this machine has, while there is one; else the least claimed.
 
-    The claim goes with the file that is returned, or with this process, however it ends.
+    The claim goes with the file that is returned, when all who hold it open are gone.
     """
     claims = cache_folder() / "cores"
     claims.mkdir(parents=True, exist_ok=True)
@@ -209,20 +250,17 @@ def claimed_core() -> tuple[int, IO[bytes]]:
     raise Refused(f"{MOST_ON_A_CORE} guests run on each core already; fewer --jobs")
 
 
-def _ended(booted: _Booted, guests: Guests) -> Ended:
-    booted.core.close()
+def _ended(booted: _Booted) -> Ended:
+    booted.release()
     took = time.monotonic() - booted.began
     code, name = booted.guest.poll(), booted.orders.condition.name
-    if code == DONE:
-        with suppress(BadInput, OSError):
-            ended = Ended(name, (booted.folder / LINES).read_text(), guests.software, took)
-            ended.filled()
-            return ended
+    used = software_of(booted.folder / SOFTWARE)
+    if text := whole(booted.folder, booted.orders):
+        return Ended(name, text, used, took)
     words = last_words(booted.guest)
     if code == PRIVILEGE:
         raise Missing(f"{name}: {words}")
-    why = f"its guest ended with exit code {code}: {words}; see {booted.folder}"
-    return Ended(name, "", guests.software, took, why)
+    return Ended(name, "", used, took, f"its guest ended with exit code {code}: {words}; see {booted.folder}")
 
 
 def last_words(guest: uml.Running) -> str:

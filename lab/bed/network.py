@@ -57,8 +57,11 @@ FRAME_BYTES = PACKET_BYTES + 14
 BURST_BYTES = FRAME_BYTES + 86
 # What was under way is gone by then, or something goes on sending: 426 packets at 0.1 Mbit/s take 51 s.
 PATIENCE_S = 120.0
-# At rest is what sends nothing for so long: longer than a first retransmission waits on most of the paths.
-QUIET_S, LOOK_EVERY_S = 1.0, 0.25
+# At rest is what sends nothing for so long: longer than a first retransmission waits on most of the paths. Seconds cost
+# nothing in virtual time; each look does.
+QUIET_S = 1.0
+# How soon a listener hears that there is nothing more to listen for.
+HEAR_S = 0.25
 # <linux/if_ether.h>
 ETH_P_ALL = 3
 # A queue without end.
@@ -135,7 +138,7 @@ class Bed:
             # one packet is enough to hear; the kernel makes it as small as it may be
             heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             heard.bind((FAR if self._is_played else CLIENT_DEVICE, ETH_P_ALL))
-            heard.settimeout(LOOK_EVERY_S)
+            heard.settimeout(HEAR_S)
             yield heard
 
     def _follow(
@@ -156,15 +159,15 @@ class Bed:
 
     def _rest(self) -> None:
         """Wait until nothing is under way, and nothing comes. Errors: `Mismatch` when that takes too long."""
-        deadline = time.monotonic() + PATIENCE_S
-        quiet_since, before = time.monotonic(), self._traffic()
-        while time.monotonic() < quiet_since + QUIET_S:
-            if time.monotonic() > deadline:
-                raise Mismatch(f"{self._cell}: what went before does not come to rest; {before[0]} packets are waiting")
-            time.sleep(LOOK_EVERY_S)
+        deadline, before = time.monotonic() + PATIENCE_S, self._traffic()
+        while True:
+            time.sleep(QUIET_S)
             now = self._traffic()
-            if now[0] or now != before:
-                quiet_since, before = time.monotonic(), now
+            if not now[0] and now == before:
+                return
+            if time.monotonic() > deadline:
+                raise Mismatch(f"{self._cell}: what went before does not come to rest; {now[0]} packets are waiting")
+            before = now
 
     def _traffic(self) -> tuple[int, int]:
         """Packets waiting on the link, packets that went by."""

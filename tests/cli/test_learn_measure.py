@@ -19,7 +19,7 @@ from configtron.cli.learn.measure import SERVERS, STUDIES
 from configtron.cli.outermost import run
 from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.lab.bed import measure as module
-from configtron.lab.bed import servers, studies
+from configtron.lab.bed import orphans, servers, studies
 from configtron.tensor import read
 from tests.lab.bed import pretend
 from tests.test_layers import ROOT
@@ -166,7 +166,7 @@ def until_shards(db: Path, least: int) -> set[str]:
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_it_loses_no_whole_shard(tmp_path: Path, kill: signal.Signals) -> None:
-    """One job: at most the shard that is under way is done again; the tensor is that of a run left in peace."""
+    """Killed, none is done again: the guest goes on; asked to stop, the one under way. The tensor is the same."""
     db, words = tmp_path / "x.db", [w for name in CONDITIONS for w in ("--condition", name)]
     running = owner(db, 0.02, "--smoke", "--jobs", "1", *words)
     kept = until_shards(db, 2)
@@ -176,6 +176,8 @@ def test_killed_it_loses_no_whole_shard(tmp_path: Path, kill: signal.Signals) ->
     assert began <= len(until_shards(db, 2)) + 1
     assert measured(db, "--resume", "1", "--tensor", str(tmp_path / "resumed")) == DONE
     assert kept < until_shards(db, len(CONDITIONS))
+    boots = [orphans.boots(folder) for folder in (tmp_path / "x.db.measurements" / "1").glob("[0-9]*")]
+    assert sum(boots) <= len(CONDITIONS) + (kill != signal.SIGKILL) and min(boots) == 1
     assert measured(tmp_path / "y.db", "--smoke", *words, "--tensor", str(tmp_path / "peace")) == DONE
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "peace").read_bytes()
 

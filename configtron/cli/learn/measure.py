@@ -69,8 +69,10 @@ def measure(
     cell is flagged wide-interval. Fewer than six loads have no such interval: few-loads. The same seed gives the same
     bytes.
 
-    Ended in any way, kill -9 too, a measurement loses the shards it was at, one a job, and no other: go on with
-    --resume. --study smoke is 576 cells, each loaded once: for a first look, and for tests.
+    Ctrl-C and SIGTERM end the shards that are under way, and keep the others. Killed by kill -9, a measurement leaves
+    its guests to finish theirs, which loses none; --resume waits for them and goes on. A guest that is killed loses
+    its shard, a machine that fails one a job. --study smoke is 576 cells, each loaded once: for a first look, and for
+    tests.
 
     \b
     Exit codes: 0    measured; with --fail-on-unknown: and every median is known

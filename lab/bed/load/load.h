@@ -28,6 +28,8 @@
 #define MEDIUM_PRIORITY 4
 /* one system call takes all that a receive buffer usually holds */
 #define INPUT_BYTES (64 * 1024)
+/* what a packet brings: to wait for less saves no wake-up and costs the call that says so */
+#define WORTH_WAITING_BYTES 1448
 
 typedef int64_t ns_t;
 
@@ -80,6 +82,7 @@ struct connection {
 	SSL *tls;
 	unsigned char in[INPUT_BYTES];
 	size_t in_from, in_to;
+	int least; /* bytes that wake us */
 	unsigned char *out;
 	size_t out_from, out_to, out_room;
 	/* HTTP/1.1 */

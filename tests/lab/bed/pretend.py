@@ -17,7 +17,7 @@ from pathlib import Path
 from configtron.errors import DONE, NOTHING
 from configtron.lab.bed.measure import Guests
 from configtron.lab.bed.shard import LINES, ORDERS, Orders, seed_of
-from configtron.lab.enclosure import GUEST_OUTPUT, Job, Running
+from configtron.lab.enclosure import GUEST_OUTPUT, Job, Running, tie
 from configtron.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
 from tests.test_layers import ROOT
 
@@ -40,9 +40,13 @@ class Here:
         (job.output / "kernel.log").touch()
         (job.output / "exit").unlink(missing_ok=True)
         script = 'setpriv --pdeathsig KILL "$@"; echo $? >"$0/exit"'
+        fds = [file.fileno() for file in job.keeps]
         with (job.output / "console.log").open("wb") as log:
-            command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", script, str(job.output), *words]
-            return Running(subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT), job.output)
+            command = [*tie(job), "sh", "-c", script, str(job.output), *words]
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, pass_fds=fds, start_new_session=bool(fds)
+            )
+            return Running(process, job.output)
 
 
 def guests(pause_s: float = 0.0) -> Guests:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from configtron.errors import BadInput, Missing, Refused
-from configtron.lab.bed import measure
+from configtron.lab.bed import measure, orphans
 from configtron.lab.bed.families import named
 from configtron.lab.bed.measure import Ended, Guests, Seen
 from configtron.lab.bed.pages import Object, Page
@@ -119,24 +119,106 @@ def test_a_core_is_claimed_by_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 OWNER = """
 import sys
 from pathlib import Path
-from tests.lab.bed.test_measure import performed
+from tests.lab.bed.test_measure import orders, performed
 from tests.lab.bed import pretend
-performed(["hotcloud:1/50/0", "hotcloud:5/50/0"], Path(sys.argv[1]), 2, pretend.guests(5))
+from configtron.lab.bed import measure, orphans
+how, folder, guests = sys.argv[1], Path(sys.argv[2]), pretend.guests(float(sys.argv[3]))
+if how == "many":
+    performed(["hotcloud:1/50/0", "hotcloud:5/50/0"], folder, 2, guests)
+else:
+    measure.perform_one(orders(), folder / "one", guests)
 """
 
 
-def test_guests_end_with_their_owner(tmp_path: Path) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], cwd=ROOT)
-    deadline = time.monotonic() + 30
-    while len(list(tmp_path.glob(f"*/{LINES}"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(guests_in(tmp_path)) >= 2
-    os.kill(owner.pid, signal.SIGKILL)
+@contextmanager
+def killed(folder: Path, how: str, pause_s: float) -> Iterator[None]:
+    """Within: an owner of guests at work there has been killed."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, how, str(folder), str(pause_s)], cwd=ROOT)
+    until(lambda: len(list(folder.glob(f"*/{LINES}"))) == (2 if how == "many" else 1))
+    assert guests_in(folder)
+    owner.kill()
     owner.wait()
-    while guests_in(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert guests_in(tmp_path) == []
-    assert all((folder / ORDERS).exists() for folder in tmp_path.iterdir())
+    try:
+        yield
+    finally:
+        for place in folder.iterdir():
+            orphans.adopted(place).kill()
+
+
+def until(so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_guests_outlive_a_killed_owner_and_the_next_one_adopts_them(tmp_path: Path) -> None:
+    """No shard is done twice, and the bytes are those of a run left in peace."""
+    names = ["hotcloud:1/50/0", "hotcloud:5/50/0"]
+    with killed(tmp_path / "a", "many", 0.1):
+        assert guests_in(tmp_path / "a")
+        found = performed(names, tmp_path / "a")
+    assert [orphans.boots(folder) for folder in (tmp_path / "a").iterdir()] == [1, 1]
+    peace = performed(names, tmp_path / "b")
+    assert {name: one.text for name, one in found.items()} == {name: one.text for name, one in peace.items()}
+    assert all(one.software == pretend.SOFTWARE and one.wall_s >= 1 for one in found.values())
+
+
+def test_an_orphan_that_nobody_adopts_ends_by_itself(tmp_path: Path) -> None:
+    with killed(tmp_path, "many", 0.02):
+        until(lambda: not guests_in(tmp_path))
+        assert all(measure.whole(folder, orders(name)) for folder, name in zip(
+            sorted(tmp_path.iterdir()), ("hotcloud:1/50/0", "hotcloud:5/50/0"), strict=True))  # fmt: skip
+
+
+def test_an_orphan_with_other_orders_is_ended(tmp_path: Path) -> None:
+    with killed(tmp_path, "many", 60.0):
+        folder = tmp_path / measure.slug(0, "hotcloud:1/50/0")
+        (folder / ORDERS).write_text(orders(seed=9).to_json())
+        (ended,) = measure.perform([(orders(), folder)], pretend.guests(), 1, lambda seen: None)
+        assert ended.text and orphans.boots(folder) == 2
+
+
+def test_a_killed_guest_loses_its_shard_and_no_other(tmp_path: Path) -> None:
+    with killed(tmp_path, "many", 0.1):
+        lost, spared = (tmp_path / measure.slug(n, f"hotcloud:{rate}/50/0") for n, rate in enumerate((1, 5)))
+        orphans.adopted(lost).kill()
+        assert not guests_in(lost) and guests_in(spared)
+        performed(["hotcloud:1/50/0", "hotcloud:5/50/0"], tmp_path)
+        assert (orphans.boots(lost), orphans.boots(spared)) == (2, 1)
+
+
+def test_whoever_adopted_a_guest_can_end_it(tmp_path: Path) -> None:
+    with killed(tmp_path, "many", 60.0):
+        shards = [(orders(), tmp_path / measure.slug(0, "hotcloud:1/50/0"))]
+        running = iter(measure.perform(shards, pretend.guests(), 1, interrupt))
+        with pytest.raises(KeyboardInterrupt):
+            next(running)
+        assert not guests_in(shards[0][1])
+
+
+def interrupt(seen: Seen) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_guest_that_cannot_be_found_is_not_guessed_at(tmp_path: Path) -> None:
+    """Its number may be another process's by now, or by another machine's count."""
+    life = orphans.claim(tmp_path)
+    assert life and orphans.claim(tmp_path) is None
+    with life:
+        for told in ("", str(os.getpid())):
+            (tmp_path / orphans.LIFE).write_text(told)
+            with pytest.raises(Refused, match="booted elsewhere"):
+                orphans.adopted(tmp_path).kill()
+        with pytest.raises(Refused, match="a guest is at work"):
+            measure.perform_one(orders(), tmp_path, pretend.guests())
+    orphans.adopted(tmp_path).kill()
+
+
+def test_a_guest_that_is_waited_for_ends_with_its_owner(tmp_path: Path) -> None:
+    """As on a cluster, where nobody would come back for it."""
+    with killed(tmp_path, "one", 60.0):
+        until(lambda: not guests_in(tmp_path))
 
 
 def guests_in(folder: Path) -> list[str]:

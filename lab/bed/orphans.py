@@ -1,0 +1,90 @@
+"""Guests that outlive their owner: how one is booted so, how a later owner finds it, waits for it, ends it.
+
+Question   How can a measurement that is killed lose nothing of what its guests are at?
+Method     A guest holds a lock on a file in its folder, itself and not through its owner: the lock is free when the
+           last of its processes is gone. The file has a line for each boot: the number of its outermost process. Nobody
+           else takes part: no daemon, no list of what runs.
+Stop when  the guest's command ends; or at its limit of time (`Job.limit_s`). An orphan that nobody adopts ends so, too.
+Fails as   `Refused` when a guest must be ended and cannot be found: its folder is seen from another machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+from configtron.errors import Refused
+from configtron.lab.enclosure import Running
+
+# Locked while a guest lives; a line a boot.
+LIFE = "guest.boots"
+# How often an adopted guest is looked after while one waits for its end.
+LOOK_EVERY_S = 0.05
+
+
+def claim(folder: Path) -> IO[bytes] | None:
+    """The folder's lock, to be handed to a guest; None while a guest has it."""
+    file = (folder / LIFE).open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def boots(folder: Path) -> int:
+    """How many guests this folder has had."""
+    try:
+        return len((folder / LIFE).read_text().split())
+    except FileNotFoundError:
+        return 0
+
+
+def adopted(folder: Path) -> Running:
+    """The guest that lives in this folder, or that has ended by now."""
+    return Running(_Another(folder), folder)
+
+
+def lived_s(folder: Path) -> float:
+    """Seconds since the last boot there."""
+    return max(0.0, time.time() - (folder / LIFE).stat().st_mtime)
+
+
+class _Another:
+    """A process that is not our child: it lives while its lock is taken."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def pid(self) -> int:
+        """Errors: `Refused`."""
+        number = (self._folder / LIFE).read_text().split()[-1:]
+        try:
+            words = Path("/proc", *number, "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            words = []
+        if not number or str(self._folder.resolve()).encode() not in words:
+            raise Refused(f"{self._folder}: a guest is at work there that was booted elsewhere; wait until it ends")
+        return int(number[0])
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+        file = claim(self._folder)
+        if file is None:
+            return None
+        file.close()
+        return 0
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return when it has ended; `subprocess.TimeoutExpired`."""
+        deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("an adopted guest", timeout or 0.0)
+            time.sleep(LOOK_EVERY_S)
+        return 0
