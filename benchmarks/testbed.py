@@ -164,10 +164,11 @@ def kill(times: int) -> bool:
         shards = Path(f"{db}.measurements") / "1"
         for turn in range(times + 1):
             guests = CORES if turn == times else int(turn % 3 == 2)
-            if not killed(learn(db, "--resume", "1") if turn else learn(db, "--smoke"), shards, guests, rng):
+            with_it = killed(learn(db, "--resume", "1") if turn else learn(db, "--smoke"), shards, guests, rng)
+            if with_it is None:
                 break
             lost.append(sum(is_lost(place) for place in shards.glob("[0-9]*")))
-            print(f"  killed the measurement and {guests} guests: {lost[-1]} shards lost", flush=True)
+            print(f"  killed the measurement and {with_it} guests: {lost[-1]} shards lost", flush=True)
         last = subprocess.run(learn(db, "--resume", "1", "--tensor", f"{folder}/killed.npz")).returncode
         left = subprocess.run(learn(Path(folder) / "y.db", "--smoke", "--tensor", str(peace))).returncode
         same_bytes = peace.read_bytes() == Path(f"{folder}/killed.npz").read_bytes()
@@ -182,26 +183,27 @@ def kill(times: int) -> bool:
     return last == left == DONE and same_bytes and most <= 1 and again == sum(lost)
 
 
-def killed(command: list[str], shards: Path, guests: int, rng: random.Random) -> bool:
-    """Run it until a drawn moment, then kill it and so many of its guests; False if it was over before."""
+def killed(command: list[str], shards: Path, guests: int, rng: random.Random) -> int | None:
+    """Run it until a drawn moment, kill it and so many of its guests; how many those were, None if it was over."""
     running = subprocess.Popen(command)
     while not shards.exists():
         time.sleep(measure.LOOK_EVERY_S)
     try:
         running.wait(rng.uniform(*KILLED_AFTER_S))
-        return False
+        return None
     except subprocess.TimeoutExpired:
         running.kill()
         running.wait()
     alive = [one for one in map(orphans.adopted, sorted(shards.glob("[0-9]*"))) if one.poll() is None]
-    for guest in rng.sample(alive, min(guests, len(alive))):
+    chosen = rng.sample(alive, min(guests, len(alive)))
+    for guest in chosen:
         guest.kill()
-    return True
+    return len(chosen)
 
 
 def is_lost(folder: Path) -> bool:
     """Whether a shard that was begun there must be measured again."""
-    if not (folder / ORDERS).exists() or orphans.adopted(folder).poll() is None:
+    if not orphans.boots(folder) or orphans.adopted(folder).poll() is None:
         return False
     return not measure.whole(folder, Orders.from_json((folder / ORDERS).read_text()))
 
