@@ -41,7 +41,7 @@ from configtron.lab.bed.studies import STUDIES
 from configtron.repeats import Rule
 from configtron.samples import digest
 
-WORKER = "configtron.cli.learn.worker"
+WORKER = "configtron.cli.shard"
 PARTS = ("speed", "smoke", "same", "kill", "grid")
 CORES = len(os.sched_getaffinity(0))
 YARDSTICK, LINK = "yardstick", "hotcloud:5/50/0"

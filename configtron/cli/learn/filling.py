@@ -31,7 +31,7 @@ from configtron.report.filling import Filling, Moment
 from configtron.samples import digest, judged
 
 # What a guest runs: it needs what only this layer knows, the drivers.
-WORKER = "configtron.cli.learn.worker"
+WORKER = "configtron.cli.shard"
 # How a measurement ended.
 ALL, SOME, STOPPED, FAILED = "done", "partial", "interrupted", "failed"
 

@@ -18,7 +18,7 @@ from configtron.repeats import Rule
 from tests.lab.bed.test_measure import PAGES
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
-WORKER = "configtron.cli.learn.worker"
+WORKER = "configtron.cli.shard"
 PLAIN = (("http_version", "h2"), ("initcwnd", 10), ("pacing", "pfifo_fast"), ("tcp_congestion_control", "cubic"))
 
 

@@ -1,9 +1,9 @@
 """The command that a guest of the testbed runs: measure one shard.
 
-    python3 -m configtron.cli.learn.worker CLIENT PLAYER FOLDER
+    python3 -m configtron.cli.shard CLIENT PLAYER FOLDER
 
 CLIENT and PLAYER are the built page-load client and the link's player; FOLDER holds the shard's orders, and its lines
-go beside them.
+go beside them. Not in the verb's folder: importing that imports the command line, an eighth of a boot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from configtron.errors import DONE, USAGE, ConfigtronError
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 3:
-        print("usage: python3 -m configtron.cli.learn.worker CLIENT PLAYER FOLDER", file=sys.stderr)
+        print("usage: python3 -m configtron.cli.shard CLIENT PLAYER FOLDER", file=sys.stderr)
         return USAGE
     from configtron.lab.bed.shard import ORDERS, Orders, Programs, perform
     from configtron.tune.drivers import load
