@@ -13,6 +13,7 @@ from pathlib import Path
 
 from configtron.lab import oddities
 from configtron.lab.addresses import bracketed
+from configtron.lab.nginx import nginx_temporary
 from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
 from configtron.lab.sites import Server
 
@@ -66,11 +67,6 @@ def window_update(program: str) -> int:
         "nginx": FULL_WINDOW_UPDATE, "apache": FULL_WINDOW_UPDATE, "h2lib": H2LIB_WINDOW_UPDATE, "node": 0,
         "odd": H2LIB_WINDOW_UPDATE,
     }[program]  # fmt: skip
-
-
-def nginx_temporary(start: str) -> str:
-    """nginx's own folders, each path beginning so: Debian's, under /var/lib, cannot be made in a read-only guest."""
-    return "\n".join(f"{k}_temp_path {start}{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
 
 
 def page(page_bytes: int) -> Path:

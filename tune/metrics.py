@@ -60,7 +60,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(15, "quickack", "QuickAck", Reach("quickack", "prefix", values=(0, 1), note="also for open connections")),
     Metric(16, "congctl", "TCPCongestionControlAlgorithm", Reach(
         "tcp_congestion_control", "prefix", values=KNOBS["tcp_congestion_control"].values,
-        note="a listener that chooses its own is let be")),
+        note="also where a listener chooses another")),
 )  # fmt: skip
 BY_KNOB: Mapping[str, Metric] = {metric.reach.knob: metric for metric in METRICS}
 BY_NUMBER: Mapping[int, Metric] = {metric.number: metric for metric in METRICS}

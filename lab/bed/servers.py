@@ -24,6 +24,7 @@ from configtron.lab import links
 from configtron.lab.bed.bodies import body
 from configtron.lab.bed.pages import Page
 from configtron.lab.certificates import issue
+from configtron.lab.nginx import nginx_temporary
 
 FOLDER = Path("/run/bed")
 # A program that has not opened its port by then has failed; it takes milliseconds.
@@ -103,9 +104,6 @@ def lay_out(pages: Sequence[Page], hosts: Sequence[str]) -> None:
 
 def nginx(hosts: Sequence[str]) -> str:
     """Its configuration; h1 and h2 on one port."""
-    temporary = " ".join(
-        f"{kind}_temp_path {FOLDER}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
     rows = "\n".join(
         f"server {{ listen 443 ssl http2; server_name {host}; root {FOLDER}/www/{host}; "
         f"ssl_certificate {FOLDER}/tls/{host}.pem; ssl_certificate_key {FOLDER}/tls/{host}.key; }}"
@@ -127,7 +125,7 @@ ssl_session_tickets off;
 ssl_session_cache off;
 open_file_cache max=10000 inactive=1d;
 add_header Access-Control-Allow-Origin *;
-{temporary}
+{nginx_temporary(f"{FOLDER}/")}
 server {{
 listen 443 ssl http2 default_server backlog={BACKLOG};
 ssl_certificate {FOLDER}/tls/{hosts[0]}.pem;

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from configtron.lab.farms import nginx_temporary
+from configtron.lab.nginx import nginx_temporary
 from configtron.lab.links import inside, listens
 from tests.tune.two_hosts import PATIENCE_S, SERVER, SERVER6, Hosts
 

@@ -72,6 +72,19 @@ def test_tcp_congestion_control(hosts: Hosts, driver: RouteDriver, clients: tupl
 
 
 @BOTH
+def test_a_route_s_congestion_control_goes_before_a_listener_s_own(
+    hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]
+) -> None:
+    """As `docs/capabilities.md` says; the kernel asks the route first (tcp_ca_openreq_child)."""
+    assign(driver, tcp_congestion_control="cubic")
+    found = []
+    for client in clients[:2]:
+        with hosts.connection(client, chosen="reno") as (theirs, _):
+            found.append(congestion_control(theirs))
+    assert found == ["reno", "cubic"]
+
+
+@BOTH
 def test_min_rto(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
     def rto_us(client: str) -> int:
         with hosts.connection(client) as (theirs, _):

@@ -47,8 +47,11 @@ class Hosts:
     client: str
 
     @contextmanager
-    def connection(self, source: str) -> Iterator[tuple[socket.socket, socket.socket]]:
-        """(the server's end, the client's end) of a fresh connection from that address."""
+    def connection(self, source: str, chosen: str = "") -> Iterator[tuple[socket.socket, socket.socket]]:
+        """(the server's end, the client's end) of a fresh connection from that address.
+
+        chosen   the congestion control that the listener sets for itself
+        """
         family = socket.AF_INET6 if ":" in source else socket.AF_INET
         with inside(self.server):
             listener = socket.socket(family)
@@ -56,6 +59,8 @@ class Hosts:
             ours = socket.socket(family)
         with listener, ours:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if chosen:
+                listener.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, chosen.encode())
             listener.bind((SERVER6 if ":" in source else SERVER, 0))
             listener.listen()
             listener.settimeout(PATIENCE_S)
