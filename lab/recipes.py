@@ -53,9 +53,9 @@ LAB = Recipe(
     title="lab kernel",
     arch="um",
     image="linux",
-    fragments=(SOURCES / "config.fragment",),
+    fragments=(SOURCES / "config.fragment", SOURCES / "schemes.fragment"),
     patches=(SOURCES / "cond_resched.patch",),
-    steps=1220,
+    steps=1253,
 )
 UML_DEBUG = Recipe(
     name="uml-debug",

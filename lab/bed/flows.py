@@ -30,8 +30,11 @@ from configtron.lab.bed.journeys import Figures
 from configtron.nouns import Profile
 from configtron.records import Json, canonical, pairs_form, pairs_of
 
-# Congestion controls of the lab's kernel.
-SCHEMES = ("reno", "cubic", "vegas", "bbr")
+# Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
+SCHEMES = (
+    "reno", "bic", "cubic", "westwood", "htcp", "highspeed", "hybla", "vegas", "nv", "scalable", "lp", "veno", "yeah",
+    "illinois", "dctcp", "cdg", "bbr",
+)  # fmt: skip
 # Beyond this the client's and the servers' buffers fill a guest's memory.
 MOST_FLOWS = 32
 # Whose `perform` a guest calls.

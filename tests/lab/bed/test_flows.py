@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from configtron.errors import BadInput
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import (
     MOST_FLOWS,
+    SCHEMES,
     Flow,
     Flowed,
     Told,
@@ -19,6 +21,7 @@ from configtron.lab.bed.flows import (
     told_text,
     trials_of,
 )
+from configtron.lab.recipes import SOURCES
 from configtron.nouns import Profile
 
 PATH = named("pantheon:2")
@@ -62,3 +65,10 @@ def test_power_by_hand() -> None:
 def test_what_is_none_is_refused(wrong) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadInput):
         wrong()
+
+
+def test_every_scheme_that_the_kernel_has_is_listed() -> None:
+    text = (SOURCES / "config.fragment").read_text() + (SOURCES / "schemes.fragment").read_text()
+    switched = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", text, re.M)} - {"advanced"}
+    kernel = {"hstcp": "highspeed"}
+    assert {kernel.get(name, name) for name in switched} | {"reno"} == set(SCHEMES)

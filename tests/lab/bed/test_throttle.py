@@ -9,7 +9,7 @@ import pytest
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.families import named
-from configtron.lab.bed.flows import REFUSED, Flow, Flowed, Ran, Told, Trial, run
+from configtron.lab.bed.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run
 from configtron.lab.uml import UmlVirtual
 from configtron.nouns import Profile
 
@@ -28,6 +28,7 @@ TRIALS = [
     # a buffer of a tenth of the path: what one scheme fills and loses
     Trial(named("pantheon:15"), (Flow("cubic"), Flow("reno", 1.0), Flow("none-such")), 5),
     Trial(named("access:cable"), (Flow(), Flow("cubic", rival=True), Flow("reno", rival=True)), 5, 1, 1, TUNED),
+    Trial(EMPTY, tuple(Flow(scheme) for scheme in SCHEMES), 1),
 ]
 
 
@@ -80,6 +81,10 @@ def test_a_configuration_is_the_servers_and_not_their_rivals(told: list[Told]) -
     assert sum(flow.mbit for flow in told[3].flows) == pytest.approx(5.0, rel=0.05)
     # all wait in the one queue
     assert all(flow.late_ms > 14.0 + 20 for flow in told[3].flows)
+
+
+def test_every_scheme_sends(told: list[Told]) -> None:
+    assert [(flow.scheme, flow.reason) for flow in told[4].flows] == [(scheme, "") for scheme in SCHEMES]
 
 
 def test_the_same_seed_gives_the_same_figures(found: Ran, tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ def test_an_ellipse_reaches_one_deviation_along_each_axis() -> None:
     assert {(round(x, 9), round(y, 9)) for x, y in ellipse([(1.0, 2.0)] * 3)} == {(1.0, 2.0)}
 
 
-def test_an_ellipse_leans_with_its_points() -> None:
-    corners = ellipse([(float(n), 2.0 * n) for n in range(5)])
-    assert all(y == pytest.approx(2 * x, abs=1e-6) for x, y in corners)
+@pytest.mark.parametrize("slope", [2.0, -2.0, 0.5, -0.5, 7.0, -7.0])
+def test_an_ellipse_leans_with_its_points(slope: float) -> None:
+    corners = ellipse([(float(n), slope * n) for n in range(5)])
+    assert all(y == pytest.approx(slope * x, abs=1e-5) for x, y in corners)
 
 
 def test_rankings() -> None:
