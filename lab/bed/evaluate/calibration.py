@@ -31,7 +31,7 @@ from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.lab.bed.flows import Flow, Ran, Told, Trial
 from configtron.samples import digest
 
-FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=3, seconds=8.0, budget=24, batch=6, hidden=5)
+FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=8.0, budget=24, batch=6, hidden=5)
 SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)
 # What runs flows: `flows.run`.
 Runner = Callable[[Given, Mapping[str, Sequence[Trial]]], Ran]

@@ -12,6 +12,7 @@ Source     papers.md 7 of the project; Pantheon 5.2
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,9 @@ RATES, DELAYS, QUEUES, LOSSES = (0.4, 1.6), (8.0, 90.0), (10.0, 120.0), (0.001, 
 # As deep as phones' networks are: three seconds at 1 Mbit/s.
 TRACE_QUEUE = 250
 # Name -> ms of propagation, seconds of the trace (`cellular.LINKS`).
-TRACES = {"walk": (40, 60)}
+TRACES = {"commute": (30, 40), "walk": (40, 60)}
+# Runs are this part of a trace apart, round and round: whichever runs are taken together, they meet all of it.
+GOLDEN = (math.sqrt(5) - 1) / 2
 # The rest of the foreign ones: Mbit/s, ms, packets.
 CROSSED, GATHERED = (1.2, 20.0, 40), (1.2, 15.0, 40)
 WANING = "emulated:1.4/25/0/40;2.5:emulated:0.7/40/0.5/40;5:emulated:1.4/25/0/40"
@@ -88,7 +91,7 @@ def _trace(name: str) -> Callable[[int], Condition]:
     delay, seconds = TRACES[name]
 
     def at(run: int) -> Condition:
-        offset = random.Random(f"{name} {run}").uniform(0, seconds)
+        offset = run * GOLDEN % 1 * seconds
         found = named(f"trace:{name}@{offset:.2f}+{delay}")
         return replace(found, down=replace(found.down, queue_packets=TRACE_QUEUE))
 

@@ -72,7 +72,7 @@ def test_tables_say_what_was_drawn_and_what_stands_for_it() -> None:
     errors, parameters, figures = told.tables
     assert [row[:6] for row in errors.rows] == [
         ["hidden-1", HIDDEN, 10.0, 50.0, 30.0, 5.0],
-        ["walk", FOREIGN, 20.0, 50.0, 30.0, 5.0],
+        ["commute", FOREIGN, 20.0, 50.0, 30.0, 5.0],
         ["mean of 1", HIDDEN, 10.0, 50.0, 30.0, 5.0],
         ["mean of 1", FOREIGN, 20.0, 50.0, 30.0, 5.0],
     ]
