@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
 from configtron.lab.bed.evaluate.calibrated import Calibrated, Plan, evaluated, mean_interval, progress
 from configtron.lab.bed.evaluate.emulators import Emulator
-from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, foreign, hidden
+from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, TRACES, foreign, hidden
 from configtron.lab.bed.evaluate.replication import Figures, Seen
 from configtron.lab.bed.evaluate.search import Tried
 
@@ -116,3 +117,14 @@ def test_foreign_paths_are_no_emulators() -> None:
         # a trace is another in each run, and the same in the same run
         assert (first != second) == (first.down.kind == "trace")
         assert path.condition(0) == replace(first)
+
+
+def test_any_few_runs_meet_all_of_a_trace() -> None:
+    for path in foreign():
+        moments = [path.condition(run).down.offset_s for run in range(12)]
+        if path.condition(0).down.kind == "trace":
+            seconds = TRACES[path.name][1]
+            for first in range(8):
+                met = sorted(moments[first : first + 4])
+                gaps = [later - earlier for earlier, later in pairwise([*met, met[0] + seconds])]
+                assert max(gaps) < 0.4 * seconds
