@@ -23,7 +23,6 @@ from configtron.errors import BadInput, Missing
 from configtron.lab import links
 from configtron.lab.bed.bodies import body
 from configtron.lab.bed.pages import Page
-from configtron.lab.certificates import issue
 from configtron.lab.nginx import nginx_temporary
 
 FOLDER = Path("/run/bed")
@@ -42,16 +41,25 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
-def start(pages: Iterable[Page], *, program: str = "nginx", netns: str = "servers") -> Iterator[None]:
-    """Serve all these pages, on every address of that namespace, until the block ends."""
+def start(
+    pages: Iterable[Page], *, program: str = "nginx", netns: str = "servers", tls: Path | None = None
+) -> Iterator[None]:
+    """Serve all these pages, on every address of that namespace, until the block ends.
+
+    tls   a folder that `certify` has filled for these pages; without one, certificates are made here
+    """
     if program not in DEBIAN:
         raise BadInput(f"no web server {program!r}; choose from {', '.join(PROGRAMS)}")
     executable, package = DEBIAN[program]
     if not shutil.which(executable):
         raise Missing(f"{executable} is not installed; run: apt-get install {package}")
     held = list(pages)
-    hosts = sorted({origin for page in held for origin in page.origins})
-    lay_out(held, hosts)
+    hosts = hosts_of(held)
+    lay_out(held)
+    if tls is None:
+        certify(held, FOLDER / "tls")
+    else:
+        (FOLDER / "tls").symlink_to(tls)
     path, log = FOLDER / f"{program}.conf", FOLDER / f"{program}.log"
     path.write_text({"nginx": nginx, "apache": apache}[program](hosts))
     command = {
@@ -84,8 +92,8 @@ def _wait(process: subprocess.Popen[bytes], netns: str, log: Path) -> None:
         time.sleep(0.01)
 
 
-def lay_out(pages: Sequence[Page], hosts: Sequence[str]) -> None:
-    """Bodies and certificates, in a memory file system of their own."""
+def lay_out(pages: Sequence[Page]) -> None:
+    """Bodies, in a memory file system of their own."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not os.path.ismount(FOLDER) and _libc.mount(b"bed", str(FOLDER).encode(), b"tmpfs", 0, None):
         raise Missing(f"cannot mount a file system on {FOLDER}: {os.strerror(ctypes.get_errno())}; run as root")
@@ -95,11 +103,25 @@ def lay_out(pages: Sequence[Page], hosts: Sequence[str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body(page, i))
             os.utime(path, (MODIFIED, MODIFIED))
-    (FOLDER / "tls").mkdir(exist_ok=True)
-    for host in hosts:
+
+
+def hosts_of(pages: Iterable[Page]) -> list[str]:
+    """The names of all their origins."""
+    return sorted({origin for page in pages for origin in page.origins})
+
+
+def certify(pages: Iterable[Page], folder: Path) -> None:
+    """A certificate for each origin, as HOST.pem and HOST.key; the same for the same name.
+
+    Cheap on a host: a guest that makes them starts the cryptography library for it, a sixth of its boot.
+    """
+    from configtron.lab.certificates import issue
+
+    folder.mkdir(exist_ok=True)
+    for host in hosts_of(pages):
         made = issue(CERTIFICATE_SEED, "configtron testbed", [host])
-        (FOLDER / "tls" / f"{host}.pem").write_text(made.chain)
-        (FOLDER / "tls" / f"{host}.key").write_text(made.key)
+        (folder / f"{host}.pem").write_text(made.chain)
+        (folder / f"{host}.key").write_text(made.key)
 
 
 def nginx(hosts: Sequence[str]) -> str:

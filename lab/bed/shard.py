@@ -45,6 +45,8 @@ from configtron.samples import Stack as Seen
 
 # Within a shard's folder: what is to be done, and what was measured.
 ORDERS, LINES = "orders.json", "loads.jsonl"
+# And what the servers show: made outside, `servers.certify`.
+TLS = "tls"
 # Virtual seconds until a load counts as failed, which cost nothing: where one packet in twenty is lost and a round trip
 # takes half a second, one connection carries some 5 kB/s; 3.8 MB, the largest site, take 750 s; twice that, and more.
 LIMIT_S = 1800.0
@@ -117,7 +119,7 @@ class Programs:
 
 def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> None:
     """Measure a shard and write its lines. Errors: `Missing`, `Mismatch`."""
-    with (folder / LINES).open("w") as out, _raised(orders, load, programs) as worked:
+    with (folder / LINES).open("w") as out, _raised(orders, folder, load, programs) as worked:
         began, count = time.monotonic(), 0
         _write(out, shard_line(orders.condition.name, worked.bed.seen))
         for at, profile in enumerate(orders.configurations):
@@ -137,12 +139,12 @@ def _write(out: TextIO, *lines: str) -> None:
 
 
 @contextmanager
-def _raised(orders: Orders, load: Loader, programs: Programs) -> Iterator[_Worked]:
+def _raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> Iterator[_Worked]:
     origins = sorted({origin for page in orders.pages for origin in page.origins})
     bed = network.raise_bed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
     try:
         with (
-            servers.start(orders.pages, program=orders.server, netns=network.SERVERS),
+            servers.start(orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS),
             Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
         ):
             yield _Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)

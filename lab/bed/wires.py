@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from configtron.errors import Mismatch, Missing
 from configtron.lab import links
@@ -25,6 +26,7 @@ CLIENT_DEVICE, NEAR, FAR = "c0", "play0", "play1"
 TO_SERVERS, TO_CLIENT = "r1", "r2"
 # A window's worth may stand before a device at once; the devices are no bottleneck.
 DEVICE_PACKETS = 10_000
+UP = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
 
 # No cell differs in these. Buffers are those of a machine with much memory (Linux scales them with it), so that a small
 # guest does not bound the window.
@@ -45,12 +47,61 @@ ENDS = (
 CONGESTION_CONTROLS = ("cubic", "reno", "vegas", "bbr")
 
 
+class Pair(NamedTuple):
+    """A device of a namespace, with its addresses, and the router's end of it, which is the way out."""
+
+    netns: str
+    device: str
+    router_device: str
+    gateway: str
+    addresses: Sequence[str]
+
+    def outer(self) -> list[str]:
+        """Commands for the router."""
+        inner, outer = (lladdr(self.router_device, end) for end in (1, 2))
+        peer = f"peer name {self.device} address {inner} netns {self.netns}"
+        return [
+            f"link add {self.router_device} address {outer} type veth {peer}",
+            f"addr add {self.gateway}/24 dev {self.router_device}",
+            f"link set {self.router_device} {UP}",
+            *(f"neigh replace {each} lladdr {inner} dev {self.router_device} nud permanent" for each in self.addresses),
+        ]
+
+    def inner(self) -> list[str]:
+        """Commands for the namespace, once the router's are done."""
+        outer = lladdr(self.router_device, 2)
+        return [
+            *(f"addr add {each}/24 dev {self.device}" for each in self.addresses),
+            f"link set {self.device} {UP}",
+            f"neigh replace {self.gateway} lladdr {outer} dev {self.device} nud permanent",
+        ]
+
+
 def raise_wires(addresses: Sequence[str]) -> None:
-    """All of it; the servers have these addresses. Errors: `Missing`, `Mismatch`."""
+    """All of it; the servers have these addresses. Errors: `Missing`, `Mismatch`.
+
+    In few batches: a start of `ip` costs a guest more than to put a configuration in force.
+    """
+    servers = Pair(SERVERS, "s0", TO_SERVERS, f"{ORIGINS_NET}.254", addresses)
+    client = Pair(CLIENT, CLIENT_DEVICE, TO_CLIENT, "10.0.2.254", [CLIENT_ADDRESS])
+    # the witness's way: an address among the client's, on a link without delay
+    aside = Pair(SERVERS, "s1", "r3", "10.0.3.2", [WITNESSED_ADDRESS])
     _router()
-    _end(SERVERS, "s0", TO_SERVERS, f"{ORIGINS_NET}.254", addresses)
-    _end(CLIENT, CLIENT_DEVICE, TO_CLIENT, "10.0.2.254", [CLIENT_ADDRESS])
-    _aside()
+    links.ip("", [f"netns add {netns}" for netns in (SERVERS, CLIENT)])
+    for netns in (SERVERS, CLIENT):
+        links.sysctl(netns, ENDS)
+    outer = [command for pair in (servers, client, aside) for command in pair.outer()]
+    links.ip("", [*outer, f"addr add {WITNESS_ADDRESS}/32 dev {aside.router_device}"])
+    to_witness = f"route add {WITNESS_ADDRESS}/32 via {aside.gateway} dev {aside.device}"
+    links.ip(SERVERS, [*servers.inner(), *_ways_out(servers), *aside.inner(), to_witness])
+    links.ip(CLIENT, [*client.inner(), *_ways_out(client)])
+    for pair in (servers, client, aside):
+        links.without_offloads("", pair.router_device)
+        links.without_offloads(pair.netns, pair.device)
+
+
+def _ways_out(pair: Pair) -> list[str]:
+    return ["link set lo up", f"route add default via {pair.gateway} dev {pair.device}"]
 
 
 def _router() -> None:
@@ -64,39 +115,6 @@ def _router() -> None:
         raise Mismatch(f"{allowed} reads back as {allowed.read_text().strip()!r}")
 
 
-def _end(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
-    """A namespace with one device and its addresses; the router is its way to all others."""
-    links.ip("", [f"netns add {netns}"])
-    links.sysctl(netns, ENDS)
-    _pair(netns, device, router_device, gateway, addresses)
-    links.ip(netns, ["link set lo up", f"route add default via {gateway} dev {device}"])
-
-
-def _aside() -> None:
-    """The witness's way: an address among the client's, on a link without delay."""
-    _pair(SERVERS, "s1", "r3", "10.0.3.2", [WITNESSED_ADDRESS])
-    links.ip("", [f"addr add {WITNESS_ADDRESS}/32 dev r3"])
-    links.ip(SERVERS, [f"route add {WITNESS_ADDRESS}/32 via 10.0.3.2 dev s1"])
-
-
 def lladdr(router_device: str, end: int) -> str:
     """The Ethernet address of a pair's inner (1) or outer (2) end, named by its outer device."""
     return f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}"
-
-
-def _pair(netns: str, device: str, router_device: str, gateway: str, addresses: Sequence[str]) -> None:
-    inner, outer = (lladdr(router_device, end) for end in (1, 2))
-    up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
-    links.ip("", [
-        f"link add {router_device} address {outer} type veth peer name {device} address {inner} netns {netns}",
-        f"addr add {gateway}/24 dev {router_device}",
-        f"link set {router_device} {up}",
-        *(f"neigh replace {address} lladdr {inner} dev {router_device} nud permanent" for address in addresses),
-    ])  # fmt: skip
-    links.ip(netns, [
-        *(f"addr add {address}/24 dev {device}" for address in addresses),
-        f"link set {device} {up}",
-        f"neigh replace {gateway} lladdr {outer} dev {device} nud permanent",
-    ])  # fmt: skip
-    links.without_offloads("", router_device)
-    links.without_offloads(netns, device)
