@@ -5,7 +5,7 @@
 speed   yardstick pages (40 objects, 1.2 MB, TLS) over 5 Mbit/s and 50 ms: loads a second and virtual seconds a second,
         in one guest and in one a core; then the same kernel in real time
 smoke   `configtron learn measure --smoke`: 576 cells, of which each must have a load; at most 60 s
-same    one shard --runs times (20): as many different results as there are; every other time all cores are busy
+same    `benchmarks.testbed_same` with --runs (20): as many different shards and captures as there are
 kill    the smoke measurement killed (SIGKILL) --kills times (6) at drawn moments and resumed, and every third time one
         of its guests with it: shards that were lost, at most one; no other is measured twice; the same tensor, byte for
         byte, as one left in peace. At last the measurement and all of its guests at once, as a machine fails
@@ -24,8 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -39,7 +38,6 @@ from configtron.lab.bed.measure import Ended, Guests
 from configtron.lab.bed.shard import ORDERS, Orders
 from configtron.lab.bed.studies import STUDIES
 from configtron.repeats import Rule
-from configtron.samples import digest
 
 WORKER = "configtron.cli.shard"
 PARTS = ("speed", "smoke", "same", "kill", "grid")
@@ -49,10 +47,6 @@ YARDSTICK, LINK = "yardstick", "hotcloud:5/50/0"
 SPEED_LOADS = 20
 # In real time a load takes as long as it says.
 REAL_LOADS = 1
-# A shard of every part of the bed: loss, both versions, four congestion controls.
-SAME_LINK, SAME_SITES = "hotcloud:5/150/2.5", ("search", "mail")
-# Of a hundred runs.
-TOLD_EVERY = 10
 # Configurations drawn in each condition of the grid: with ten sites that is 60 cells, half a minute of a core.
 GRID_CONFIGURATIONS = 6
 DRAWN = 2000
@@ -137,25 +131,6 @@ def smoke() -> bool:
     return code == DONE and cells == STUDIES["smoke"].cells and min(wall_s, cpu_s / CORES) <= MOST_SMOKE_S
 
 
-def same(runs: int) -> bool:
-    """One shard over and over; every other time with as many busy processes as cores."""
-    orders = layout(SAME_LINK, SAME_SITES, [2], seed=7).orders()[0]
-    guests, seen, cells = measure.guests(WORKER), dict[str, list[int]](), 0
-    for run in range(runs):
-        with busy(CORES if run % 2 else 0):
-            _, (ended,) = took([orders], 1, guests)
-        cells = len(ended.filled().samples)
-        seen.setdefault(digest(ended.text), []).append(run)
-        if (run + 1) % TOLD_EVERY == 0:
-            print(f"  {run + 1} runs, {len(seen)} different", flush=True)
-    most = max(seen.values(), key=len)
-    print(f"same seed: {len(most)} of {runs} shards of {cells} loads are the same bytes; {len(seen)} different")
-    for name, which in seen.items():
-        if which is not most:
-            print(f"  {name[:12]} in runs {which} (odd ones on busy cores)")
-    return len(seen) == 1
-
-
 def kill(times: int) -> bool:
     """Lost are shards that were begun, are not whole and that no guest is at any more."""
     rng, lost = random.Random(1), list[int]()
@@ -213,18 +188,6 @@ def learn(db: Path, *words: str) -> list[str]:
     return [sys.executable, "-m", "configtron", "-q", "--db", str(db), "learn", "measure", "-o", f"{db}.table", *words]
 
 
-@contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """So many processes that want all of a core."""
-    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for process in burning:
-            process.kill()
-            process.wait()
-
-
 def grid(conditions: int) -> bool:
     """A sample of the study, and the whole of it from there."""
     study, rng, guests = STUDIES[GRID], random.Random(1), measure.guests(WORKER)
@@ -268,13 +231,16 @@ def main(words: list[str]) -> int:
         else:
             print(__doc__, file=sys.stderr)
             return USAGE
+    # it uses what stands above
+    from benchmarks import testbed_same
+
     held = []
     for part in parts or PARTS:
         print(f"-- {part}", flush=True)
         ways: dict[str, Callable[[], bool]] = {
             "speed": speed,
             "smoke": smoke,
-            "same": lambda: same(numbers["--runs"]),
+            "same": lambda: testbed_same.same(numbers["--runs"]),
             "kill": lambda: kill(numbers["--kills"]),
             "grid": lambda: grid(numbers["--conditions"]),
         }

@@ -39,6 +39,11 @@ def main(words: list[str]) -> int:
     elif words:
         print(__doc__, file=sys.stderr)
         return USAGE
+    return DONE if same(runs) else 1
+
+
+def same(runs: int) -> bool:
+    """Whether all runs gave the same bytes; prints what they gave."""
     orders = layout(LINK, SITES, [1], seed=7).orders()[0]
     orders = replace(orders, configurations=tuple(c for c in orders.configurations if c.name in CHOSEN))
     assert len(orders.configurations) == len(CHOSEN)
@@ -60,7 +65,7 @@ def main(words: list[str]) -> int:
     for (lines_md5, frames_md5), which in seen.items():
         again = f"in {len(which)} runs" if which is most else f"in runs {which} (odd ones on busy cores)"
         print(f"  lines {lines_md5}  packets {frames_md5}  {again}")
-    return DONE if len(seen) == 1 else 1
+    return len(seen) == 1
 
 
 @contextmanager

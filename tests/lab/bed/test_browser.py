@@ -122,6 +122,7 @@ def test_the_browser_takes_as_long_as_our_client(tmp_path: Path) -> None:
     assert [visit["http"] for _, visit in rows] == list(loads.VERSIONS)
     for ours_ms, visit in rows:
         assert not visit["failed"] and all(done for _, _, done in visit["times"])
-        assert visit["plt_ms"] == pytest.approx(ours_ms, rel=0.25)
+        # in seven boots with other seeds they were never further apart than two per cent
+        assert visit["plt_ms"] == pytest.approx(ours_ms, rel=0.1)
         # a new context has no connection and no cache: a round trip each for TCP, TLS and the request
         assert visit["ttfb_ms"] >= 150
