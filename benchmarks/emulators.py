@@ -1,6 +1,6 @@
 """Claim: conditions are what they are called: Pantheon's emulators, our traces, TCP over plain links by theory.
 
-    python -m benchmarks.emulators [PART ...]      as root; all parts but the last when none is named
+    python -m benchmarks.emulators [PART ...]      as root; all parts when none is named
 
 In the lab's guest and its virtual time. Exit code 1: a figure lies outside its bound.
 
@@ -12,7 +12,8 @@ mathis       reno at 1 and 2.5 % loss, beside MSS / RTT sqrt(3 / 2p) (15 %; Math
              acknowledged or counted, as Linux does)
 ping         round trips (0.1 ms)
 cost         processor time of the host for a change of the condition and of the configuration (0.02 s)
-tcp          one flow of cubic, of bbr at full throttle over each emulator: shown, not judged; takes minutes
+
+TCP at full throttle over each emulator is a study of its own: configtron tune evaluate --study pantheon
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ LINE_RATES = tuple(product((0.3, 1, 5, 20), (50, 150), ("cubic", "bbr")))
 MATHIS = tuple((rtt, loss, size) for rtt in (50, 150) for loss, size in ((0.01, 24_000_000), (0.025, 12_000_000)))
 PINGS = ("hotcloud:0.3/50/0", "hotcloud:5/500/0", "access:dsl", "access:satellite", "pantheon:6")
 SCHEMES = ("cubic", "bbr", "reno", "vegas")
-TCP_SCHEMES = ("cubic", "bbr")
 COSTS: tuple[tuple[tuple[str, Value], ...], ...] = tuple(
     (("tcp_congestion_control", scheme), ("initcwnd", window), ("tcp_slow_start_after_idle", idle), ("pacing", pacing),
      ("tcp_autocorking", idle), ("tcp_low_latency", 0), ("http_version", "h2"))
@@ -57,8 +57,6 @@ COSTS: tuple[tuple[tuple[str, Value], ...], ...] = tuple(
 )  # fmt: skip
 # So many that a guest's own time, which varies by a tenth of a second, is little beside them.
 COST_COUNTS = {"condition": 6000, "played": 1500, "configuration": 480}
-# One flow of TCP: cubic has found its level by then, bbr has emptied the path once; fast links are work.
-TCP_S, TCP_BITS = 20.0, 600e6
 BOUNDS = {"capacity": 0.05, "slow-start": 0.005, "line-rate": 0.02, "mathis": 0.15}
 PING_BOUND_MS, COST_BOUND_S = 0.1, 0.02
 LABELS = ("name", "direction", "scheme", "window", "size", "mbit", "rtt", "loss", "kind")
@@ -105,8 +103,8 @@ def capacities() -> Iterator[tuple[str, str, float]]:
 def expected(row: Row) -> float:
     """What theory has for a row, in its own unit."""
     part = row["part"]
-    if part in ("capacity", "tcp"):
-        condition, direction = named(row["name"]), row.get("direction", "down")
+    if part == "capacity":
+        condition, direction = named(row["name"]), row["direction"]
         way = condition.down if direction == "down" else condition.up
         # in the kernel too: what was lost before the queue leaves room for another
         return nominal_kbit(condition, direction) * (1 - way.loss if condition.is_played else 1)

@@ -156,7 +156,7 @@ def plots(entries: Sequence[Entry]) -> list[Plot]:
     found: list[Plot] = []
     for count in counts_of(entries):
         what = "one flow" if count == 1 else f"{count} flows"
-        found.append(_heat(f"Power, {what}", entries, count, lambda one: mean(one.power), "ln(Mbit/s / ms)"))
+        found.append(_heat(f"Power behind the path's best, {what}", entries, count, _behind(entries, count), "ln"))
         found.append(_heat(f"Share of the link's rate, {what}", entries, count, share))
         if count > 1:
             found.append(_heat(f"Jain's index of {what} of one scheme", entries, count, lambda one: mean(one.jain)))
@@ -165,6 +165,17 @@ def plots(entries: Sequence[Entry]) -> list[Plot]:
             mine = [one for one in entries if (one.path, one.count) == (path, count)]
             found.append(_scatter(path, count, mine))
     return found
+
+
+def _behind(entries: Sequence[Entry], count: int) -> Callable[[Entry], float | None]:
+    """How far an entry's power lies below that of the best scheme there: paths differ by more than schemes do."""
+    by_path = powers(entries, count)
+
+    def behind(one: Entry) -> float | None:
+        own = by_path.get(one.path, {}).get(one.scheme)
+        return None if own is None else own - max(by_path[one.path].values())
+
+    return behind
 
 
 def _heat(

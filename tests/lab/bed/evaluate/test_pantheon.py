@@ -71,6 +71,13 @@ def test_schemes_stand_as_their_figures_say() -> None:
     assert one["power"] == pytest.approx(math.log(6 / 60))
 
 
+def test_the_map_shows_what_is_behind_the_best() -> None:
+    heat = next(plot for plot in found().plots if isinstance(plot, Heat))
+    assert heat.columns == list(PLAN.paths) and heat.rows == list(PLAN.schemes)
+    assert heat.values[heat.rows.index("vegas")] == [0.0, 0.0, pytest.approx(math.log(1 / 3))]
+    assert heat.values[heat.rows.index("cubic")] == [pytest.approx(math.log(0.6))] * 2 + [0.0]
+
+
 def test_facts_are_counted() -> None:
     of = found()
     nowhere, varies, quarter, bbr, full = of.facts
