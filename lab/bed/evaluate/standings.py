@@ -152,7 +152,7 @@ def _every(entries: Sequence[Entry]) -> Table:
 
 
 def plots(entries: Sequence[Entry]) -> list[Plot]:
-    """Heat maps scheme by path; then a scatter a path and number of flows."""
+    """Heat maps scheme by path; scatters: of schemes over all paths, of runs on each; by number of flows."""
     found: list[Plot] = []
     for count in counts_of(entries):
         what = "one flow" if count == 1 else f"{count} flows"
@@ -160,6 +160,7 @@ def plots(entries: Sequence[Entry]) -> list[Plot]:
         found.append(_heat(f"Share of the link's rate, {what}", entries, count, share))
         if count > 1:
             found.append(_heat(f"Jain's index of {what} of one scheme", entries, count, lambda one: mean(one.jain)))
+    found += [_overview(entries, count) for count in counts_of(entries)]
     for count in counts_of(entries):
         for path in dict.fromkeys(one.path for one in entries):
             mine = [one for one in entries if (one.path, one.count) == (path, count)]
@@ -186,14 +187,29 @@ def _heat(
     return Heat(title, rows, columns, [[found.get((row, column)) for column in columns] for row in rows], unit)
 
 
+def _overview(entries: Sequence[Entry], count: int) -> Scatter:
+    clouds = []
+    for scheme in dict.fromkeys(one.scheme for one in entries):
+        mine = [one for one in entries if (one.scheme, one.count) == (scheme, count)]
+        late, part = _middle([stretch(one) for one in mine]), _middle([share(one) for one in mine])
+        clouds += [Cloud(scheme, [(late, part)])] if late is not None and part is not None else []
+    return Scatter(
+        f"Over all paths, {_words(count)}", "95th percentile of one-way delay / the way's own", "share of the rate",
+        clouds, flip_x=True, words="A point a scheme: medians over paths; better is up and to the right.",
+    )  # fmt: skip
+
+
+def _words(count: int) -> str:
+    return "one flow" if count == 1 else f"{count} flows together"
+
+
 def _scatter(path: str, count: int, entries: Sequence[Entry]) -> Scatter:
     clouds = []
     for one in entries:
         points = list(zip(one.late_ms, one.mbit, strict=True))
         clouds += [Cloud(one.scheme, points, ellipse(points))] if points else []
-    what = "one flow" if count == 1 else f"{count} flows together"
     return Scatter(
-        f"{path}, {what}", "95th percentile of one-way delay, ms", "throughput, Mbit/s", clouds, flip_x=True,
+        f"{path}, {_words(count)}", "95th percentile of one-way delay, ms", "throughput, Mbit/s", clouds, flip_x=True,
         words="A point a run, an ellipse of one standard deviation of the runs; better is up and to the right.",
     )  # fmt: skip
 

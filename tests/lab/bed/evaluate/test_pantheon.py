@@ -78,6 +78,13 @@ def test_the_map_shows_what_is_behind_the_best() -> None:
     assert heat.values[heat.rows.index("cubic")] == [pytest.approx(math.log(0.6))] * 2 + [0.0]
 
 
+def test_the_overview_is_a_point_a_scheme() -> None:
+    overview = next(plot for plot in found().plots if isinstance(plot, Scatter))
+    clouds = {cloud.name: cloud.points for cloud in overview.clouds}
+    # 60 ms on ways of 30, 30, 130; 10, 10 of 12 Mbit/s, 1 of 3.04
+    assert list(clouds) == list(PLAN.schemes) and clouds["vegas"] == [(2.0, pytest.approx(10 / 12))]
+
+
 def test_facts_are_counted() -> None:
     of = found()
     nowhere, varies, quarter, bbr, full = of.facts
@@ -100,7 +107,7 @@ def test_runs_make_intervals_and_ellipses() -> None:
     one = row(of, "paths", path="pantheon:15", scheme="cubic", flows=1)
     assert one["Mbit/s"] == 6.5 and one["+- Mbit/s"] == pytest.approx(12.706 * 0.5**0.5 / 2**0.5)
     assert one["+- ms"] == 0.0
-    scatters = [plot for plot in of.plots if isinstance(plot, Scatter)]
+    scatters = [plot for plot in of.plots if isinstance(plot, Scatter)][len(PLAN.counts) :]
     assert len(scatters) == 6 and all(plot.flip_x for plot in scatters)
     cloud = scatters[0].clouds[0]
     assert cloud.points == [(60.0, 6.0), (60.0, 7.0)]
