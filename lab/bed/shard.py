@@ -119,7 +119,7 @@ class Programs:
 
 def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> None:
     """Measure a shard and write its lines. Errors: `Missing`, `Mismatch`."""
-    with (folder / LINES).open("w") as out, _raised(orders, folder, load, programs) as worked:
+    with (folder / LINES).open("w") as out, raised(orders, folder, load, programs) as worked:
         began, count = time.monotonic(), 0
         _write(out, shard_line(orders.condition.name, worked.bed.seen))
         for at, profile in enumerate(orders.configurations):
@@ -139,7 +139,8 @@ def _write(out: TextIO, *lines: str) -> None:
 
 
 @contextmanager
-def _raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> Iterator[_Worked]:
+def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> Iterator[Worked]:
+    """A bed, servers, stack and client for these orders, until the block ends. Errors: `Missing`, `Mismatch`."""
     origins = sorted({origin for page in orders.pages for origin in page.origins})
     bed = network.raise_bed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
     try:
@@ -147,13 +148,13 @@ def _raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> I
             servers.start(orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS),
             Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
         ):
-            yield _Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)
+            yield Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)
     finally:
         bed.close()
 
 
 @dataclass(frozen=True)
-class _Worked:
+class Worked:
     """A bed at work."""
 
     orders: Orders
@@ -172,16 +173,20 @@ class _Worked:
             return Seen(at, reason="not-settable", words=str(error))
         return Seen(at, tuple(sorted((knob, str(value)) for knob, value in found.items())))
 
+    def load(self, page: Page, http: str, repeat: int, cell: str) -> Load:
+        """One load, the network's chance begun anew from the page's and the repeat's seed."""
+        seed = seed_of(self.orders.seed, page.name, repeat)
+        self.bed.change(self.orders.condition, seed=seed, cell=cell)
+        with self.bed.changing():
+            return self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+
     def cell(self, at: int, profile: Profile, page: Page) -> list[Sample]:
         """Loads of one page under the configuration in force."""
         http = str(dict(profile.settings).get("http_version", "http/1.1"))
         samples: list[Sample] = []
         while more := self.orders.rule.more(slowness(samples)):
             for _ in range(more):
-                seed = seed_of(self.orders.seed, page.name, len(samples))
-                self.bed.change(self.orders.condition, seed=seed, cell=f"{self.orders.condition.name} {profile.name}")
-                with self.bed.changing():
-                    loaded = self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+                loaded = self.load(page, http, len(samples), f"{self.orders.condition.name} {profile.name}")
                 samples.append(_sample(at, len(samples), http, loaded))
         return samples
 

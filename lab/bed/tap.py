@@ -34,15 +34,19 @@ FREE, OURS = 0, 1
 HEADERS_BYTES = 40
 
 FRAME = np.dtype({
-    "names": ["status", "second", "nanosecond", "length", "number", "port", "sequence", "offset"],
-    "formats": ["<u4", "<u4", "<u4", ">u2", ">u2", ">u2", ">u4", "u1"],
+    "names": ["status", "second", "nanosecond", "length", "number", "source", "target", "port", "peer", "sequence",
+              "acknowledged", "offset", "flags"],
+    "formats": ["<u4", "<u4", "<u4", ">u2", ">u2", ">u4", ">u4", ">u2", ">u2", ">u4", ">u4", "u1", "u1"],
     # the packet begins at 80: struct tpacket2_hdr and a sockaddr_ll, both aligned to 16, and 16 more
-    "offsets": [0, 16, 20, 82, 84, 100, 104, 112],
+    "offsets": [0, 16, 20, 82, 84, 92, 96, 100, 102, 104, 108, 112, 113],
     "itemsize": FRAME_BYTES,
 })  # fmt: skip
+# source and target: addresses; port and peer: the source's and the target's
 PACKET = np.dtype([
-    ("at_ns", "<i8"), ("length", "<u2"), ("number", "<u2"), ("port", "<u2"), ("sequence", "<u4"), ("payload", "<u2")
+    ("at_ns", "<i8"), ("length", "<u2"), ("number", "<u2"), ("port", "<u2"), ("sequence", "<u4"), ("payload", "<u2"),
+    ("source", "<u4"), ("target", "<u4"), ("peer", "<u2"), ("acknowledged", "<u4"), ("flags", "u1"),
 ])  # fmt: skip
+COPIED = ("length", "number", "port", "sequence", "source", "target", "peer", "acknowledged", "flags")
 
 Seen = NDArray[np.void]
 
@@ -100,7 +104,7 @@ def _packets(frames: Seen) -> Seen:
     """Rows of our own out of frames of the ring."""
     found = np.zeros(len(frames), PACKET)
     found["at_ns"] = frames["second"].astype(np.int64) * 1_000_000_000 + frames["nanosecond"]
-    for name in ("length", "number", "port", "sequence"):
+    for name in COPIED:
         found[name] = frames[name]
     # the upper half of the byte: the TCP header's length in words
     headers = 20 + 4 * (frames["offset"] >> 4)

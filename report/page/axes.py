@@ -70,13 +70,18 @@ class Axes(NamedTuple):
         for tick in ups:
             at = self.up(tick)
             add(svg, el("line", x1=self.left, x2=self.left + self.width, y1=at, y2=at, class_="grid"))
-            add(svg, el("text", f"{tick:.3g}", x=self.left - 6, y=at + 4, text_anchor="end", class_="t-soft"))
+            add(svg, el("text", numbered(tick), x=self.left - 6, y=at + 4, text_anchor="end", class_="t-soft"))
         for tick in across:
             at = self.across(tick)
-            add(svg, el("text", f"{tick:.3g}", x=at, y=floor + 16, text_anchor="middle", class_="t-soft"))
+            add(svg, el("text", numbered(tick), x=at, y=floor + 16, text_anchor="middle", class_="t-soft"))
         add(svg, el("line", x1=self.left, x2=self.left + self.width, y1=floor, y2=floor, class_="axis"))
         middle = self.top + self.height / 2
         beside = self.left - LEFT + 12
         turned = f"rotate(-90 {beside:.0f} {middle:.0f})"
         add(svg, el("text", x, x=self.left + self.width / 2, y=floor + 34, text_anchor="middle", class_="t-soft"))
         add(svg, el("text", y, x=beside, y=middle, text_anchor="middle", class_="t-soft", transform=turned))
+
+
+def numbered(tick: float) -> str:
+    """A tick's number: three digits, or all of a larger one."""
+    return f"{tick:.0f}" if abs(tick) >= 1000 else f"{tick:.3g}"

@@ -14,7 +14,7 @@ from configtron.report.page.markup import add, el, short
 # Pixels.
 WIDTH, HEIGHT, TOP, LEGEND = 420, 270, 16, 190
 # Of a heat map: a cell, the names of its rows, the names of its columns (slanted).
-CELL_WIDTH, CELL_HEIGHT, NAMES, HEADS = 76, 24, 170, 70
+CELL_WIDTH, CELL_HEIGHT, NAMES, HEADS = 84, 24, 180, 92
 # Of a panel of a time-sequence diagram, and between two.
 PANEL, BETWEEN = 380, 84
 # A segment is drawn as a line of at least so many pixels.
@@ -70,12 +70,12 @@ def heat(plot: Heat) -> Element:
     """Cells the darker the better, each with its number."""
     known = [value for row in plot.values for value in row if value is not None and isfinite(value)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    svg = _svg(NAMES + CELL_WIDTH * len(plot.columns) + HEADS / 2, HEADS + CELL_HEIGHT * len(plot.rows) + 6)
+    svg = _svg(NAMES + CELL_WIDTH * len(plot.columns) + HEADS, HEADS + CELL_HEIGHT * len(plot.rows) + 6)
     svg.set("aria-label", f"{plot.title}, {plot.unit}")
     for n, name in enumerate(plot.columns):
         x = NAMES + CELL_WIDTH * n + CELL_WIDTH / 2
         turned = f"rotate(-28 {x:.0f} {HEADS - 8})"
-        add(svg, el("text", short(name, 16), el("title", name), x=x, y=HEADS - 8, class_="t-soft", transform=turned))
+        add(svg, el("text", short(name, 24), el("title", name), x=x, y=HEADS - 8, class_="t-soft", transform=turned))
     for m, (name, row) in enumerate(zip(plot.rows, plot.values, strict=True)):
         y = HEADS + CELL_HEIGHT * m
         add(svg, el("text", short(name, 24), el("title", name), x=0, y=y + 16))
@@ -107,11 +107,14 @@ def sequences(plot: Sequences) -> Element:
     ends = [(until, 0.0) for _, _, until in plot.panels]
     points = [(mark.at_s, mark.end / 1e3) for _, marks, _ in plot.panels for mark in marks]
     whole = Axes.around([*points, *ends], PANEL, HEIGHT, TOP + 16, log=False, flip=False)
-    svg = _svg(LEFT + count * PANEL + (count - 1) * BETWEEN + 12, TOP + 16 + HEIGHT + BELOW)
+    width = LEFT + count * PANEL + (count - 1) * BETWEEN + 12
+    svg = _svg(width, TOP + 16 + HEIGHT + BELOW)
     svg.set("aria-label", f"{plot.title}: " + "; ".join(f"{name}, until {s:.2f} s" for name, _, s in plot.panels))
+    for word, kind, x in (("lost", "lost", width - 190), ("sent again", "again", width - 110)):
+        add(svg, el("rect", x=x, y=4, width=9, height=9, class_=kind), el("text", word, x=x + 14, y=13))
     for n, (name, marks, until) in enumerate(plot.panels):
         axes = whole._replace(left=LEFT + n * (PANEL + BETWEEN))
-        axes.draw(svg, "seconds since the page was wanted", "kB of its connection")
+        axes.draw(svg, "seconds since the page was wanted", "kB of the page, by first sending")
         add(svg, el("text", name, x=axes.left, y=14, font_weight=650))
         end = axes.across(until)
         title = el("title", f"the page is there after {until:.3f} s")
@@ -128,9 +131,11 @@ def _marks(svg: Element, axes: Axes, marks: Sequence[Mark]) -> None:
         tall = max(low - high, LEAST)
         paths.setdefault((mark.connection, mark.kind), []).append(f"M{x:.1f} {low:.1f}v-{tall:.1f}h2v{tall:.1f}z")
     for (connection, kind), steps in paths.items():
-        color = f"s{connection % (COLORS - 1)}" if kind == "data" else "again"
+        # the palette's last colour is that of all others, and is pale
+        color = f"s{connection % (COLORS - 1)}" if kind == "data" else kind
         add(svg, el("path", el("title", f"connection {connection + 1}: {kind}"), d="".join(steps), class_=color))
 
 
 def _svg(width: float, height: float) -> Element:
-    return el("svg", role="img", viewBox=f"0 0 {width:.0f} {height:.0f}", style=f"min-width:{0.7 * width:.0f}px")
+    style = f"min-width:{0.7 * width:.0f}px; max-width:{1.3 * width:.0f}px"
+    return el("svg", role="img", viewBox=f"0 0 {width:.0f} {height:.0f}", style=style)
