@@ -18,7 +18,7 @@ VALUES: Mapping[str, tuple[Value, ...]] = {
     "http_version": ("http/1.1",),
 }
 Network = tuple[float, float, float]
-LOOKS = (("looks", "6"),)
+LOOKS = (6,)
 
 
 def tensor(
@@ -28,6 +28,7 @@ def tensor(
     values: Mapping[str, tuple[Value, ...]] = VALUES,
     repeats: np.ndarray | None = None,
     sites: tuple[str, ...] = ("shop",),
+    looks: tuple[int, ...] = LOOKS,
 ) -> Tensor:
     """ms: a row a condition, a column a configuration (the same at every site); networks: kbit/s, ms, fraction lost."""
     medians = np.repeat(np.array(ms, dtype=np.float32)[:, :, None], len(sites), axis=2)
@@ -37,4 +38,5 @@ def tensor(
         repeats = medians[..., None] * spread
     columns = np.array(networks, dtype=np.float64).T
     names = tuple(f"n{at}" for at in range(len(ms)))
-    return Tensor(grid_of(values), sites, names, *columns, medians, "made", LOOKS, repeats.astype(np.float32))
+    told = (("looks", ",".join(map(str, looks))),)
+    return Tensor(grid_of(values), sites, names, *columns, medians, "made", told, repeats.astype(np.float32))

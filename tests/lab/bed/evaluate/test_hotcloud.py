@@ -65,6 +65,17 @@ def test_a_failed_load_is_slower_than_all() -> None:
     assert cells.halves_ms is not None and cells.halves_ms[:, 0, 2, 0].tolist() == [40, math.inf]
 
 
+def test_loads_end_at_a_look() -> None:
+    """One cell needed twelve loads, the others six: what they were not loaded is no failure of theirs."""
+    repeats = np.full((1, 4, 1, 12), np.nan)
+    repeats[0, :, 0, :6] = [100, 90, 110, 100, 90, 110]
+    repeats[0, 3, 0] = [100] * 8 + [np.nan] * 4
+    cells, _ = measured(tensor([[100, 100, 100, 100]], NETWORKS[:1], repeats=repeats, looks=(6, 12)))
+    assert cells.low_ms[0, :, 0].tolist() == [90, 90, 90, 100]
+    assert cells.high_ms[0, :, 0].tolist() == [110, 110, 110, math.inf]
+    assert cells.halves_ms is not None and cells.halves_ms[:, 0, 0, 0].tolist() == [100, 100]
+
+
 def test_conditions_not_measured_are_left_out_and_named() -> None:
     found = studied(tensor([*MS, [math.nan] * 4], [*NETWORKS, (1000.0, 250.0, 0.0)]))
     assert "1 of 5 conditions are not measured yet: n4" in found.missing and not found.whole
