@@ -63,10 +63,12 @@ DIFFERS = (
 
 def _method(cells: Measured) -> str:
     shape = f"{len(cells.ms)} conditions, {len(cells.grid)} configurations, {len(cells.tensor.sites)} sites"
+    failed = int((~np.isfinite(cells.ms)).sum())
+    lost = f" {failed} cells have no median, as half their loads failed: slower than all." if failed else ""
     return (
         f"{shape} ({', '.join(cells.tensor.sites)}). A gain is of the default's page load time. By halves: chosen by "
         "one half of a cell's loads and read from the other; as the papers: the smallest of all medians over the "
-        "default's, which luck makes larger. Intervals are of 95 %, over conditions drawn with replacement."
+        f"default's, which luck makes larger. Intervals are of 95 %, over conditions drawn with replacement.{lost}"
     )
 
 
