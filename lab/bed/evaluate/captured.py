@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.errors import BadInput, Mismatch
-from configtron.lab.bed import families
+from configtron.lab.bed import families, servers
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.loads import Load
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.network import CLIENT, SERVERS
-from configtron.lab.bed.shard import Orders, Worked, raised
+from configtron.lab.bed.shard import TLS, Orders, Worked, raised
 from configtron.lab.bed.stack import DEVICE
 from configtron.lab.bed.tap import Seen, Tap
 from configtron.lab.bed.wires import CLIENT_DEVICE
@@ -102,6 +102,7 @@ def perform(orders: str, folder: Path, means: Means) -> str:
     wanted = Wanted.from_json(orders)
     page, condition = shipped()[wanted.site], families.named(wanted.condition)
     shard = Orders(condition, wanted.configurations, (page,), Rule((wanted.repeats,)), wanted.seed)
+    servers.certify([page], folder / TLS)
     with raised(shard, folder, means.load, means.programs) as worked:
         return canonical([list(row) for row in _loads(worked, wanted, folder)])
 
