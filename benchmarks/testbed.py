@@ -6,9 +6,10 @@ speed   yardstick pages (40 objects, 1.2 MB, TLS) over 5 Mbit/s and 50 ms: loads
         in one guest and in one a core; then the same kernel in real time
 smoke   `configtron learn measure --smoke`: 576 cells, of which each must have a load; at most 60 s
 same    `benchmarks.testbed_same` with --runs (20): as many different shards and captures as there are
-kill    the smoke measurement killed (SIGKILL) --kills times (6) at drawn moments and resumed, and every third time one
-        of its guests with it: shards that were lost, at most one; no other is measured twice; the same tensor, byte for
-        byte, as one left in peace. At last the measurement and all of its guests at once, as a machine fails
+kill    the smoke measurement, four loads a cell, killed (SIGKILL) --kills times (6) at drawn moments and resumed, and
+        every third time one of its guests with it: shards that were lost, at most one; no other is measured twice; the
+        same tensor, byte for byte, as one left in peace. At last the measurement and all of its guests at once, as a
+        machine fails
 grid    what `--study hotcloud` would take: cells drawn from --conditions (6) of its conditions, by its own rule of
         repeats. A condition's cells are alike, so the interval is over conditions: a bootstrap of their means
 The machine may be busy: CPU seconds of the guests stand beside those of the clock. A claim holds if it did by the
@@ -50,7 +51,8 @@ REAL_LOADS = 1
 # Configurations drawn in each condition of the grid: with ten sites that is 60 cells, half a minute of a core.
 GRID_CONFIGURATIONS = 6
 DRAWN = 2000
-# From the first boots to a third of the smoke tensor.
+# The smoke tensor with longer shards, so that a kill falls into one; and how soon after a start it comes.
+KILLED = ("--smoke", "--looks", "4")
 KILLED_AFTER_S = (0.5, 8.0)
 LEAST_LOADS_PER_S, MOST_SMOKE_S, MOST_GRID_H = 20.0, 60.0, 5.0
 # The grid that the claim is about.
@@ -139,13 +141,13 @@ def kill(times: int) -> bool:
         shards = Path(f"{db}.measurements") / "1"
         for turn in range(times + 1):
             guests = CORES if turn == times else int(turn % 3 == 2)
-            with_it = killed(learn(db, "--resume", "1") if turn else learn(db, "--smoke"), shards, guests, rng)
+            with_it = killed(learn(db, "--resume", "1") if turn else learn(db, *KILLED), shards, guests, rng)
             if with_it is None:
                 break
             lost.append(sum(is_lost(place) for place in shards.glob("[0-9]*")))
             print(f"  killed the measurement and {with_it} guests: {lost[-1]} shards lost", flush=True)
         last = subprocess.run(learn(db, "--resume", "1", "--tensor", f"{folder}/killed.npz")).returncode
-        left = subprocess.run(learn(Path(folder) / "y.db", "--smoke", "--tensor", str(peace))).returncode
+        left = subprocess.run(learn(Path(folder) / "y.db", *KILLED, "--tensor", str(peace))).returncode
         same_bytes = peace.read_bytes() == Path(f"{folder}/killed.npz").read_bytes()
         again = sum(orphans.boots(place) - 1 for place in shards.glob("[0-9]*"))
         database = sqlite3.connect(db).execute("PRAGMA integrity_check").fetchone()[0]
