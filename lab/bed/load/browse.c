@@ -132,6 +132,7 @@ static void serve_h1(struct pool *pool)
 	while ((c = idle_connection(pool)) && (thing = next_ready(pool)))
 		ask_h1(c, thing);
 	for (c = pool->connections; c; c = c->next) {
+		c->rested |= c->open && !c->answering;
 		coming += !c->open && !c->ended;
 		alive += !c->ended;
 	}

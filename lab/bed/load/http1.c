@@ -85,7 +85,7 @@ void ended_h1(struct connection *c)
 	c->answering = NULL;
 	if (!thing)
 		return;
-	if (!c->answered || thing->first)
+	if (thing->first || !(c->answered || c->rested))
 		load.failed = "closed";
 	thing->state = READY;
 }

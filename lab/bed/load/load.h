@@ -89,7 +89,7 @@ struct connection {
 	struct object *answering;
 	char head[8192];
 	size_t head_bytes;
-	bool in_body, closes;
+	bool in_body, closes, rested; /* rested: there was nothing to ask it at once */
 	int answered;
 	/* HTTP/2 */
 	nghttp2_session *session;

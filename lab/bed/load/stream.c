@@ -185,6 +185,8 @@ static void read_all(struct connection *c)
 
 	while (!load.failed && (got = SSL_read(c->tls, plain, sizeof(plain))) > 0)
 		(load.h2 ? read_h2 : read_h1)(c, plain, got);
+	/* TLS may say that it was the last, and be read no further: TCP's own end is then never seen */
+	c->ended |= SSL_get_shutdown(c->tls) & SSL_RECEIVED_SHUTDOWN;
 	if (load.failed || !c->ended)
 		return;
 	c->open = false;
