@@ -72,7 +72,7 @@ class Tensor:
             shape[0]
         }:
             raise BadInput(f"tensor: medians are {self.median_ms.shape}, its columns say {shape}")
-        if self.repeats_ms is not None and self.repeats_ms.shape[:3] != shape:
+        if self.repeats_ms is not None and self.repeats_ms.shape[:-1] != shape:
             raise BadInput(f"tensor: repeats are {self.repeats_ms.shape}, its columns say {shape}")
         if (self.median_ms <= 0).any():
             raise BadInput("tensor: a page load time is not positive")
@@ -145,7 +145,7 @@ def read(file: BinaryIO, name: str = "tensor") -> Tensor:
                     f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; make one: configtron learn measure"
                 )
             return _tensor(name, {column: columns[column] for column in columns.files})
-    except (ValueError, KeyError, TypeError, IndexError, EOFError, OSError, BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, OSError, BadZipFile) as error:
         raise BadInput(f"{name}: no PLT-tensor ({error}); make one: configtron learn measure") from error
 
 

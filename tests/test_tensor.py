@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -52,9 +53,32 @@ def test_nonsense_is_refused() -> None:
             read(io.BytesIO(bad))
 
 
+@pytest.mark.parametrize("header", ["[1, 2]", "5", '"x"', "null"])
+def test_a_header_that_is_none_is_refused(header: str) -> None:
+    columns = dict(np.load(io.BytesIO(packed(small()))))
+    file = io.BytesIO()
+    np.savez(file, **(columns | {"header": np.array(header)}))
+    with pytest.raises(BadInput, match="no PLT-tensor"):
+        read(io.BytesIO(file.getvalue()))
+
+
+def test_provenance_is_by_name() -> None:
+    columns = dict(np.load(io.BytesIO(packed(small()))))
+    header = json.loads(str(columns["header"])) | {"provenance": ["seed", 7]}
+    file = io.BytesIO()
+    np.savez(file, **(columns | {"header": np.array(json.dumps(header))}))
+    with pytest.raises(BadInput, match="no PLT-tensor"):
+        read(io.BytesIO(file.getvalue()))
+
+
 def test_columns_must_fit() -> None:
     with pytest.raises(BadInput, match="its columns say"):
         replace(small(), sites=("one",))
+    repeats = small().repeats_ms
+    assert repeats is not None
+    for misshaped in (repeats[..., 0], repeats[:1]):
+        with pytest.raises(BadInput, match="repeats are"):
+            replace(small(), repeats_ms=misshaped)
     with pytest.raises(BadInput, match="not positive"):
         replace(small(), median_ms=-small().median_ms)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +107,22 @@ def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, mo
     monkeypatch.setattr(module, "_boot", none)
     assert measured(db, "--resume", "-1", "--tensor", str(tmp_path / "after")) == DONE
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+
+
+def test_a_resumed_measurement_says_that_its_software_changed(
+    tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = tmp_path / "x.db"
+    assert measured(db, *SMALL) == DONE
+    assert "different softwares" not in capsys.readouterr().err
+    database = sqlite3.connect(db)
+    database.execute("PRAGMA foreign_keys = ON")
+    database.execute("DELETE FROM shard WHERE condition LIKE '%/5'").connection.commit()
+    shutil.rmtree(next((tmp_path / "x.db.measurements" / "1").glob("*-5")))
+    newer = replace(pretend.guests(), software=(("configtron", "newer"),))
+    monkeypatch.setattr(module, "guests", lambda *_: newer)
+    assert measured(db, "--resume", "-1") == DONE
+    assert "its shards ran on 2 different softwares" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

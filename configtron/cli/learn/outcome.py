@@ -74,12 +74,21 @@ def _write_tensor(
         "server": layout.server,
         "looks": ",".join(map(str, layout.rule.looks)),
         "known": f"{tally.flags['']} of {layout.cells} medians",
-        "software": " | ".join(sorted({canonical(dict(shard.software)) for shard in shards})),
+        "software": software_told(shards),
     }
     tensor = tensor_of(layout, store.cells(number), tuple(sorted(provenance.items())))
     for path in paths:
         with path.open("wb") as file:
             write(tensor, file)
+
+
+def software_told(shards: Iterable[Shard]) -> str:
+    """What shards ran on, one after another where that changed between them."""
+    return " | ".join(_softwares(shards))
+
+
+def _softwares(shards: Iterable[Shard]) -> list[str]:
+    return sorted({canonical(dict(shard.software)) for shard in shards})
 
 
 def _say(number: int, layout: Layout, tally: _Tally, shards: tuple[Shard, ...], tensor: Path) -> None:
@@ -88,4 +97,7 @@ def _say(number: int, layout: Layout, tally: _Tally, shards: tuple[Shard, ...], 
     known = f"{tally.flags['']} of {layout.cells} medians known" + (f" ({flags})" if flags else "")
     took = f"{sum(shard.loads for shard in shards)} loads, {virtual:.0f} virtual s in {wall:.0f} guest s"
     print(f"measurement {number}: {known}; {took}", file=sys.stderr)
+    if len(found := _softwares(shards)) > 1:
+        words = "a cell's provenance tells them apart; for one alone, measure anew"
+        print(f"measurement {number}: its shards ran on {len(found)} different softwares; {words}", file=sys.stderr)
     print(f"tensor: {tensor}", file=sys.stderr)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from configtron.cli.learn.filling import layout_of
+from configtron.cli.learn.outcome import software_told
 from configtron.cli.probe.runs import held
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
@@ -17,10 +20,12 @@ from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 from configtron.evaluated import ABSENT, Evaluated
 from configtron.lab.bed.evaluate.study import STUDIES, Given, Step, run
 from configtron.lab.bed.layout import tensor_of
+from configtron.records import canonical
 from configtron.report import evaluated as report
 from configtron.report.lines import opened
 from configtron.report.page.evaluated import page
 from configtron.report.steps import Steps
+from configtron.samples import Pairs
 from configtron.tensor import Tensor, read
 
 # What a guest runs: it needs what only this layer knows, the drivers.
@@ -90,7 +95,8 @@ def _source(wanted: Wanted) -> tuple[str, Tensor]:
         measured = store.measurement(LAST if wanted.measurement is None else wanted.measurement)
         layout = layout_of(measured.config)
         provenance = (("looks", ",".join(map(str, layout.rule.looks))), ("seed", str(layout.seed)))
-        tensor = tensor_of(layout, store.cells(measured.id), provenance)
+        ran = software_told(store.shards(measured.id))
+        tensor = tensor_of(layout, store.cells(measured.id), (*provenance, ("software", ran)))
     return f"measurement {measured.id} ({layout.study}) of {path.name}", tensor
 
 
@@ -103,11 +109,23 @@ def _one(name: str, wanted: Wanted, source: str, tensor: Tensor | None) -> Evalu
             steps.update(step.done, step.parts, step.now)
 
         jobs = wanted.jobs or len(os.sched_getaffinity(0))
-        told = Given(folder, wanted.seed, jobs, wanted.smoke, WORKER, tell, tensor, source)
+        ran: Counter[Pairs] = Counter()
+        used = partial(_count, ran)
+        told = Given(folder, wanted.seed, jobs, wanted.smoke, WORKER, tell, used, tensor, source)
         if STUDIES[name].reads_tensor:
             return run(name, told)
         with held(folder, wanted.seed, f"study {name} with seed"):
-            return run(name, told)
+            found = run(name, told)
+    if len(ran) > 1 and given.loudness >= 0:
+        words = f"its parts ran on {len(ran)} different softwares; for one alone, remove {folder}"
+        print(f"{name}: {words}", file=sys.stderr)
+    told_of = enumerate(sorted(ran.items()), 1)
+    on = ((f"software {number}, of {count} parts", canonical(dict(one))) for number, (one, count) in told_of)
+    return found._replace(ground=(*found.ground, *on))
+
+
+def _count(ran: Counter[Pairs], software: Pairs) -> None:
+    ran[software] += 1
 
 
 def _show(found: Sequence[Evaluated], wanted: Wanted) -> None:

@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
-from configtron.lab.bed.evaluate.gains import Figure, Flags, Floats, Gain, Measured, over_conditions, percentile
+from configtron.lab.bed.evaluate.gains import (
+    Figure,
+    Flags,
+    Floats,
+    Gain,
+    Measured,
+    mean,
+    over_conditions,
+    percentile,
+)
+from configtron.lab.bed.evaluate.gains import gain as gained
 from configtron.lab.bed.evaluate.networks import first_of_sites, initial_windows, versions
 from configtron.lab.bed.evaluate.rivals import CC, Rival, clearly_best, per_value
 from configtron.lab.bed.evaluate.trees import COVER, DEFAULT, ONE, Choice
@@ -133,18 +143,35 @@ def _by_rate(cells: Measured, gains: Floats) -> str:
 
 
 def dominance(read: Read) -> Fact:
-    """Holds: none is best everywhere at any site. Partly: none is, but one is near the best everywhere."""
+    """Holds: choosing for each condition gains over any one, surely and at every site. Partly: not surely.
+
+    That none is the best everywhere is no sign of it: of many equal ones none is.
+    """
     tops = [max(every, key=lambda one: one.best) for every in read.ranked]
     near = [max(every, key=lambda one: one.near) for every in read.ranked]
-    unbeaten = [sum(one.beaten == 0 for one in every) for every in read.ranked]
-    verdict = ABSENT if any(top.best == 1 for top in tops) else PARTLY if any(n.near == 1 for n in near) else HOLDS
+    left = [_left(read, at) for at in range(len(read.cells.tensor.sites))]
+    is_open = any(one.near == 1 for one in near) or not all(gains.low > 0 for _, gains in left)
+    verdict = ABSENT if any(top.best == 1 for top in tops) else PARTLY if is_open else HOLDS
     words = first_of_sites(
         read.cells,
-        [f"at most {100 * n.near:.0f} % of conditions within 5 % of the best, by {_name(read, n)}; {u} of "
-         f"{len(read.cells.grid)} never beaten beyond doubt" for n, u in zip(near, unbeaten, strict=True)],
+        [f"choosing for each condition gains {gains.text()} in the mean over {name}, the one over which it gains least "
+         f"(by halves); at most {100 * n.near:.0f} % of conditions within 5 % of the best, by {_name(read, n)}"
+         for (name, gains), n in zip(left, near, strict=True)],
     )  # fmt: skip
     ours = f"best in at most {100 * max(top.best for top in tops):.1f} % of conditions"
     return Fact("no configuration strictly dominates", "none", ours, verdict, words)
+
+
+def _left(read: Read, site: int) -> tuple[str, Figure]:
+    """What choosing by condition gains over the one configuration that leaves least to gain; its name. By halves."""
+    there = np.isfinite(read.cells.ms[:, :, site]).any(axis=1)
+    gains = [fair(gained(read.cells, over=at))[there, site] for at in range(len(read.cells.grid))]
+    # one that did not load somewhere is no one for all
+    means = [float(one.mean()) if np.isfinite(one).all() else np.inf for one in gains]
+    least = int(np.argmin(means))
+    if not np.isfinite(means[least]):
+        return "any", Figure(np.nan, np.nan, np.nan)
+    return read.cells.grid.profiles[least].name, over_conditions(gains[least], mean, read.rng)
 
 
 def coverage(read: Read) -> Fact:
@@ -167,7 +194,8 @@ def congestion_controls(read: Read) -> Fact:
     """Holds: as the paper says. With four of them, one is best in a quarter at least."""
     claim, paper = "no congestion control is best for more than a quarter of networks", "25 %"
     values, ms = per_value(read.cells, CC)
-    best = [float((ms[at] == ms.min(axis=0)).mean()) for at in range(len(values))]
+    least = ms.min(axis=0)
+    best = [float((np.isfinite(least) & (ms[at] == least)).mean()) for at in range(len(values))]
     _, clear = clearly_best(read.cells, CC)
     sure = [float((clear == at).mean()) for at in range(len(values))]
     verdict = HOLDS if max(best) <= 0.25 else ABSENT
@@ -185,7 +213,8 @@ def bbr(read: Read) -> Fact:
     values, ms = per_value(read.cells, CC)
     if "bbr" not in values or len(values) < 2:
         return Fact(claim, paper, "-", UNKNOWN, "no BBR here")
-    ratio = ms[values.index("bbr")] / ms.min(axis=0)
+    # where nothing loads nobody is worse
+    ratio = ms[values.index("bbr")] / np.where(np.isfinite(ms).any(axis=0), ms.min(axis=0), np.nan)
     worst = np.unravel_index(int(np.nanargmax(ratio)), ratio.shape)
     many = float((ratio >= MUCH).mean())
     verdict = HOLDS if many >= 0.1 else PARTLY if many else ABSENT
@@ -226,6 +255,9 @@ def tree(read: Read) -> Fact:
         return Fact(claim, paper, "-", UNKNOWN, "too few conditions to leave one out")
     wins, told = [], []
     for every in read.chosen:
+        if not every:
+            told.append("too few conditions")
+            continue
         by = {one.way: one for one in every}
         means = {way: float(by[way].regret.mean()) for way in (COVER, ONE, DEFAULT)}
         wins.append(means[COVER] < min(means[ONE], means[DEFAULT]))
@@ -236,7 +268,7 @@ def tree(read: Read) -> Fact:
     verdict = HOLDS if all(wins) else PARTLY if any(wins) else ABSENT
     near = [f"{100 * max(one.near for one in every):.0f} %" for every in read.ranked]
     told[-1] += f"; one configuration is within 5 % of the best in {', '.join(near)}, so much no tree need tell apart"
-    middle = [next(one for one in every if one.way == COVER) for every in read.chosen]
+    middle = [next(one for one in every if one.way == COVER) for every in read.chosen if every]
     ours = ", ".join(f"{100 * float(np.median(one.regret)):.1f} %" for one in middle) + " median regret, unseen"
     return Fact(claim, paper, ours, verdict, first_of_sites(read.cells, told))
 

@@ -100,7 +100,10 @@ def measured(tensor: Tensor) -> tuple[Measured, tuple[str, ...]]:
 
 def _rule(tensor: Tensor) -> Rule:
     looks = dict(tensor.provenance).get("looks", "")
-    return Rule(tuple(int(look) for look in looks.split(","))) if looks else Rule()
+    try:
+        return Rule(tuple(int(look) for look in looks.split(","))) if looks else Rule()
+    except ValueError as error:
+        raise BadInput(f"the tensor's provenance says looks {looks!r}, which are no numbers of loads") from error
 
 
 def _judged(repeats: Floats, rule: Rule) -> tuple[Floats, Floats, Floats | None]:
@@ -133,10 +136,10 @@ def _counts(flat: Floats, looks: tuple[int, ...]) -> Codes:
     return found
 
 
-def gain(cells: Measured, mask: Flags | None = None) -> Gain:
-    """What the best of these configurations gains over the default, per condition and site."""
+def gain(cells: Measured, mask: Flags | None = None, over: int | None = None) -> Gain:
+    """What the best of these configurations gains over the default, or over that one, per condition and site."""
     some = np.arange(len(cells.grid)) if mask is None else np.flatnonzero(mask)
-    default = cells.default
+    default = cells.default if over is None else over
     with np.errstate(invalid="ignore"):
         papers = 1 - cells.ms[:, some].min(axis=1) / _finite(cells.ms[:, default])
         if cells.halves_ms is None:

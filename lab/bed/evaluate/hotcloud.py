@@ -44,7 +44,7 @@ def run(given: Given) -> Evaluated:
     given.tell(Step(REST, parts, "gains"))
     chosen = []
     for at, site in enumerate(sites):
-        chosen.append(trees.unseen(cells, at) if len(cells.ms) >= trees.LEAST else [])
+        chosen.append(trees.unseen(cells, at))
         given.tell(Step(REST + at + 1, parts, f"trees of {site}"))
     facts = claims.all_of(cells, found, ranked, heavy, apart(heavy, rng), chosen, rng)
     return Evaluated(
@@ -129,8 +129,11 @@ def _best(cells: Measured, ranked: list[list[Rival]]) -> Table:
         for one in every
         if one.best or one.configuration == cells.default
     ]
-    columns = ("site", "configuration", "best, %", "within 5 % of best, %", "beaten beyond doubt, %")
-    words = "Shares of conditions; the default is always named. Beaten: another's 95 % interval lies wholly below."
+    columns = ("site", "configuration", "best, %", "within 5 % of best, %", "beaten, %")
+    words = (
+        "Shares of conditions; the default is always named. Beaten: another's 95 % interval lies wholly below, which "
+        "among so many others happens by luck too."
+    )
     return Table("coverage", "In how many conditions each configuration is best", columns, rows, words)
 
 

@@ -9,7 +9,8 @@ module and calls
 
 whose text becomes the part's result, written whole or not at all; large things (captures) it writes into `folder`
 itself. The same part under the same seed gives the same text. A killed study loses the parts that were under way, one
-a job: a guest ends with its owner, and a result is renamed into place when it is complete.
+a job: a guest ends with its owner, and a result is renamed into place when it is complete. What a part ran on lies
+beside it and is told (`given.used`), since a study that was resumed may have parts of several kernels.
 
 Fails as   a part's own words in `Done.why`; what every part needs and is not there (root, a program) ends the study.
 """
@@ -86,6 +87,9 @@ def performed(given: Given, wanted: Sequence[Part]) -> list[Done]:
         found[ended.part.name] = ended
         left = sum(not (one.text or one.why) for one in found.values())
         given.tell(Step(len(wanted) - left, len(wanted), ended.part.name))
+    for one in found.values():
+        if one.text:
+            given.used(measure.software_of(one.folder / measure.SOFTWARE))
     return [found[part.name] for part in wanted]
 
 

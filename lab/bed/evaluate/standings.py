@@ -277,7 +277,9 @@ def _bbr(entries: Sequence[Entry]) -> Fact:
     claim, paper = "BBR is 3 to 10 times worse than the best in many networks", "CT: in words (page loads)"
     worse, paths = [], 0
     for path in dict.fromkeys(one.path for one in entries):
-        rates = {one.scheme: mean(one.mbit) or 0.0 for one in entries if (one.path, one.count) == (path, 1)}
+        mine = [one for one in entries if (one.path, one.count) == (path, 1)]
+        # what did not run is no slow flow
+        rates = {one.scheme: rate for one in mine if (rate := mean(one.mbit)) is not None}
         paths += "bbr" in rates
         if "bbr" in rates and max(rates.values()) >= CT_WORSE * rates["bbr"]:
             worse.append(path)

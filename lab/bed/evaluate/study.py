@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from configtron.errors import BadInput
 from configtron.evaluated import Evaluated
+from configtron.samples import Pairs
 from configtron.tensor import Tensor
 
 
@@ -35,6 +36,7 @@ class Given:
     smoke    the smallest run that shows something: seconds
     worker   the module that a guest runs (parts.py)
     tell     called with each step; its caller prints
+    used     called with what each whole part ran on, whenever that was
     tensor   what was measured, for the studies that read it; named by `source`
     """
 
@@ -44,6 +46,7 @@ class Given:
     smoke: bool = False
     worker: str = ""
     tell: Callable[[Step], None] = lambda step: None
+    used: Callable[[Pairs], None] = lambda software: None
     tensor: Tensor | None = None
     source: str = ""
 

@@ -54,6 +54,16 @@ def features(cells: Measured) -> Floats:
     return np.stack([tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss], axis=1)
 
 
+def askable(cells: Measured, site: int) -> Codes:
+    """Conditions that a tree can be asked about: with three numbers, and with something that loads the site.
+
+    A played trace has no one rate.
+    """
+    there = np.isfinite(features(cells)).all(axis=1) & np.isfinite(cells.ms[:, :, site]).any(axis=1)
+    found: Codes = np.flatnonzero(there)
+    return found
+
+
 def labels(ms: Floats) -> Codes:
     """(conditions,): the fastest configuration of (conditions, configurations)."""
     found: Codes = ms.argmin(axis=1).astype(np.int64)
@@ -78,8 +88,11 @@ def one_for_all(ms: Floats) -> Codes:
 
 
 def unseen(cells: Measured, site: int) -> list[Choice]:
-    """Each way of choosing, on each condition without it. Errors: `Missing` without scikit-learn."""
-    ms, asked = cells.ms[:, :, site], features(cells)
+    """Each way of choosing, on each condition without it; none with too few. Errors: `Missing` without scikit-learn."""
+    some = askable(cells, site)
+    if len(some) < LEAST:
+        return []
+    ms, asked = cells.ms[some, :, site], features(cells)[some]
     ways: Sequence[tuple[str, Callable[[Floats], Codes]]] = ((EVERY, labels), (COVER, covered), (ONE, one_for_all))
     found = [_choice(way, _leave_one_out(ms, asked, label), ms) for way, label in ways]
     return [*found, _choice(DEFAULT, np.full(len(ms), cells.default, dtype=np.int64), ms)]
@@ -101,8 +114,11 @@ def _choice(way: str, chosen: Codes, ms: Floats) -> Choice:
 
 
 def rules(cells: Measured, site: int) -> list[Rule]:
-    """The leaves of the cover's tree over all conditions. Errors: `Missing`."""
-    asked, label = features(cells), covered(cells.ms[:, :, site])
+    """The leaves of the cover's tree over all conditions, where there are enough. Errors: `Missing`."""
+    some = askable(cells, site)
+    if len(some) < LEAST:
+        return []
+    asked, label = features(cells)[some], covered(cells.ms[some, :, site])
     grown = _grown(asked, label)
     tree, classes = grown.tree_, grown.classes_
     found: list[Rule] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,56 @@ def test_dominance_is_seen_both_ways() -> None:
     near_everywhere = [[100, 50, 51, 70], [100, 52, 51, 70], [100, 50, 51, 70], [100, 60, 51, 52]]
     found = fact(studied(tensor(near_everywhere, NETWORKS)), "dominates")
     assert found.verdict == PARTLY and "100 % of conditions within 5 %" in found.words
+
+
+def noise(conditions: int, count: int, loads: int, seed: int = 4) -> Tensor:
+    """So many equal configurations, six noisy loads each: what differs is luck."""
+    rng = np.random.default_rng(seed)
+    values = {**VALUES, "initcwnd": tuple(range(1, count + 1)), "tcp_congestion_control": ("cubic",)}
+    repeats = rng.lognormal(0, 0.3, size=(conditions, count, 1, loads)) * 1000
+    medians = np.median(repeats, axis=-1)[:, :, 0]
+    networks = [(1000.0 + n, 50.0, 0.01) for n in range(conditions)]
+    return tensor(medians.tolist(), networks, values=values, repeats=repeats)
+
+
+def test_luck_dominates_nobody() -> None:
+    """Among equal ones none is the best everywhere, nor near it; that is no reason to choose by condition."""
+    found = fact(studied(noise(24, 40, 6)), "dominates")
+    assert found.verdict == PARTLY and "best in at most 1" in found.ours
+
+
+def test_luck_beats_one_in_twenty() -> None:
+    """What `rivals` says of 97 equal ones."""
+    cells, _ = measured(noise(24, 97, 6))
+    assert np.mean([one.beaten for one in rivals(cells, 0)]) == pytest.approx(0.045, abs=0.02)
+
+
+def test_a_site_that_nothing_loads_somewhere_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
+    made = tensor([*MS, [500] * 4], [*NETWORKS, (300.0, 150.0, 0.05)], sites=("shop", "news"))
+    assert made.repeats_ms is not None
+    ms, repeats = made.median_ms.copy(), made.repeats_ms.copy()
+    ms[4, :, 1] = repeats[4, :, 1] = np.nan
+    holed = replace(made, median_ms=ms, repeats_ms=repeats)
+    cells, _ = measured(holed)
+    assert sum(one.best for one in rivals(cells, 1)) == pytest.approx(4 / 5)
+    assert len(trees.askable(cells, 1)) == 4 and len(trees.askable(cells, 0)) == 5
+    found = studied(holed)
+    assert not any("nan" in f"{one.ours} {one.words}" for one in found.facts)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
+def test_a_trace_has_no_rate_to_ask_a_tree_about() -> None:
+    networks = [*NETWORKS, (math.nan, 40.0, 0.0)]
+    cells, _ = measured(tensor([*MS, MS[0]], networks))
+    assert len(trees.unseen(cells, 0)[0].regret) == 4 and trees.rules(cells, 0)
+    few, _ = measured(tensor(MS, [*NETWORKS[:3], (math.nan, 40.0, 0.0)]))
+    assert trees.unseen(few, 0) == [] and trees.rules(few, 0) == []
+
+
+def test_looks_that_are_none_are_one_line() -> None:
+    made = replace(tensor(MS, NETWORKS), provenance=(("looks", "a,b"),))
+    with pytest.raises(BadInput, match="looks 'a,b'"):
+        studied(made)
 
 
 def test_verdicts_of_gains() -> None:

@@ -130,6 +130,16 @@ def test_what_was_refused_has_a_reason_and_no_figure() -> None:
     assert heat.rows == ["cubic", "none"] and heat.values[1] == [None] * 3
 
 
+def test_what_did_not_run_is_not_slow() -> None:
+    """BBR is refused on one path: that is no path on which it is three times worse."""
+    refused = Told((Flowed("bbr", 0.0, math.nan, 0.0, 0, 0, REFUSED),))
+    plan = replace(PLAN, schemes=("cubic", "bbr"), counts=(1,), runs=1)
+    told = {part_name(path, 1, 0): [Told((flow("cubic", 3.0),)), Told((flow("bbr", 3.0),))] for path in PLAN.paths}
+    told[part_name("pantheon:15", 1, 0)][1] = refused
+    bbr = next(fact for fact in evaluated(plan, told, {}, 1).facts if "BBR" in fact.claim)
+    assert (bbr.verdict, bbr.ours) == (ABSENT, "on 0 of 2 paths")
+
+
 def test_nothing_told_is_nothing_found() -> None:
     assert verdicts(evaluated(PLAN, {}, {"all": "no guest"}, 1)) == [UNKNOWN]
 

@@ -14,6 +14,8 @@ from configtron.errors import BadInput
 from configtron.lab.bed import measure
 from configtron.lab.bed.evaluate.parts import FOUND, Part, kept, performed
 from configtron.lab.bed.evaluate.study import Given, Step
+from configtron.samples import Pairs
+from tests.lab.bed import pretend
 from tests.lab.bed.evaluate import echo
 from tests.test_layers import ROOT
 
@@ -52,6 +54,18 @@ def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
     assert performed(Given(tmp_path, seed=2), parts("a"))[0].text == "a 2"
     assert performed(Given(tmp_path, seed=2), [Part("part-a", MODULE, "z")])[0].text == "z 2"
     assert done_so_often(tmp_path / "part-a") == 3
+
+
+@pytest.mark.usefixtures("pretended")
+def test_what_parts_ran_on_is_told(tmp_path: Path) -> None:
+    """Of those that were kept too, and of none that failed."""
+    seen: list[Pairs] = []
+    performed(Given(tmp_path, used=seen.append), parts("a", "fail"))
+    assert seen == [pretend.SOFTWARE]
+    (tmp_path / "part-a" / measure.SOFTWARE).write_text('{"kernel":"another"}')
+    seen.clear()
+    performed(Given(tmp_path, used=seen.append), parts("a", "b"))
+    assert seen == [(("kernel", "another"),), pretend.SOFTWARE]
 
 
 @pytest.mark.usefixtures("pretended")
