@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import product
+from math import inf
 
 from configtron.errors import BadInput
 from configtron.lab.bed.conditions import Condition, Step, Way
@@ -74,6 +75,8 @@ def named(name: str) -> Condition:
             steps.append(Step(float(at), then.down, then.up))
         except ValueError as error:
             raise BadInput(f"{name}: each change is SECONDS:CONDITION, not {part!r}") from error
+    if not all(0 <= step.at_s < inf for step in steps):
+        raise BadInput(f"{name}: a change happens some seconds after the start, not before it nor never")
     if [step.at_s for step in steps] != sorted(step.at_s for step in steps):
         raise BadInput(f"{name}: changes stand in the order of their times")
     return replace(start, name=name, salt=salt(name), steps=tuple(steps))
@@ -124,6 +127,8 @@ def shallow_bytes(mbit: float, rtt_ms: float, divisor: float) -> int:
 
 def _hotcloud(rest: str) -> tuple[Way, Way]:
     mbit, rtt, loss = map(float, rest.split("/"))
+    if not mbit > 0:
+        raise ValueError(rest)
     down = Way(mbit * 1e3, rtt / 2, round(loss / 100, 9), queue_bytes(mbit, rtt))
     return down, Way(delay_ms=rtt / 2)
 

@@ -20,7 +20,7 @@ from itertools import product
 from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.knobs import TUNABLE
-from configtron.lab.bed import families
+from configtron.lab.bed import families, opportunities
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.pages import Page
@@ -61,8 +61,11 @@ class Study:
         return found
 
     def networks(self) -> tuple[Condition, ...]:
-        """The conditions. Errors: `BadInput` for a name that is none."""
-        return tuple(families.named(name) for name in self.conditions)
+        """The conditions. Errors: `BadInput` for a name that is none, or whose trace cannot be read."""
+        found = tuple(families.named(name) for name in self.conditions)
+        for trace in dict.fromkeys(way.trace for condition in found for way in condition.ways if way.trace):
+            opportunities.read(trace)
+        return found
 
     def pages(self) -> tuple[Page, ...]:
         """The sites' pages. Errors: `BadInput` for a name that is none."""

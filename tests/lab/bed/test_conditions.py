@@ -70,6 +70,7 @@ def test_changes_stand_in_order() -> None:
      "access:3g/0", "access:3g/x", "access:3g/nan", "pantheon:19", "pantheon:0", "pantheon:x", "trace:",
      "trace:a@.", "access:4g;access:3g", "access:4g;x:access:3g", "hotcloud:1/50/101", "hotcloud:-1/50/0",
      "hotcloud:nan/50/0", "hotcloud:inf/50/0", "emulated:5/20/1", "emulated:5/20/1/0", "emulated:5/20/1/10.5",
+     "hotcloud:0/50/0", "access:4g;-1:access:3g", "access:4g;nan:access:3g", "access:4g;inf:access:3g",
      "emulated:0/20/1/10", "emulated:5/20/101/10", "emulated:5/20/1/10/trace", "emulated:5/20/1/10/poisson/1"],
 )  # fmt: skip
 def test_nonsense_is_told(name: str) -> None:
