@@ -6,6 +6,7 @@ Reads as   pairs of text: our own files by checksum, the kernel by its recipe's,
 from __future__ import annotations
 
 import hashlib
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,16 +15,17 @@ import configtron
 from configtron.lab.kernel import cache_folder, checksum, kernel_folder
 from configtron.samples import Pairs
 
-# Whose version can change a page load: servers, their TLS, the client's libraries, what sets the network.
-PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "iproute2")
-# Folders of ours whose files act in the guest.
-FOLDERS = ("lab", "tune")
+# Whose version can change a page load: servers, their TLS, the client's and all programs' libraries, what sets the network.
+PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "libc6", "iproute2")
+# Ours that act in the guest: these folders whole, and what they share, which lies above them.
+FOLDERS, SHARED = ("lab", "tune"), "*.py"
 
 
 def software(client: str, player: str) -> Pairs:
     """What runs here, in order of names. Both are paths of built programs."""
     found = {
         "configtron": configtron.__version__,
+        "python": platform.python_version(),
         "sources": sources(),
         "kernel": kernel_folder().relative_to(cache_folder()).name,
         "client": checksum(Path(client))[:16],
@@ -34,15 +36,14 @@ def software(client: str, player: str) -> Pairs:
 
 
 def sources() -> str:
-    """A checksum of our own files that act in the guest, by name and content."""
+    """A checksum of our own files that act in the guest, by place and content."""
     root = Path(configtron.__file__).parent
-    files = [
-        path
-        for folder in FOLDERS
-        for path in sorted((root / folder).resolve().rglob("*"))
-        if path.is_file() and path.suffix != ".pyc"
-    ]
-    text = "".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files)
+    found = [(root, path) for path in root.glob(SHARED)]
+    for folder in ((root / name).resolve() for name in FOLDERS):
+        found += [(folder.parent, path) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    text = "".join(
+        f"{path.relative_to(above)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for above, path in sorted(found)
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

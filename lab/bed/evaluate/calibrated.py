@@ -30,6 +30,7 @@ from configtron.evaluated import (
     Scatter,
     Table,
 )
+from configtron.lab.bed.evaluate import spread
 from configtron.lab.bed.evaluate.emulators import Emulator
 from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, Path
 from configtron.lab.bed.evaluate.replication import Seen, replication_error
@@ -37,8 +38,6 @@ from configtron.lab.bed.evaluate.search import Tried
 
 # Pantheon's own: mean over its six paths, and its one path in full.
 MEAN_GOAL, ONE_PATH = 0.17, 0.144
-# Student's t, two sides of 95 %, by degrees of freedom; beyond the table it falls to 1.96 slowly.
-STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 ROLES = ("search", "chance", "suggested")
 
 
@@ -86,14 +85,10 @@ def progress(told: Seen, tried: Sequence[Tried]) -> list[float]:
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval; NaN where there are too few. A mean of errors is not below 0."""
-    if not values:
+    middle, half = spread.mean(values), spread.margin(values)
+    if middle is None:
         return math.nan, math.nan, math.nan
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return mean, math.nan, math.nan
-    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
-    half = STUDENT[min(len(values) - 2, len(STUDENT) - 1)] * spread
-    return mean, max(0.0, mean - half), mean + half
+    return (middle, math.nan, math.nan) if half is None else (middle, max(0.0, middle - half), middle + half)
 
 
 def evaluated(found: Sequence[Calibrated], plan: Plan, seed: int, missing: str = "") -> Evaluated:

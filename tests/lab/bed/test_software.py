@@ -14,7 +14,7 @@ def test_it_names_what_can_change_a_load(tmp_path: Path) -> None:
     (tmp_path / "client").write_bytes(b"1")
     (tmp_path / "player").write_bytes(b"2")
     found = dict(software(str(tmp_path / "client"), str(tmp_path / "player")))
-    assert {"configtron", "sources", "kernel", "client", "player"} <= set(found)
+    assert {"configtron", "python", "sources", "kernel", "client", "player"} <= set(found)
     assert found["client"] != found["player"] and found["kernel"].startswith("kernel-")
     (tmp_path / "client").write_bytes(b"3")
     assert dict(software(str(tmp_path / "client"), str(tmp_path / "player")))["client"] != found["client"]
@@ -22,7 +22,7 @@ def test_it_names_what_can_change_a_load(tmp_path: Path) -> None:
 
 def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "configtron"
-    for name in ("lab/one.py", "lab/bed/two.c", "tune/three.py"):
+    for name in ("lab/one.py", "lab/bed/two.c", "tune/three.py", "shared.py", "db/four.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(name)
     monkeypatch.setattr("configtron.__file__", str(package / "__init__.py"))
@@ -30,7 +30,14 @@ def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (package / "lab" / "__pycache__").mkdir()
     (package / "lab" / "__pycache__" / "one.pyc").write_text("compiled")
     assert sources() == before
-    (package / "lab" / "bed" / "two.c").write_text("changed")
+    (package / "db" / "four.py").write_text("acts outside the guest")
+    assert sources() == before
+    for name in ("lab/bed/two.c", "shared.py"):
+        (package / name).write_text("changed")
+        assert sources() != before
+        (package / name).write_text(name)
+    assert sources() == before
+    (package / "tune" / "three.py").rename(package / "lab" / "three.py")
     assert sources() != before
 
 

@@ -37,6 +37,13 @@ def test_an_interval_by_hand() -> None:
     assert margin([5.0] * 3) == 0.0
 
 
+@pytest.mark.parametrize(("free", "factor"), [(1, 12.706), (10, 2.228), (11, 2.201), (15, 2.131), (29, 2.045)])
+def test_an_interval_narrows_with_the_degrees_of_freedom(free: int, factor: float) -> None:
+    # Student's table; these values' standard deviation is 1
+    values = [math.sqrt(free / 2), -math.sqrt(free / 2), *[0.0] * (free - 1)]
+    assert margin(values) == pytest.approx(factor / math.sqrt(free + 1), rel=0.005)
+
+
 def test_an_ellipse_reaches_one_deviation_along_each_axis() -> None:
     points = [(10 + 3 * x, 5 + 0.5 * y) for x in (-1, 1) for y in (-1, 1)]
     corners = ellipse(points)
