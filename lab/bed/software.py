@@ -15,7 +15,7 @@ import configtron
 from configtron.lab.kernel import cache_folder, checksum, kernel_folder
 from configtron.samples import Pairs
 
-# Whose version can change a page load: servers, their TLS, the client's and all programs' libraries, what sets the network.
+# Whose version can change a page load: servers, TLS, libraries of the client and of all, what sets the network.
 PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "libc6", "iproute2")
 # Ours that act in the guest: these folders whole, and what they share, which lies above them.
 FOLDERS, SHARED = ("lab", "tune"), "*.py"

@@ -77,19 +77,20 @@ def tail_gain(read: Read) -> Fact:
 
 
 def _gain(read: Read, share: float, claim: str, paper: str, wanted: float) -> Fact:
-    """Holds: by halves too. Partly: as the papers count, so luck makes up the rest, or within the interval."""
+    """Holds: the whole interval, by halves, is at the paper's figure or above. Partly: the figure lies within it."""
     papers = over_conditions(read.gain.papers, percentile(share), read.rng)
     if read.gain.halves is None:
-        verdict = HOLDS if papers.value >= wanted else ABSENT
-        return Fact(claim, paper, papers.text(), verdict, "without repeats, luck cannot be told from gain")
+        return Fact(claim, paper, papers.text(), _reached(papers, wanted),
+                    "without repeats, luck cannot be told from gain")  # fmt: skip
     halves = over_conditions(read.gain.halves, percentile(share), read.rng)
-    near = papers.value >= wanted or halves.high >= wanted
-    verdict = HOLDS if halves.value >= wanted else PARTLY if near else ABSENT
     words = f"chosen and read on the same loads: {papers.text()}; by halves, without luck: {halves.text()}"
     most = max(papers.value - halves.value, 0.0)
-    ends = sorted((100 * halves.value, 100 * papers.value))
-    return Fact(claim, paper, f"{ends[0]:.1f} to {ends[1]:.1f} %", verdict,
-                f"{words}; at most {100 * most:.1f} points are luck")  # fmt: skip
+    ours = f"{100 * halves.value:.1f} % by halves, {100 * papers.value:.1f} % as the papers count"
+    return Fact(claim, paper, ours, _reached(halves, wanted), f"{words}; at most {100 * most:.1f} points are luck")
+
+
+def _reached(found: Figure, wanted: float) -> str:
+    return HOLDS if found.low >= wanted else ABSENT if found.high < wanted else PARTLY
 
 
 def where_gains_lie(read: Read) -> Fact:

@@ -230,6 +230,11 @@ def test_verdicts_of_gains() -> None:
     assert fact(small, "in the median").verdict == fact(small, "95th").verdict == ABSENT
 
 
+@pytest.mark.parametrize(("low", "high", "verdict"), [(0.11, 0.2, HOLDS), (0.05, 0.2, PARTLY), (0.02, 0.09, ABSENT)])
+def test_a_figure_within_the_interval_is_neither_reached_nor_missed(low: float, high: float, verdict: str) -> None:
+    assert claims._reached(gains.Figure((low + high) / 2, low, high), 0.10) == verdict
+
+
 def test_the_tail_is_taken_apart() -> None:
     ms = [[100, 40, 90, 90]] + [[100, 95, 96, 97]] * 11
     networks = [(300.0, 50.0, 0.05)] + [(5000.0, 50.0 + n, 0.0) for n in range(11)]
