@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,7 +187,9 @@ def noise(conditions: int, count: int, loads: int, seed: int = 4) -> Tensor:
 def test_luck_dominates_nobody() -> None:
     """Among equal ones none is the best everywhere, nor near it; that is no reason to choose by condition."""
     found = fact(studied(noise(24, 40, 6)), "dominates")
-    assert found.verdict == PARTLY and "best in at most 1" in found.ours
+    share = re.search(r"best in at most ([0-9.]+) %", found.ours)
+    # three of 24 for the luckiest of forty, or two, or four
+    assert found.verdict == PARTLY and share and float(share[1]) <= 100 * 4 / 24 + 0.1
 
 
 def test_luck_beats_one_in_twenty() -> None:
@@ -224,8 +227,11 @@ def test_looks_that_are_none_are_one_line() -> None:
 
 
 def test_verdicts_of_gains() -> None:
+    everywhere = studied(tensor([[100, 80, 90, 50]] * 4, NETWORKS))
+    assert fact(everywhere, "in the median").verdict == fact(everywhere, "95th").verdict == HOLDS
+    # 40, 20, 60 and 5 %: of four conditions the interval holds 10 and 40 %
     found = studied(tensor(MS, NETWORKS))
-    assert fact(found, "in the median").verdict == HOLDS
+    assert fact(found, "in the median").verdict == fact(found, "95th").verdict == PARTLY
     small = studied(tensor([[100, 98, 99, 99]] * 4, NETWORKS))
     assert fact(small, "in the median").verdict == fact(small, "95th").verdict == ABSENT
 
