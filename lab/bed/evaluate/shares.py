@@ -144,7 +144,15 @@ def _share(claim: str, bound: float, cases: Sequence[Case]) -> Fact:
                  for scheme in dict.fromkeys(case.scheme for case in cases)}  # fmt: skip
     words = ", ".join(f"{scheme} {fair_share(mine):.0%}" for scheme, mine in by_scheme.items() if mine)
     ours = f"{part:.0%} of {len(known)} cases"
-    return Fact(claim, paper, ours, HOLDS if part > bound else ABSENT, f"by tested congestion control: {words}")
+    words = f"by tested congestion control: {words}; {_sides(cases)}"
+    return Fact(claim, paper, ours, HOLDS if part > bound else ABSENT, words)
+
+
+def _sides(cases: Sequence[Case]) -> str:
+    """An index does not say who suffers: whether an unfair tested flow took more than its rivals, or left them more."""
+    unfair = [case.gain for case in cases if case.index is not None and case.index <= FAIR and case.gain is not None]
+    less = sum(gain < 1 for gain in unfair)
+    return f"of {len(unfair)} cases that are not fair the tested flow got less than a rival in {less}, more in others"
 
 
 def _equals(cases: Sequence[Case]) -> Fact:

@@ -58,6 +58,8 @@ def test_an_unfair_world_makes_the_facts_absent() -> None:
     of = found({"cubic": 4.0, "vegas": 0.01, "bbr": 1.0})
     assert [fact.verdict for fact in of.facts] == [ABSENT, ABSENT, ABSENT]
     assert "access:3g/1" in of.facts[2].words
+    # who suffers: cubic's four cases take four times as much, vegas' four next to nothing
+    assert "of 8 cases that are not fair the tested flow got less than a rival in 4," in of.facts[0].words
 
 
 def test_a_stack_that_was_not_as_asked_has_its_reason() -> None:
