@@ -56,6 +56,9 @@ def test_a_study_can_be_narrowed() -> None:
     for conditions, sites in [([], ["nowhere"]), *((one, []) for one in strange)]:
         with pytest.raises(BadInput):
             study_of("smoke").narrowed(conditions, sites, [])
+    for trace in ("trace:nowhere", "access:4g;2:trace:/nowhere/x"):
+        with pytest.raises(BadInput, match="no trace"):
+            study_of("smoke").narrowed([trace], [], [])
     with pytest.raises(BadInput, match="must rise"):
         study_of("smoke").narrowed([], [], [0])
     with pytest.raises(BadInput, match="no study is called 'all'; there is: hotcloud"):
