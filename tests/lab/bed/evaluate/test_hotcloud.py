@@ -105,6 +105,10 @@ def test_equal_configurations_are_all_best_and_none_is_beaten() -> None:
     assert all((one.best, one.near, one.beaten) == (1, 1, 0) for one in rivals(cells, 0))
     _, sure = clearly_best(cells, "tcp_congestion_control")
     assert sure.tolist() == [[-1]]
+    # without loss loads repeat to the bit: an interval is a point, and does not lie below itself
+    same = np.repeat([[70.0, 70, 70, 80]], 6, axis=0).T[None, :, None]
+    cells, _ = measured(tensor([[70, 70, 70, 80]], NETWORKS[:1], repeats=same))
+    assert [one.beaten for one in sorted(rivals(cells, 0), key=lambda one: one.configuration)] == [0, 0, 0, 1]
 
 
 def test_per_value_takes_each_values_best() -> None:
@@ -239,6 +243,16 @@ def test_verdicts_of_gains() -> None:
 @pytest.mark.parametrize(("low", "high", "verdict"), [(0.11, 0.2, HOLDS), (0.05, 0.2, PARTLY), (0.02, 0.09, ABSENT)])
 def test_a_figure_within_the_interval_is_neither_reached_nor_missed(low: float, high: float, verdict: str) -> None:
     assert claims._reached(gains.Figure((low + high) / 2, low, high), 0.10) == verdict
+
+
+def test_where_the_gains_lie() -> None:
+    """Ten conditions: one gains 80 %, nine gain 20 or 10 %; the first has 0.8 of 1.9 in all, four times the median."""
+    ms = [[100, 20, 100, 100]] + [[100, 80, 100, 100]] * 2 + [[100, 90, 100, 100]] * 7
+    networks = [(1000.0 + n, 50.0, 0.0) for n in range(10)]
+    found = fact(studied(tensor(ms, networks)), "in the tail")
+    assert found.verdict == HOLDS and "has 42 % of all" in found.words and "5.3 times" in found.ours
+    even = fact(studied(tensor([[100, 80, 100, 100]] * 10, networks)), "in the tail")
+    assert even.verdict == ABSENT and "has 10 % of all" in even.words
 
 
 def test_the_tail_is_taken_apart() -> None:
