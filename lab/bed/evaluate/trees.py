@@ -3,9 +3,10 @@
 Question   Can a handful of rules say which configuration a network should have, and what do they cost where they err?
 Method     CART with entropy over the conditions, each labelled with its fastest configuration. How good it is is asked
            of conditions that it has not seen: leave one out, grow the tree on the others, let it choose for the one.
-           Of 97 configurations many are as fast as the best, and a tree of such labels learns noise; so a second tree
-           has labels from a cover: the fewest configurations, taken greedily, of which each condition has one within
-           `NEAR` of its best (HotCloud's golden templates). The cover too is made without the condition that is asked.
+           Of 97 configurations many are as fast as the best, and such a tree has a leaf for nearly every condition; a
+           second tree, for people to read, has labels from a cover: the fewest configurations, taken greedily, of which
+           each condition has one within `NEAR` of its best (HotCloud's golden templates), and of those the one taken
+           first. The cover too is made without the condition that is asked.
 Reads as   hits: the tree's choice is the fastest; regret: its page load time over the fastest's, less one. Beside them
            the same of the default and of one configuration for all, chosen on the others too.
 Differs    from HotCloud's C4.5, which splits by gain ratio; on three numbers it asks much the same. Its accuracy is not
@@ -71,13 +72,14 @@ def labels(ms: Floats) -> Codes:
 
 
 def covered(ms: Floats) -> Codes:
-    """(conditions,): the fastest of the fewest configurations that are near the best everywhere between them."""
+    """(conditions,): of the fewest that are near the best everywhere between them, the first that is near there."""
     near = ms <= ms.min(axis=1, keepdims=True) * (1 + NEAR)
     open_still, cover = np.ones(len(ms), dtype=bool), list[int]()
     while open_still.any():
         cover.append(int(near[open_still].sum(axis=0).argmax()))
         open_still &= ~near[:, cover[-1]]
-    found: Codes = np.array(cover, dtype=np.int64)[ms[:, cover].argmin(axis=1)]
+    # the fastest of them would be luck again where several are near
+    found: Codes = np.array(cover, dtype=np.int64)[near[:, cover].argmax(axis=1)]
     return found
 
 
@@ -123,17 +125,35 @@ def rules(cells: Measured, site: int) -> list[Rule]:
     tree, classes = grown.tree_, grown.classes_
     found: list[Rule] = []
 
-    def walk(node: int, asks: tuple[str, ...]) -> None:
+    def walk(node: int, low: Floats, high: Floats) -> None:
         if tree.children_left[node] == tree.children_right[node]:
             at = int(classes[int(tree.value[node][0].argmax())])
-            found.append(Rule(" and ".join(asks) or "always", at, int(tree.n_node_samples[node])))
+            found.append(Rule(_asked(low, high), at, int(tree.n_node_samples[node])))
             return
-        name, edge = FEATURES[tree.feature[node]], f"{tree.threshold[node]:.4g}"
-        walk(int(tree.children_left[node]), (*asks, f"{name} <= {edge}"))
-        walk(int(tree.children_right[node]), (*asks, f"{name} > {edge}"))
+        feature, edge = int(tree.feature[node]), float(tree.threshold[node])
+        walk(int(tree.children_left[node]), low, _with(high, feature, edge))
+        walk(int(tree.children_right[node]), _with(low, feature, edge), high)
 
-    walk(0, ())
+    walk(0, np.full(len(FEATURES), -np.inf), np.full(len(FEATURES), np.inf))
     return found
+
+
+def _with(edges: Floats, feature: int, edge: float) -> Floats:
+    """A branch's bounds: deeper in the tree they only become narrower."""
+    changed = edges.copy()
+    changed[feature] = edge
+    return changed
+
+
+def _asked(low: Floats, high: Floats) -> str:
+    """A leaf's bounds in words: above low, at most high."""
+    asks = []
+    for name, least, most in zip(FEATURES, low, high, strict=True):
+        if np.isfinite(least) and np.isfinite(most):
+            asks.append(f"{least:.4g} < {name} <= {most:.4g}")
+        elif np.isfinite(least) or np.isfinite(most):
+            asks.append(f"{name} > {least:.4g}" if np.isfinite(least) else f"{name} <= {most:.4g}")
+    return " and ".join(asks) or "always"
 
 
 def _grown(asked: Floats, label: Codes) -> Any:

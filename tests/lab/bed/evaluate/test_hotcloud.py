@@ -167,6 +167,17 @@ def test_labels_that_nothing_explains_are_not_learned() -> None:
 def test_a_cover_is_small() -> None:
     ms = np.array([[100, 50, 51, 90], [100, 52, 51, 90], [100, 90, 60, 60]], dtype=float)
     assert trees.covered(ms).tolist() == [2, 2, 2] and trees.labels(ms).tolist() == [1, 2, 2]
+    # two are needed; where both are near, it is the one that is near more often
+    ms = np.array([[50, 51, 90], [90, 51, 50], [90, 52, 50], [50, 90, 90]], dtype=float)
+    assert trees.covered(ms).tolist() == [1, 1, 1, 0]
+
+
+def test_a_rule_says_each_bound_once() -> None:
+    """Between 1.5 and 4.5 Mbit/s one configuration, outside another: the middle has two bounds."""
+    ms = [[100, 40, 100, 100] if 1.5 < n < 4.5 else [100, 100, 100, 40] for n in range(7)]
+    cells, _ = measured(tensor(ms, [(1000.0 * n + 1, 50.0, 0.0) for n in range(7)]))
+    asks = {rule.asks: rule.configuration for rule in trees.rules(cells, 0)}
+    assert asks == {"bandwidth_kbps <= 1501": 3, "1501 < bandwidth_kbps <= 4501": 1, "bandwidth_kbps > 4501": 3}
 
 
 def test_dominance_is_seen_both_ways() -> None:
