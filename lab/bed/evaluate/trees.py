@@ -16,6 +16,7 @@ Source     Breiman et al., Classification and Regression Trees; HC section 3; CT
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -162,4 +163,7 @@ def _grown(asked: Floats, label: Codes) -> Any:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError as error:
         raise Missing(f"scikit-learn: {error}; run: pip install 'configtron[learn]'") from error
-    return DecisionTreeClassifier(criterion="entropy", random_state=0).fit(asked, label)
+    with warnings.catch_warnings():
+        # that nearly every condition has a label of its own is what is asked, and told
+        warnings.simplefilter("ignore", UserWarning)
+        return DecisionTreeClassifier(criterion="entropy", random_state=0).fit(asked, label)
