@@ -144,14 +144,15 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 def test_waking_for_whole_records_only_is_nothing_that_a_page_can_see(tmp_path: Path) -> None:
     """Beside a client that wakes for each packet: acknowledgements may differ, bytes do not come later.
 
-    One connection: six that share a queue answer to a packet's shift by percents.
+    One connection, and pages that do not fill the queue: who loses a packet where it overflows hangs on its moment,
+    and a load answers to that by percents.
     """
-    words = ("nginx", "60", "5000", "0", "2", "yardstick", "manual")
+    words = ("nginx", "60", "5000", "0", "2", "mail", "manual")
     whole_records = boot(tmp_path / "a", *words)[:8]
     packets = boot(tmp_path / "b", *words, client=loads.program("EACH_PACKET"))[:8]
     pairs = [(one, other) for one, other in zip(whole_records, packets, strict=True) if one.http == "h2"]
     assert len(pairs) == 4 and not any(one.failed for pair in pairs for one in pair)
     for one, other in pairs:
-        # a packet takes a thousandth of this load; a few acknowledgements come in other company
-        assert one.plt_ms == pytest.approx(other.plt_ms, rel=0.01)
+        # a packet takes up to three thousandths of these loads
+        assert one.plt_ms == pytest.approx(other.plt_ms, rel=0.003)
         assert one.ttfb_ms == pytest.approx(other.ttfb_ms, rel=0.002)
