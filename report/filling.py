@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from configtron.records import canonical
+from configtron.report.progress import PLAIN_EVERY_S, STATUS_EVERY_S
+from configtron.report.shown import Shown
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-# A status line each second; a plain line rarely, since it stays in logs. As in `progress.py`.
-STATUS_EVERY_S = 1.0
-PLAIN_EVERY_S = 10.0
 # Until a twentieth is done nothing is said about the time left: the first shards are no sample.
 LEAST_SHARE = 0.05
 
@@ -51,8 +46,8 @@ def lasting(seconds: float | None) -> str:
     return f"{seconds:.0f} s left" if seconds < 120 else f"{minutes // 60} h {minutes % 60:02} min left"
 
 
-class Filling:
-    """Show how far it is. Call `update` as often as you like; a context manager, so that the terminal is left tidy."""
+class Filling(Shown):
+    """Show how far it is. Call `update` as often as you like."""
 
     def __init__(
         self,
@@ -64,35 +59,11 @@ class Filling:
         status: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what, self._err, self._quiet, self._status, self._clock = what, err, quiet, status, clock
-        self._began = clock()
+        super().__init__(what, err, quiet=quiet, color=color, clock=clock)
+        self._status = status
         self._plain_at = self._began + PLAIN_EVERY_S
         self._status_at = self._began
         self._told: Moment | None = None
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-        if not quiet and err.isatty():
-            self._bar = _bar(err, color)
-            self._task = self._bar.add_task(what, total=None, note="")
-
-    def __enter__(self) -> Filling:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def say(self, text: str) -> None:
-        """One line above the bar."""
-        if self._quiet:
-            return
-        if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
-        else:
-            self._err.write(f"{text}\n")
-            self._err.flush()
 
     def update(self, moment: Moment, *, last: bool = False) -> None:
         """How far it is now; `last` shows it in any case."""
@@ -105,17 +76,8 @@ class Filling:
             self._status.write(canonical({"what": self._what, **told, **moment._asdict()}) + "\n")
             self._status.flush()
         note = f"{moment.loads} loads, {lasting(left)}"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=moment.cells or None, completed=moment.done, note=note)
-        elif not self._quiet and (now >= self._plain_at or last and moment != self._told):
+        if not self._drawn(moment.cells, moment.done, note) and (
+            now >= self._plain_at or last and moment != self._told
+        ):
             self._plain_at, self._told = now + PLAIN_EVERY_S, moment
             self.say(f"{self._what}: {moment.done}/{moment.cells} cells, {note}, {elapsed:.0f} s")
-
-
-def _bar(err: TextIO, color: bool) -> Bar:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-    return Bar(*columns, TimeElapsedColumn(), console=Console(file=err, no_color=not color), transient=True)
