@@ -55,7 +55,7 @@ def here(netns: str) -> str:
 def refusals(driver: KmodDriver) -> dict[str, str]:
     """Changes that must change nothing."""
     return {
-        "control": refused(lambda: driver.apply(Changes({"c": named("c", tcp_congestion_control="dctcp")}))),
+        "control": refused(lambda: driver.apply(Changes({"c": named("c", tcp_congestion_control="nosuch")}))),
         "name": refused(lambda: driver.apply(Changes(prefixes={"10.9.0.0/16": "nobody"}))),
         "used": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"wide"})))),
         "default": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"narrow"})))),
