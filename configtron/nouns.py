@@ -10,7 +10,7 @@ costs three times as much to build. All other nouns are frozen dataclasses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -283,7 +283,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NetworkClass:
-    """A cluster of contexts that behave alike; centroid and scale over (bandwidth_kbps, rtt_ms, loss)."""
+    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`."""
 
     id: str
     centroid: tuple[float, ...]
@@ -296,23 +296,19 @@ class NetworkClass:
         return math.sqrt(sum(((p - c) / s) ** 2 for p, c, s in zip(point, self.centroid, self.scale, strict=True)))
 
 
-def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass | None:
-    """The class nearest to a context; None while a performance feature is unknown or no class exists."""
-    if context.bandwidth_kbps is None or context.rtt_ms is None or context.loss is None:
-        return None
-    point = (context.bandwidth_kbps, context.rtt_ms, context.loss)
-    return min(classes, key=lambda c: (c.distance(point), c.id), default=None)
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A profile chosen for a context; `arm` says why: gp, epsilon, tree, default."""
+    """A profile chosen for a context; `arm` says why: gp, epsilon, tree, default, ...
+
+    propensity   how likely this profile was when it was drawn; None where that was not recorded
+    """
 
     context: Context
     class_id: str
     profile: Profile
     arm: str
     expected_ms: float | None = None
+    propensity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

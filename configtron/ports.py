@@ -81,10 +81,27 @@ class Witness(Protocol):
 
 
 class Policy(Protocol):
-    """One way to choose a profile. The simulator and the manager are two callers of it."""
+    """One way to choose a profile. The simulator and the manager are two callers of it.
+
+    Between two updates a decision depends on the context and on chance alone, so that many can be made at once
+    (`choose_many` and `observe_many` of `learner/policy.py`) and come out bit for bit as if made one by one.
+    """
+
+    @property
+    def name(self) -> str:
+        """As on the command line: a row of `learner.POLICIES`."""
 
     def choose(self, context: Context) -> Decision:
-        """Pick a profile for a context."""
+        """Pick a profile for a context; the decision carries its arm, its class and its propensity."""
 
     def observe(self, outcome: Outcome) -> None:
-        """Learn from what a decision led to."""
+        """Keep what a decision led to; every `update_every` outcomes are an `update`."""
+
+    def update(self) -> None:
+        """Learn from what was observed since the last update."""
+
+    def save(self) -> str:
+        """All that was learned, observed and drawn, as JSON text: exact, so that a restored policy goes on alike."""
+
+    def restore(self, text: str) -> None:
+        """Take over what `save` wrote. Errors: `BadInput` for another policy's or another version's text."""

@@ -19,7 +19,7 @@ IMPURE = frozenset(
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
 NOUNS = frozenset(
     f"configtron.{name}"
-    for name in "nouns ports tuning knobs grid tensor repeats samples measured messages records errors".split()
+    for name in "nouns nearest ports tuning knobs grid tensor repeats samples measured messages records errors".split()
 ) | {"configtron.evaluated"}
 EDGES = tuple(
     f"configtron.{name}"
@@ -35,7 +35,8 @@ def layer(module: str) -> int:
         return 4
     if any(under(module, edge) for edge in EDGES):
         return 3
-    return {"configtron.fingerprint": 1, "configtron.probe": 2, "configtron.tune": 2}[".".join(module.split(".")[:2])]
+    verbs = {"configtron.probe": 2, "configtron.tune": 2, "configtron.learner": 2}
+    return {"configtron.fingerprint": 1, **verbs}[".".join(module.split(".")[:2])]
 
 
 def under(module: str, package: str) -> bool:
@@ -44,7 +45,7 @@ def under(module: str, package: str) -> bool:
 
 def sources() -> Iterator[tuple[str, Path]]:
     """(module name, file) of everything that is installed."""
-    for folder in ("configtron", "db", "fingerprint", "lab", "probe", "report", "tune"):
+    for folder in ("configtron", "db", "fingerprint", "lab", "learner", "probe", "report", "tune"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = list(file.relative_to(ROOT).with_suffix("").parts)
             if folder == "configtron" and len(parts) > 1 and (ROOT / folder / parts[1]).is_symlink():

@@ -14,7 +14,7 @@ import pytest
 
 from tests.test_layers import ROOT
 
-FOLDERS = ("db", "fingerprint", "lab", "probe", "report", "tune")
+FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "tune")
 
 
 def config() -> configparser.ConfigParser:

@@ -1,0 +1,30 @@
+"""Which class a client is of: one rule, for the agent that serves and for the learner that learns.
+
+Classes live over the logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a hundred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from configtron.nouns import Context, NetworkClass
+
+# Loss below a fifth of a percent changes a page load by less than its noise: nearer to 0 all losses are one.
+LOSS_FLOOR = 0.002
+# What no client has less of; keeps the logarithms finite.
+LEAST_KBPS, LEAST_RTT_MS = 1.0, 0.1
+
+
+def point(context: Context) -> tuple[float, float, float] | None:
+    """(ln kbit/s, ln ms, ln(loss + LOSS_FLOOR)); None while one of the three is unknown."""
+    if context.bandwidth_kbps is None or context.rtt_ms is None or context.loss is None:
+        return None
+    kbps, rtt = max(context.bandwidth_kbps, LEAST_KBPS), max(context.rtt_ms, LEAST_RTT_MS)
+    return math.log(kbps), math.log(rtt), math.log(context.loss + LOSS_FLOOR)
+
+
+def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass | None:
+    """The class nearest to a context; None while a performance feature is unknown or no class exists."""
+    here = point(context)
+    return None if here is None else min(classes, key=lambda c: (c.distance(here), c.id), default=None)

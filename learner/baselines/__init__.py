@@ -1,0 +1,1 @@
+"""The policies a learner is held against, as policies like any other."""

@@ -1,0 +1,127 @@
+"""Network classes: clients that behave alike, under names that stay.
+
+Question   Which clients may share what is learned about page load times?
+Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range; k is the
+           smallest for which members' page load times spread within a class by at most one sigma of a single load.
+Stop when  no larger k is allowed or the spread is within its bound.
+Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/nearest.py`).
+Fails as   class -1 for a client with an unknown feature; `BadInput` for no points at all.
+Differs    CT bounds the spread by "one standard deviation of the mean" without its unit: here of ln(ms), the site's
+           mean removed, against the standard deviation of repeated loads (docs/design/0010).
+Source     CT section 4; Arthur and Vassilvitskii 2007 (k-means++, as in scikit-learn).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.state import keep
+from configtron.nouns import NetworkClass
+
+# The interquartile range of a normal distribution, in standard deviations: makes the scale comparable to those.
+IQR_PER_SIGMA = 1.349
+# A feature that hardly varies must not be blown up to matter: a tenth of an e-fold counts as one scale.
+LEAST_SCALE_LN = 0.1
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Classes:
+    """K classes. centroid, scale: (K, 3) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms)."""
+
+    ids: tuple[str, ...]
+    centroid: Floats
+    scale: Floats
+    count: Floats
+    spread: Floats
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def assign(self, points: Floats) -> Codes:
+        """(n, 3) -> (n,) class of each; -1 where a feature is unknown. The rule of `nearest.nearest`."""
+        best = np.zeros(len(points), dtype=np.int64)
+        columns = [np.ascontiguousarray(points[:, axis]) for axis in range(3)]
+        least = np.full(len(points), np.inf)
+        for k in range(len(self.ids)):
+            away = sum(((x - c) / s) ** 2 for x, c, s in zip(columns, self.centroid[k], self.scale[k], strict=True))
+            nearer = away < least
+            best[nearer] = k
+            least[nearer] = away[nearer]
+        best[np.isinf(least)] = -1
+        return best
+
+    def nouns(self) -> tuple[NetworkClass, ...]:
+        """The classes as an agent takes them."""
+        return tuple(
+            NetworkClass(
+                name,
+                tuple(map(float, self.centroid[k])),
+                tuple(map(float, self.scale[k])),
+                int(self.count[k]),
+                float(self.spread[k]),
+            )
+            for k, name in enumerate(self.ids)
+        )
+
+
+def fit(points: Floats, k: int, rng: np.random.Generator) -> Classes:
+    """k classes (fewer, if there are fewer distinct points), named by bandwidth, slowest first."""
+    from sklearn.cluster import KMeans
+
+    known = points[~np.isnan(points).any(axis=1)]
+    if not len(known):
+        raise BadInput("network classes need at least one client with bandwidth, round trip and loss")
+    low, high = np.percentile(known, (25, 75), axis=0)
+    scale = np.maximum((high - low) / IQR_PER_SIGMA, LEAST_SCALE_LN)
+    scaled = known / scale
+    k = min(k, len(np.unique(scaled, axis=0)))
+    means = KMeans(k, n_init=4, random_state=int(rng.integers(2**31))).fit(scaled)
+    order = np.lexsort(means.cluster_centers_.T[::-1])
+    count = np.bincount(means.labels_, minlength=k)[order]
+    ids = tuple(f"nc{at}" for at in range(k))
+    centroid = means.cluster_centers_[order] * scale
+    return Classes(ids, centroid, np.tile(scale, (k, 1)), count.astype(np.float64), np.zeros(k))
+
+
+def spreads(classes: Classes, points: Floats, log_ms: Floats, site: Codes) -> Floats:
+    """(K,) standard deviation of members' ln(ms) once each site's mean within the class is taken away."""
+    code = classes.assign(points)
+    width = int(site.max()) + 1 if len(site) else 1
+    at = code * width + site
+    size = len(classes) * width
+    count = np.maximum(np.bincount(at, minlength=size), 1)
+    mean = np.bincount(at, weights=log_ms, minlength=size) / count
+    rest = (log_ms - mean[at]) ** 2
+    members = np.maximum(np.bincount(code, minlength=len(classes)), 1)
+    found: Floats = np.sqrt(np.bincount(code, weights=rest, minlength=len(classes)) / members)
+    return found
+
+
+def choose_k(
+    points: Floats,
+    log_ms: Floats,
+    site: Codes,
+    rng: np.random.Generator,
+    *,
+    sigma_ln: float,
+    candidates: tuple[int, ...] = (4, 6, 8, 12, 16, 20, 24, 32, 48, 64),
+) -> Classes:
+    """Classes by the one-sigma rule: the smallest candidate whose mean spread, by members, is at most `sigma_ln`.
+
+    points (n, 3), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none will do.
+    """
+    found = None
+    for k in candidates:
+        found = fit(points, k, rng)
+        spread = spreads(found, points, log_ms, site)
+        found = Classes(found.ids, found.centroid, found.scale, found.count, spread)
+        if float(np.average(spread, weights=np.maximum(found.count, 1e-9))) <= sigma_ln:
+            break
+    if found is None:
+        raise BadInput("network classes: no number of classes was allowed")
+    return found

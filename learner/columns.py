@@ -1,0 +1,124 @@
+"""Contexts and decisions as numpy columns: many at once, where one object each would cost more than the learning.
+
+Names (sites, prefixes, devices) are codes into a vocabulary that travels with the column; -1 is unknown. Numbers that
+are unknown are NaN. Row i of a column says exactly what the i-th `Context` or `Decision` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.nearest import LEAST_KBPS, LEAST_RTT_MS, LOSS_FLOOR
+from configtron.nouns import Context
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+# Why a profile was chosen; a column of decisions carries the position in this tuple, so rows are only ever added.
+ARMS = (
+    "default", "static", "lhc", "gp", "epsilon", "tree", "greedy", "thompson", "brute", "best", "offline", "reuse",
+    "optimal", "squarecb", "linucb",
+)  # fmt: skip
+ARM = {name: code for code, name in enumerate(ARMS)}
+
+
+def _no_codes() -> Codes:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contexts:
+    """n contexts. bandwidth_kbps, rtt_ms, loss: (n,); site, prefix, device: codes (n,), the latter two may be empty."""
+
+    bandwidth_kbps: Floats
+    rtt_ms: Floats
+    loss: Floats
+    site: Codes
+    sites: tuple[str, ...]
+    prefix: Codes = field(default_factory=_no_codes)
+    prefixes: tuple[str, ...] = ()
+    device: Codes = field(default_factory=_no_codes)
+    devices: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.bandwidth_kbps)
+
+    def __getitem__(self, rows: slice | Codes) -> Contexts:
+        """Those rows, with the same vocabularies."""
+        prefix, device = (column[rows] if len(column) else column for column in (self.prefix, self.device))
+        numbers = (self.bandwidth_kbps[rows], self.rtt_ms[rows], self.loss[rows])
+        return Contexts(*numbers, self.site[rows], self.sites, prefix, self.prefixes, device, self.devices)
+
+    def row(self, i: int) -> Context:
+        """The i-th context."""
+        kbps, rtt, loss = (float(column[i]) for column in (self.bandwidth_kbps, self.rtt_ms, self.loss))
+        return Context(
+            bandwidth_kbps=None if np.isnan(kbps) else kbps,
+            rtt_ms=None if np.isnan(rtt) else rtt,
+            loss=None if np.isnan(loss) else loss,
+            site=_name(self.site, self.sites, i),
+            prefix=_name(self.prefix, self.prefixes, i),
+            device=_name(self.device, self.devices, i),
+        )
+
+    def points(self) -> Floats:
+        """(n, 3): where classes see them (`nearest.point`); NaN where a feature is unknown."""
+        kbps, rtt = np.maximum(self.bandwidth_kbps, LEAST_KBPS), np.maximum(self.rtt_ms, LEAST_RTT_MS)
+        return np.stack((np.log(kbps), np.log(rtt), np.log(self.loss + LOSS_FLOOR)), axis=1)
+
+
+def _name(codes: Codes, names: tuple[str, ...], i: int) -> str:
+    return names[codes[i]] if len(codes) and codes[i] >= 0 else ""
+
+
+def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = None) -> Contexts:
+    """Contexts as columns; sites outside the given vocabulary are unknown, without one it is made of what is there."""
+    site, sites = _codes([context.site for context in contexts], sites)
+    prefix, prefixes = _codes([context.prefix for context in contexts], None)
+    device, devices = _codes([context.device for context in contexts], None)
+    kbps, rtt, loss = (
+        np.array([np.nan if value is None else value for value in column], dtype=np.float64)
+        for column in (
+            [context.bandwidth_kbps for context in contexts],
+            [context.rtt_ms for context in contexts],
+            [context.loss for context in contexts],
+        )
+    )
+    return Contexts(kbps, rtt, loss, site, sites, prefix, prefixes, device, devices)
+
+
+def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:
+    words = tuple(dict.fromkeys(name for name in names if name)) if vocabulary is None else vocabulary
+    position = {word: code for code, word in enumerate(words)}
+    return np.array([position.get(name, -1) for name in names], dtype=np.int64), words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """n decisions. Every column is (n,).
+
+    row            the table's row that decided: class and site, or whatever the policy tells clients apart by
+    network        position of the network class in the policy's `class_ids`; -1 where there is none
+    configuration  row of the policy's grid
+    arm            position in ARMS
+    propensity     probability of that configuration, given the context, when it was drawn
+    expected_ms    what the policy expected; NaN where it has no opinion
+    """
+
+    row: Codes
+    network: Codes
+    configuration: Codes
+    arm: Codes
+    propensity: Floats
+    expected_ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, rows: slice | Codes) -> Decisions:
+        codes = (self.row[rows], self.network[rows], self.configuration[rows], self.arm[rows])
+        return Decisions(*codes, self.propensity[rows], self.expected_ms[rows])

@@ -1,0 +1,1 @@
+"""Engines that suggest the next configuration to try."""

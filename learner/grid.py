@@ -1,0 +1,120 @@
+"""The configurations a learner may choose from: rows of value positions over `configtron/knobs.py`.
+
+CT's Table 1 multiplies to 768. Not all of them differ: what `DEAD` lists has no effect on a page load that opens its
+connections anew, so 168 remain. A learner explores those, a reader still sees the 768 (`learn knobs`), and a knob that
+turns out dead in what was measured is found by `learner/importance.py`, not assumed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.errors import BadInput
+from configtron.knobs import TUNABLE
+from configtron.nouns import Knob, Profile, Value
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A knob without effect: everywhere, or where another knob has a value (`where`, `value`)."""
+
+    knob: str
+    reason: str
+    where: str = ""
+    value: Value = ""
+
+
+# What cannot change a page load, and why. A dead knob stays at its default.
+DEAD: tuple[Dead, ...] = (
+    Dead("tcp_slow_start_after_idle", "a page load opens its connections anew and leaves none idle (CT section 6)"),
+    Dead("tcp_low_latency", "without effect since Linux 4.14 (ip-sysctl.rst)"),
+    Dead("pacing", "bbr paces itself since Linux 4.13", "tcp_congestion_control", "bbr"),
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Configurations. knobs: what they set; rows: per configuration, the position of each knob's value."""
+
+    knobs: tuple[Knob, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def positions(self) -> Positions:
+        """(configurations, knobs): positions of values."""
+        return np.array(self.rows, dtype=np.int64).reshape(len(self.rows), len(self.knobs))
+
+    @cached_property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Every configuration as a profile; its name is its settings' values, joined."""
+        return tuple(self._profile(row) for row in self.rows)
+
+    def _profile(self, row: tuple[int, ...]) -> Profile:
+        values = [knob.values[at] for knob, at in zip(self.knobs, row, strict=True)]
+        settings = tuple((knob.name, value) for knob, value in zip(self.knobs, values, strict=True))
+        return Profile("/".join(str(value).replace("/", "") for value in values), settings)
+
+    @cached_property
+    def _by_settings(self) -> dict[tuple[tuple[str, Value | None], ...], int]:
+        return {profile.settings: at for at, profile in enumerate(self.profiles)}
+
+    def index(self, profile: Profile) -> int:
+        """The configuration with a profile's settings; what the profile leaves out is the knob's default.
+
+        Errors: `BadInput` for settings that are none of this grid's configurations.
+        """
+        given = dict(profile.settings)
+        settings = tuple(sorted((knob.name, given.pop(knob.name, knob.default)) for knob in self.knobs))
+        if given or settings not in self._by_settings:
+            raise BadInput(f"profile {profile.name!r} is none of the grid's {len(self)} configurations")
+        return self._by_settings[settings]
+
+    @cached_property
+    def default(self) -> int:
+        """The configuration of an untouched stack."""
+        return self.index(Profile("default"))
+
+    def only(self, configurations: Iterable[int]) -> Grid:
+        """Those configurations alone, in the order given."""
+        return Grid(self.knobs, tuple(self.rows[at] for at in configurations))
+
+    def column(self, knob: str) -> Positions:
+        """(configurations,): positions of one knob's value."""
+        return self.positions[:, [k.name for k in self.knobs].index(knob)]
+
+    def canonical(self, dead: Sequence[Dead] = DEAD) -> Positions:
+        """(configurations,): the configuration that acts like each, with every dead knob at its default.
+
+        Itself, where that one is not in the grid.
+        """
+        found = []
+        for at, row in enumerate(self.rows):
+            settings = dict(self._profile(row).settings)
+            for knob in self.knobs:
+                if any(d.knob == knob.name and (not d.where or settings.get(d.where) == d.value) for d in dead):
+                    settings[knob.name] = knob.default if knob.default is not None else knob.values[0]
+            found.append(self._by_settings.get(tuple(sorted(settings.items())), at))
+        return np.array(found, dtype=np.int64)
+
+
+def paper_grid(knobs: tuple[Knob, ...] = TUNABLE) -> Grid:
+    """The full product of Table 1: 768 configurations."""
+    return Grid(knobs, tuple(product(*(range(len(knob.values)) for knob in knobs))))
+
+
+def live_grid() -> Grid:
+    """One configuration for each that acts differently: 168, over the five knobs that are alive somewhere."""
+    everywhere = {dead.knob for dead in DEAD if not dead.where}
+    grid = paper_grid(tuple(knob for knob in TUNABLE if knob.name not in everywhere))
+    return grid.only(int(at) for at in np.unique(grid.canonical()))

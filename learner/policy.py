@@ -1,0 +1,183 @@
+"""What every policy is made of: a table that decides, outcomes that wait, an update that makes the next table.
+
+A subclass says how it tells clients apart (`where`) and how it learns (`learn`). All else is here, once: choosing,
+observing one by one or as columns, updates at the same outcome whatever the batches, state out and in.
+
+`observe_many` cuts its columns where an update falls due. A caller that wants decisions independent of its batches
+never chooses more than `due()` clients ahead of what it has observed; `sim/loop.py` does so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
+from configtron.learner.grid import Grid
+from configtron.learner.served import Served
+from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
+from configtron.nouns import Context, Decision, Outcome
+
+# Of the texts that `save` writes; raised when old texts no longer say enough.
+STATE_VERSION = 1
+# Outcomes between updates when the caller updates by its own clock.
+NEVER = 2**62
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """Outcomes as columns, (n,) each: table row, class, configuration, site, performance point (n, 3), ln(ms)."""
+
+    row: Codes
+    network: Codes
+    configuration: Codes
+    site: Codes
+    point: Floats
+    log_ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, rows: slice | Codes) -> Seen:
+        site, point = self.site[rows], self.point[rows]
+        return Seen(self.row[rows], self.network[rows], self.configuration[rows], site, point, self.log_ms[rows])
+
+
+def nothing_seen() -> Seen:
+    """No outcomes."""
+    none = np.zeros(0, dtype=np.int64)
+    return Seen(none, none, none, none, np.zeros((0, 3)), np.zeros(0))
+
+
+def joined(parts: list[Seen]) -> Seen:
+    """Outcomes after outcomes."""
+    if len(parts) == 1:
+        return parts[0]
+    names = Seen.__dataclass_fields__
+    return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+class TablePolicy:
+    """A policy that serves a table and remakes it at each update.
+
+    grid           configurations it may choose
+    sites          vocabulary of websites; others are learned about together
+    rng            all its chance
+    update_every   outcomes per update; 0: only when `update` is called
+    """
+
+    name: ClassVar[str]
+    # Attributes that `save` writes besides what every policy has.
+    STATE: ClassVar[tuple[str, ...]] = ()
+    LEARNS: ClassVar[bool] = True
+
+    def __init__(self, grid: Grid, sites: tuple[str, ...], rng: np.random.Generator, *, update_every: int = 500):
+        self.grid, self.sites, self.rng, self.update_every = grid, sites, rng, update_every
+        self.class_ids_: tuple[str, ...] = ()
+        self.updates_ = 0
+        self.waiting_: list[Seen] = []
+        self.served_: Served
+
+    def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
+        """(row of the table, network class) per context, each (n,), -1 where unknown."""
+        raise NotImplementedError
+
+    def learn(self, seen: Seen) -> None:
+        """Take in outcomes (perhaps none) and make `served_`."""
+        raise NotImplementedError
+
+    def choose_many(self, contexts: Contexts) -> Decisions:
+        """Decide for n contexts; the same bits as n calls of `choose`."""
+        row, network = self.where(contexts)
+        return self.served_.draw(row, network, self.rng.random(len(contexts)))
+
+    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> None:
+        """Keep n outcomes, updating wherever one falls due. A policy that never learns keeps none."""
+        if not self.LEARNS:
+            return
+        site = self.site_codes(contexts)
+        numbers = (decisions.row, decisions.network, decisions.configuration)
+        seen, at = Seen(*numbers, site, contexts.points(), np.log(plt_ms)), 0
+        while at < len(seen):
+            upto = min(len(seen), at + self.due())
+            self.waiting_.append(seen[at:upto])
+            at = upto
+            if self.due() == 0:
+                self.update()
+
+    def due(self) -> int:
+        """Outcomes still to be observed before decisions change."""
+        return self.update_every - sum(map(len, self.waiting_)) if self.update_every else NEVER
+
+    def update(self) -> None:
+        """Learn from what waits."""
+        seen = joined(self.waiting_) if self.waiting_ else nothing_seen()
+        self.waiting_ = []
+        self.updates_ += 1
+        self.learn(seen)
+
+    def choose(self, context: Context) -> Decision:
+        """Decide for one context."""
+        return self.decision(context, self.choose_many(contexts_of([context], self.sites)), 0)
+
+    def decision(self, context: Context, decisions: Decisions, i: int) -> Decision:
+        """The i-th of the decisions as a noun."""
+        network, expected = int(decisions.network[i]), float(decisions.expected_ms[i])
+        return Decision(
+            context,
+            self.class_ids_[network] if network >= 0 else "",
+            self.grid.profiles[int(decisions.configuration[i])],
+            ARMS[int(decisions.arm[i])],
+            None if np.isnan(expected) else expected,
+            float(decisions.propensity[i]),
+        )
+
+    def observe(self, outcome: Outcome) -> None:
+        """Keep one outcome; of a class that is unknown here, it counts for the class its context is in now."""
+        decision = outcome.decision
+        contexts = contexts_of([decision.context], self.sites)
+        row, network = self.where(contexts)
+        if decision.class_id in self.class_ids_ and decision.class_id:
+            known = self.class_ids_.index(decision.class_id)
+            row, network = self.row_of(known, contexts, row), np.array([known])
+        columns = Decisions(
+            row,
+            network,
+            np.array([self.grid.index(decision.profile)]),
+            np.array([ARM.get(decision.arm, -1)]),
+            np.array([np.nan if decision.propensity is None else decision.propensity]),
+            np.array([np.nan if decision.expected_ms is None else decision.expected_ms]),
+        )
+        self.observe_many(contexts, columns, np.array([float(outcome.plt_ms)]))
+
+    def row_of(self, network: int, contexts: Contexts, row: Codes) -> Codes:
+        """The row for a context that was taken for another class; a policy without classes keeps its row."""
+        return row
+
+    def site_codes(self, contexts: Contexts) -> Codes:
+        """Sites in this policy's vocabulary, (n,); unknown ones all are the last code, `len(sites)`."""
+        if contexts.sites == self.sites:
+            return np.where(contexts.site < 0, len(self.sites), contexts.site)
+        position = {site: code for code, site in enumerate(self.sites)}
+        codes = [position.get(site, len(self.sites)) for site in contexts.sites]
+        return np.array([*codes, len(self.sites)], dtype=np.int64)[contexts.site]
+
+    def save(self) -> str:
+        """Everything learned, waiting and drawn."""
+        self.waiting_ = [joined(self.waiting_)] if self.waiting_ else []
+        own = {name: getattr(self, name) for name in ("class_ids_", "updates_", "waiting_", "served_", *self.STATE)}
+        return encode({"policy": self.name, "version": STATE_VERSION, "rng": rng_state(self.rng), "own": own})
+
+    def restore(self, text: str) -> None:
+        """Go on where a saved policy stood."""
+        state: dict[str, Any] = decode(text)
+        if state.get("policy") != self.name or state.get("version") != STATE_VERSION:
+            found = f"{state.get('policy')!r}, version {state.get('version')}"
+            raise BadInput(f"a saved {self.name!r}, version {STATE_VERSION}, is wanted; this is {found}")
+        set_rng_state(self.rng, state["rng"])
+        for name, value in state["own"].items():
+            setattr(self, name, value)

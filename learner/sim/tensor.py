@@ -1,0 +1,171 @@
+"""The PLT-tensor: {network condition x configuration x website} -> page load time.
+
+Question   How long does this site load under this configuration on this network?
+Method     A table of medians over repeated loads, by the lab (`learn measure`) or by a formula (`sim/analytic.py`).
+Stop when  looked up; between conditions nothing is interpolated.
+Reads as   milliseconds, with noise if a `Noise` and a generator are handed in.
+Fails as   `BadInput` for a file that is none, of another version, or whose columns do not fit one another; a cell that
+           was never measured is NaN and is named by `missing`.
+Differs    from CT's in that repeats and provenance stay with the medians.
+Source     CT section 6 (each page loaded 5 times, median).
+
+The file is a numpy .npz with these columns, and nothing pickled:
+
+    header           text, JSON: format, version, source, provenance, sites, condition names, knobs and their values
+    bandwidth_kbps, rtt_ms, loss             (conditions,) float64
+    configurations                           (configurations, knobs) int64, positions of values
+    median_ms                                (conditions, configurations, sites) float32
+    repeats_ms                               (conditions, configurations, sites, repeats) float32, or absent
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.errors import BadInput
+from configtron.knobs import KNOBS
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.grid import Grid
+from configtron.learner.sim.noise import Noise
+from configtron.nouns import Context, Knob
+
+FORMAT, VERSION = "configtron-plt-tensor", 1
+# Columns that every file has.
+COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
+
+Single = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """Shapes as in the file. source: lab, analytic or elsewhere; provenance: how to make it again."""
+
+    grid: Grid
+    sites: tuple[str, ...]
+    names: tuple[str, ...]
+    bandwidth_kbps: Floats
+    rtt_ms: Floats
+    loss: Floats
+    median_ms: Single
+    source: str
+    provenance: tuple[tuple[str, str], ...] = ()
+    repeats_ms: Single | None = None
+
+    def __post_init__(self) -> None:
+        shape = (len(self.names), len(self.grid), len(self.sites))
+        if self.median_ms.shape != shape or {len(c) for c in (self.bandwidth_kbps, self.rtt_ms, self.loss)} != {
+            shape[0]
+        }:
+            raise BadInput(f"tensor: medians are {self.median_ms.shape}, its columns say {shape}")
+        if self.repeats_ms is not None and self.repeats_ms.shape[:3] != shape:
+            raise BadInput(f"tensor: repeats are {self.repeats_ms.shape}, its columns say {shape}")
+        if (self.median_ms <= 0).any():
+            raise BadInput("tensor: a page load time is not positive")
+
+    def context(self, condition: int, site: int) -> Context:
+        """What is known about a client of that condition who asks for that site."""
+        numbers = (self.bandwidth_kbps[condition], self.rtt_ms[condition], self.loss[condition])
+        kbps, rtt, loss = map(float, numbers)
+        return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=self.sites[site])
+
+    def lookup(self, condition: Codes, configuration: Codes, site: Codes) -> Floats:
+        """(n,) median page load times, ms."""
+        found: Floats = self.median_ms[condition, configuration, site].astype(np.float64)
+        return found
+
+    def load(
+        self, condition: Codes, configuration: Codes, site: Codes, noise: Noise, rng: np.random.Generator
+    ) -> Floats:
+        """(n,) page load times, ms, each with its own noise."""
+        return self.lookup(condition, configuration, site) * noise.factors(len(condition), rng)
+
+    @cached_property
+    def best(self) -> Codes:
+        """(conditions, sites): the fastest configuration; ties go to the first."""
+        filled = np.where(np.isnan(self.median_ms), np.inf, self.median_ms)
+        found: Codes = filled.argmin(axis=1)
+        return found
+
+    @cached_property
+    def best_ms(self) -> Single:
+        """(conditions, sites): the fastest configuration's page load time."""
+        found: Single = np.nanmin(self.median_ms, axis=1)
+        return found
+
+    def missing(self) -> int:
+        """Cells that were never measured."""
+        return int(np.isnan(self.median_ms).sum())
+
+
+def write(tensor: Tensor, file: BinaryIO) -> None:
+    """The tensor's file; equal tensors are equal bytes."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "source": tensor.source,
+        "provenance": dict(tensor.provenance),
+        "sites": tensor.sites,
+        "conditions": tensor.names,
+        "knobs": [{"name": knob.name, "values": knob.values} for knob in tensor.grid.knobs],
+    }
+    columns: dict[str, Any] = {
+        "header": np.array(json.dumps(header, sort_keys=True)),
+        "bandwidth_kbps": tensor.bandwidth_kbps,
+        "rtt_ms": tensor.rtt_ms,
+        "loss": tensor.loss,
+        "configurations": tensor.grid.positions,
+        "median_ms": tensor.median_ms,
+    }
+    if tensor.repeats_ms is not None:
+        columns["repeats_ms"] = tensor.repeats_ms
+    np.savez_compressed(file, **columns)
+
+
+def read(file: BinaryIO, name: str = "tensor") -> Tensor:
+    """A tensor from its file; `name` is how errors call it. Errors: `BadInput`."""
+    try:
+        with np.load(file, allow_pickle=False) as columns:
+            if absent := [column for column in COLUMNS if column not in columns]:
+                raise BadInput(
+                    f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; make one: configtron learn measure"
+                )
+            return _tensor(name, {column: columns[column] for column in columns.files})
+    except (ValueError, KeyError, TypeError, IndexError, EOFError, OSError, BadZipFile) as error:
+        raise BadInput(f"{name}: no PLT-tensor ({error}); make one: configtron learn measure") from error
+
+
+def _tensor(name: str, columns: dict[str, Any]) -> Tensor:
+    header = json.loads(str(columns["header"]))
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
+        found = f"{header.get('format')} {header.get('version')}"
+        raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found}")
+    knobs = tuple(_knob(row["name"], tuple(row["values"])) for row in header["knobs"])
+    positions = columns["configurations"]
+    if (positions < 0).any() or (positions >= [len(knob.values) for knob in knobs]).any():
+        raise BadInput(f"{name}: a configuration has a value outside its knob's list")
+    repeats = columns.get("repeats_ms")
+    return Tensor(
+        Grid(knobs, tuple(tuple(map(int, row)) for row in positions)),
+        tuple(header["sites"]),
+        tuple(header["conditions"]),
+        columns["bandwidth_kbps"].astype(np.float64),
+        columns["rtt_ms"].astype(np.float64),
+        columns["loss"].astype(np.float64),
+        columns["median_ms"].astype(np.float32),
+        header["source"],
+        tuple(sorted(header["provenance"].items())),
+        None if repeats is None else repeats.astype(np.float32),
+    )
+
+
+def _knob(name: str, values: tuple[Any, ...]) -> Knob:
+    known = KNOBS.get(name)
+    default = known.default if known is not None and known.default in values else values[0]
+    return Knob(name, known.layer if known else "", known.unit if known else "", default, values)

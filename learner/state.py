@@ -1,0 +1,96 @@
+"""Learned state as JSON text and back, bit for bit.
+
+Numbers of Python are exact in JSON already; an array goes as its bytes (little-endian, deflated, base64), so a table of
+a hundred thousand counts stays small and a NaN stays a NaN. What is neither JSON, array nor one of `KINDS` is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.nouns import NetworkClass
+
+# Frozen dataclasses that may stand in a state, by name; modules that define more add theirs on import.
+KINDS: dict[str, type] = {"NetworkClass": NetworkClass}
+
+
+def keep(kind: type) -> type:
+    """Class decorator: this frozen dataclass may stand in a state."""
+    KINDS[kind.__name__] = kind
+    return kind
+
+
+def encode(state: dict[str, Any]) -> str:
+    """State as JSON text; equal states are equal texts."""
+    return json.dumps(_plain(state), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def decode(text: str) -> dict[str, Any]:
+    """The state that `encode` wrote. Errors: `BadInput` for text that it did not write."""
+    try:
+        state = _rich(json.loads(text))
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
+        raise BadInput(f"this is no saved policy ({error}); save one with `configtron learn run`") from error
+    if not isinstance(state, dict):
+        raise BadInput("this is no saved policy; save one with `configtron learn run`")
+    return state
+
+
+def rng_state(rng: np.random.Generator) -> dict[str, Any]:
+    """A generator's state: which kind, and where in its stream."""
+    return dict(rng.bit_generator.state)
+
+
+def set_rng_state(rng: np.random.Generator, state: dict[str, Any]) -> None:
+    """Put a generator there. Errors: `BadInput` when it is of another kind."""
+    try:
+        rng.bit_generator.state = state
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"the saved policy drew from another kind of generator: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        packed = base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")
+        return {"array": packed, "dtype": little.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if dataclasses.is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
+        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, "fields": fields}
+    if isinstance(value, dict):
+        return {"map": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_plain(item) for item in value]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot stand in a state")
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rich(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        raw = zlib.decompress(base64.b64decode(value["array"]))
+        return np.frombuffer(raw, dtype=np.dtype(value["dtype"])).reshape(value["shape"]).copy()
+    if "kind" in value:
+        return KINDS[value["kind"]](**{name: _rich(item) for name, item in value["fields"].items()})
+    if "float" in value:
+        return float(value["float"])
+    if "tuple" in value:
+        return tuple(_rich(item) for item in value["tuple"])
+    return {_rich(key): _rich(item) for key, item in value["map"]}

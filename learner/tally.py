@@ -1,0 +1,61 @@
+"""What was seen, as sums: per row and configuration the number of page loads, and their logarithms' sum and square.
+
+Page load times are kept as logarithms: their noise multiplies, and sites that differ several-fold become comparable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.state import keep
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Sums over outcomes. count, total, square: (rows, configurations); total and square are of ln(ms)."""
+
+    count: Floats
+    total: Floats
+    square: Floats
+
+    def plus(self, row: Codes, configuration: Codes, log_ms: Floats) -> Tally:
+        """With further outcomes; those of row -1 are left out."""
+        rows, width = self.count.shape
+        known = row >= 0
+        at = row[known] * width + configuration[known]
+        y = log_ms[known]
+        count, total, square = (
+            np.bincount(at, weights=weights, minlength=rows * width).reshape(rows, width)
+            for weights in (None, y, y * y)
+        )
+        return Tally(self.count + count, self.total + total, self.square + square)
+
+    def faded(self, keep_share: float) -> Tally:
+        """Everything counted `keep_share` as much."""
+        return Tally(self.count * keep_share, self.total * keep_share, self.square * keep_share)
+
+    def mean(self) -> Floats:
+        """Mean ln(ms) per row and configuration; NaN where nothing was seen."""
+        unseen = np.full(self.count.shape, np.nan)
+        found: Floats = np.divide(self.total, self.count, out=unseen, where=self.count > 0)
+        return found
+
+    def noise_ln(self, fallback: float) -> float:
+        """Standard deviation of ln(ms) within row and configuration, over all; `fallback` until there are repeats."""
+        repeated = self.count > 1
+        freedom = float((self.count[repeated] - 1).sum())
+        # A variance from fewer repeats than this says less than the fallback does.
+        least_repeats = 30.0
+        if freedom < least_repeats:
+            return fallback
+        within = self.square[repeated] - self.total[repeated] ** 2 / self.count[repeated]
+        return float(np.sqrt(max(float(within.sum()) / freedom, 1e-8)))
+
+
+def no_tally(rows: int, configurations: int) -> Tally:
+    """Nothing seen."""
+    return Tally(*(np.zeros((rows, configurations)) for _ in range(3)))

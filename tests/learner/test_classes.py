@@ -1,0 +1,49 @@
+"""Network classes: one rule for agent and learner, and k by the one-sigma rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner.classes import choose_k, fit, spreads
+from configtron.learner.columns import Contexts
+from configtron.nearest import nearest
+from configtron.nouns import Context
+from tests.learner.worlds import clients, small_classes, small_tensor
+
+
+def test_agent_and_learner_agree_on_the_nearest() -> None:
+    tensor = small_tensor()
+    classes = small_classes(tensor)
+    contexts, _ = clients(tensor, 300, noise=0.5)
+    nouns = classes.nouns()
+    found = [nearest(nouns, contexts.row(i)) for i in range(300)]
+    assert [noun.id for noun in found if noun] == [classes.ids[k] for k in classes.assign(contexts.points())]
+
+
+def test_unknown_features_are_of_no_class() -> None:
+    classes = small_classes(small_tensor())
+    columns = [np.array([np.nan, 5000.0]), np.array([50.0, 50.0]), np.array([0.0, 0.0])]
+    assert list(classes.assign(Contexts(*columns, np.zeros(2, dtype=np.int64), ("a",)).points()) >= 0) == [False, True]
+    assert nearest(classes.nouns(), Context(rtt_ms=50.0, loss=0.0)) is None
+
+
+def test_k_is_the_smallest_that_is_tight_enough() -> None:
+    tensor = small_tensor(conditions=60)
+    contexts, condition = clients(tensor, 2000, noise=0.0)
+    log_ms = np.log(tensor.lookup(condition, np.full(2000, tensor.grid.default), contexts.site))
+    sizes = []
+    for sigma in (10.0, 0.3, 0.1):
+        rng = np.random.default_rng(1)
+        classes = choose_k(contexts.points(), log_ms, contexts.site, rng, sigma_ln=sigma, candidates=(2, 8, 16, 32))
+        sizes.append(len(classes))
+        mean = np.average(spreads(classes, contexts.points(), log_ms, contexts.site), weights=classes.count)
+        assert mean <= sigma or len(classes) == 32
+    assert sizes[0] == 2 and sizes == sorted(sizes) and sizes[1] < sizes[2]
+
+
+def test_no_points_no_classes() -> None:
+    with pytest.raises(BadInput, match="at least one client"):
+        fit(np.full((3, 3), np.nan), 2, np.random.default_rng(1))
+    assert len(fit(np.zeros((5, 3)), 4, np.random.default_rng(1))) == 1

@@ -1,0 +1,58 @@
+"""The grid: the paper's 768, the 168 that act differently, and one way from profile to row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.knobs import TUNABLE, space_size
+from configtron.learner.grid import DEAD, Dead, live_grid, paper_grid
+from configtron.nouns import Profile
+
+
+def test_the_papers_grid_is_table_1() -> None:
+    grid = paper_grid()
+    assert len(grid) == space_size() == 768
+    assert dict(grid.profiles[grid.default].settings) == {knob.name: knob.default for knob in TUNABLE}
+
+
+def test_what_differs_is_168() -> None:
+    assert len(np.unique(paper_grid().canonical())) == len(live_grid()) == 168
+
+
+def test_dead_knobs_are_knobs_and_say_why() -> None:
+    names = {knob.name: knob for knob in TUNABLE}
+    assert all(dead.knob in names and dead.reason for dead in DEAD)
+    assert all(not dead.where or dead.value in names[dead.where].values for dead in DEAD)
+
+
+def test_bbr_is_paced_once() -> None:
+    grid = live_grid()
+    bbr = grid.column("tcp_congestion_control") == 3
+    assert set(grid.column("pacing")[bbr]) == {0} and set(grid.column("pacing")[~bbr]) == {0, 1}
+
+
+def test_canonical_is_a_projection() -> None:
+    grid = paper_grid()
+    once = grid.canonical()
+    assert (once[once] == once).all()
+    assert (grid.canonical((Dead("http_version", "planted"),)) != np.arange(768)).sum() == 384
+
+
+@pytest.mark.parametrize("grid", [paper_grid(), live_grid()])
+def test_profiles_lead_back(grid) -> None:  # type: ignore[no-untyped-def]
+    assert [grid.index(profile) for profile in grid.profiles] == list(range(len(grid)))
+    assert len({profile.name for profile in grid.profiles}) == len(grid)
+
+
+def test_what_a_profile_leaves_out_is_default() -> None:
+    grid = live_grid()
+    profile = grid.profiles[grid.index(Profile("any", (("initcwnd", 30),)))]
+    assert dict(profile.settings)["tcp_congestion_control"] == "cubic"
+
+
+@pytest.mark.parametrize("settings", [(("initcwnd", 11),), (("unheard_of", 1),)])
+def test_foreign_profiles_are_refused(settings: tuple[tuple[str, int], ...]) -> None:
+    with pytest.raises(BadInput, match="none of the grid's 168"):
+        live_grid().index(Profile("foreign", settings))

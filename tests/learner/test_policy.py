@@ -1,0 +1,141 @@
+"""Every policy: batches do not show, a saved policy goes on alike, propensities are probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner import POLICIES, Setting, policy
+from configtron.learner.columns import Contexts, contexts_of
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.noise import Noise
+from configtron.learner.sim.tensor import Tensor
+from configtron.nouns import Context, Outcome
+from tests.learner.worlds import clients, small_classes, small_tensor
+
+SESSIONS = 1200
+
+
+@pytest.fixture(scope="module")
+def tensor() -> Tensor:
+    return small_tensor()
+
+
+def made(name: str, tensor: Tensor, seed: int = 7) -> TablePolicy:
+    rng = np.random.default_rng(seed)
+    classes = small_classes(tensor)
+    return policy(name, Setting(tensor.grid, tensor.sites, classes, rng, 300, small_tensor(seed=9), tensor))
+
+
+def seen_by(p: TablePolicy, tensor: Tensor, contexts: Contexts, condition: np.ndarray) -> Contexts:
+    if not getattr(p, "sees_truth", False):
+        return contexts
+    columns = (tensor.bandwidth_kbps[condition], tensor.rtt_ms[condition], tensor.loss[condition])
+    return Contexts(*columns, contexts.site, contexts.sites)
+
+
+def run(p: TablePolicy, tensor: Tensor, batch: int, part: slice, noise_seed: int = 5) -> list[tuple[int, float]]:
+    """Choose and observe `part` of the sessions in batches of at most `batch`; what was chosen, and how likely."""
+    contexts, condition = clients(tensor, SESSIONS)
+    factors = Noise().factors(SESSIONS, np.random.default_rng(noise_seed))
+    contexts = seen_by(p, tensor, contexts, condition)
+    log, at = [], part.start
+    while at < part.stop:
+        rows = slice(at, min(part.stop, at + min(batch, p.due())))
+        here = contexts[rows]
+        chosen = p.choose_many(here)
+        took = tensor.lookup(condition[rows], chosen.configuration, here.site) * factors[rows]
+        p.observe_many(here, chosen, took)
+        log += list(zip(chosen.configuration.tolist(), chosen.propensity.tolist(), strict=True))
+        at = rows.stop
+    return log
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_batches_do_not_show(name: str, tensor: Tensor) -> None:
+    everything = slice(0, SESSIONS)
+    logs = [run(made(name, tensor), tensor, batch, everything) for batch in (SESSIONS, 77)]
+    assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_one_by_one_is_the_same(name: str, tensor: Tensor) -> None:
+    """`choose` and `observe` of nouns, as the manager calls them, against columns."""
+    many, single = made(name, tensor), made(name, tensor)
+    contexts, condition = clients(tensor, SESSIONS)
+    contexts = seen_by(many, tensor, contexts, condition)
+    factors = Noise().factors(SESSIONS, np.random.default_rng(5))
+    log = run(many, tensor, 50, slice(0, 300))
+    for i in range(300):
+        decision = single.choose(contexts.row(i))
+        configuration = tensor.grid.index(decision.profile)
+        assert (configuration, decision.propensity) == log[i]
+        took = tensor.lookup(condition[[i]], np.array([configuration]), contexts.site[[i]])
+        single.observe(Outcome(decision, float(took[0] * factors[i]), i, "sim"))
+    assert single.updates_ == many.updates_
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_saved_policy_goes_on_alike(name: str, tensor: Tensor) -> None:
+    whole = made(name, tensor)
+    log = run(whole, tensor, 100, slice(0, SESSIONS))
+    first = made(name, tensor)
+    run(first, tensor, 100, slice(0, 470))
+    text = first.save()
+    second = made(name, tensor, seed=99)
+    second.restore(text)
+    assert second.save() == text
+    assert run(second, tensor, 64, slice(470, SESSIONS)) == log[470:]
+    assert second.save() == whole.save()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_propensities_are_how_often(name: str, tensor: Tensor) -> None:
+    p = made(name, tensor)
+    run(p, tensor, 300, slice(0, 600))
+    table = p.served_.probabilities(len(tensor.grid))
+    assert np.allclose(table.sum(axis=1), 1.0) and (table >= 0).all()
+    contexts, condition = clients(tensor, 60)
+    chosen = p.choose_many(seen_by(p, tensor, contexts, condition))
+    known = chosen.row >= 0
+    assert np.allclose(chosen.propensity[known], table[chosen.row[known], chosen.configuration[known]])
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "optimal"])
+def test_a_client_of_whom_nothing_is_known_is_served(name: str, tensor: Tensor) -> None:
+    p = made(name, tensor)
+    decision = p.choose(Context(site="elsewhere"))
+    assert decision.class_id == "" and 0 < (decision.propensity or 0) <= 1
+    known = p.choose(Context(bandwidth_kbps=5000, rtt_ms=50, loss=0.0, site="elsewhere"))
+    p.observe(Outcome(known, 900.0, 0))
+    assert known.profile in tensor.grid.profiles
+
+
+def test_other_peoples_states_are_refused(tensor: Tensor) -> None:
+    text = made("default", tensor).save()
+    with pytest.raises(BadInput, match="'cell_optimum', version 1, is wanted"):
+        made("cell_optimum", tensor).restore(text)
+    with pytest.raises(BadInput, match="no saved policy"):
+        made("default", tensor).restore("{")
+    with pytest.raises(BadInput, match="no policy is called"):
+        made("oracle", tensor)
+
+
+def test_optimal_is_best_and_the_cell_optimum_next(tensor: Tensor) -> None:
+    contexts, condition = clients(tensor, SESSIONS)
+    took = {}
+    for name in ("optimal", "cell_optimum", "static", "default"):
+        p = made(name, tensor)
+        chosen = p.choose_many(seen_by(p, tensor, contexts, condition)).configuration
+        took[name] = float(tensor.lookup(condition, chosen, contexts.site).mean())
+    assert took["optimal"] < took["cell_optimum"] < took["static"] < took["default"]
+    assert took["optimal"] == pytest.approx(float(tensor.best_ms[condition, contexts.site].mean()))
+
+
+def test_columns_say_what_contexts_say(tensor: Tensor) -> None:
+    contexts, _ = clients(tensor, 20)
+    rows = [contexts.row(i) for i in range(20)]
+    assert [contexts_of(rows, tensor.sites).row(i) for i in range(20)] == rows
+    gap = Context(rtt_ms=3.0, prefix="192.0.2.0/24")
+    assert contexts_of([gap]).row(0) == gap

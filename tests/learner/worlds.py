@@ -1,0 +1,45 @@
+"""Small worlds for tests: a tensor by a formula of a few lines, and clients drawn from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.learner.classes import Classes, fit
+from configtron.learner.columns import Codes, Contexts
+from configtron.learner.grid import live_grid
+from configtron.learner.sim.tensor import Tensor
+
+SITES = ("news", "shop", "video")
+
+
+def small_tensor(seed: int = 7, conditions: int = 24) -> Tensor:
+    """24 conditions x 168 configurations x 3 sites: rounds of slow start, bytes over bandwidth, loss that hurts h2."""
+    rng, grid = np.random.default_rng(seed), live_grid()
+    kbps, rtt = np.exp(rng.uniform(6, 11, conditions)), np.exp(rng.uniform(2.5, 6, conditions))
+    loss = rng.choice([0.0, 0.005, 0.02], conditions)
+    windows = np.array([1, 4, 10, 16, 20, 30])[grid.column("initcwnd")]
+    h2, cc = grid.column("http_version"), grid.column("tcp_congestion_control")
+    kilobytes = np.array([300.0, 1200.0, 4000.0])[: len(SITES)]
+    rounds = np.log2(1 + kilobytes[None, :] / (1.46 * windows[:, None]))
+    ms = (rounds * (2.0 - 0.6 * h2[:, None]))[None] * rtt[:, None, None]
+    ms = ms + (kilobytes * 8000.0)[None, None, :] / kbps[:, None, None]
+    hurt = loss[:, None, None] * (10.0 + 25.0 * h2 - 8.0 * (cc == 3))[None, :, None]
+    ms = (ms * (1.0 + hurt)).astype(np.float32)
+    names = tuple(f"n{at}" for at in range(conditions))
+    return Tensor(grid, SITES, names, kbps, rtt, loss, ms, "analytic", (("seed", str(seed)),))
+
+
+def clients(tensor: Tensor, n: int, seed: int = 1, noise: float = 0.05) -> tuple[Contexts, Codes]:
+    """n clients as they are seen (features off by `noise`), and the condition each is in."""
+    rng = np.random.default_rng(seed)
+    condition, site = rng.integers(len(tensor.names), size=n), rng.integers(len(tensor.sites), size=n)
+    wrong = np.exp(noise * rng.standard_normal((2, n)))
+    seen = (tensor.bandwidth_kbps[condition] * wrong[0], tensor.rtt_ms[condition] * wrong[1], tensor.loss[condition])
+    return Contexts(*seen, site, tensor.sites), condition
+
+
+def small_classes(tensor: Tensor, k: int = 6, seed: int = 3) -> Classes:
+    """Classes over the tensor's own conditions."""
+    columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
+    points = Contexts(*columns, np.zeros(len(tensor.names), dtype=np.int64), tensor.sites).points()
+    return fit(points, k, np.random.default_rng(seed))
