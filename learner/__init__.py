@@ -11,15 +11,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.learner.baselines.brute import BruteClass, BrutePrefix
 from configtron.learner.baselines.default import Default, Static
+from configtron.learner.baselines.mab import Bandit
+from configtron.learner.baselines.offline import Offline
 from configtron.learner.baselines.optimal import CellOptimum, Optimal
+from configtron.learner.baselines.references import LinUcb, SquareCb
+from configtron.learner.baselines.reuse import Reuse
+from configtron.learner.baselines.search import CherryPick, ClassSearch, PrefixSearch
+from configtron.learner.cells import Stop
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
+from configtron.learner.engines.grid import GridEngine
+from configtron.learner.ensemble import Ensemble
 from configtron.learner.grid import Grid
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.tensor import Tensor
+from configtron.learner.templates import templates
+from configtron.learner.thompson import LinearPolicy, Thompson
 
-__all__ = ["POLICIES", "Row", "Setting", "policy"]
+__all__ = ["POLICIES", "PREFERRED", "Row", "Setting", "policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +72,53 @@ def _best_static(s: Setting) -> TablePolicy:
     return Static(truth.grid, s.rng, int(np.argmin(mean)))
 
 
+# CherryPick's own numbers (NSDI'17): it stops earlier than CT.
+CHERRYPICK = Stop(least_tested=6, gain=0.10)
+CHERRYPICK_FIRST = 3
+# Configurations an operator keeps ready; 32 leave 0.2 % to the best of all on the tensors tried.
+TEMPLATES = 32
+
+
+def _linear(kind: type[LinearPolicy], s: Setting) -> TablePolicy:
+    few = None if s.warm is None else templates(s.warm, TEMPLATES)
+    return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, candidates=few, warm=s.warm)
+
+
+def _cells(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> TablePolicy:
+    return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
+
+
+def _prefixes(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> TablePolicy:
+    return kind(s.grid, s.sites, s.rng, update_every=s.update_every, **more)
+
+
+def _cherrypick(s: Setting) -> TablePolicy:
+    engine = GridEngine(s.grid)
+    return _cells(CherryPick, s, engine=engine, first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
+
+
+# The product's own choice; the table that chose it is in docs/design/0011.
+PREFERRED = "thompson"
+
 POLICIES = {
     row.name: row
     for row in (
         Row("default", lambda s: Default(s.grid, s.rng), "the untouched stack for everybody"),
         Row("static", _best_static, "the best one configuration for everybody, in hindsight", True),
+        Row("brute", lambda s: _prefixes(BrutePrefix, s), "every configuration once per prefix, then its best"),
+        Row("brute_nc", lambda s: _cells(BruteClass, s), "every configuration once per class and site, then its best"),
+        Row("bo", lambda s: _prefixes(PrefixSearch, s, engine=GridEngine(s.grid)), "Bayesian optimisation per prefix"),
+        Row("bo_nc", lambda s: _cells(ClassSearch, s, engine=GridEngine(s.grid)), "the same per class and site"),
+        Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers"),
+        Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site"),
+        Row(
+            "offline", lambda s: Offline(s.grid, s.sites, s.rng, s.classes, s.warm), "the warm tensor's word, for good"
+        ),
+        Row("reuse", lambda s: _prefixes(Reuse, s), "what a prefix's last connections did well with"),
+        Row("configtron", lambda s: _cells(Ensemble, s, engine=GridEngine(s.grid)), "the paper's ensemble"),
+        Row("thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail"),
+        Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model"),
+        Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model"),
         Row("optimal", lambda s: Optimal(s.oracle(), s.rng), "the fastest for the true network and the site", True),
         Row(
             "cell_optimum",

@@ -1,6 +1,7 @@
 """Policies that tell clients apart by network class and website: one table row, a cell, for each pair.
 
 The row of class c and site s is c x (sites + 1) + s; the last site stands for all that are not in the vocabulary.
+Classes are only ever added, at the end, so a row keeps its meaning and what was learned of it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts
+from configtron.learner.evolve import Divergence, remainders, split
 from configtron.learner.grid import Grid
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
+from configtron.learner.tally import Tally, no_tally
 
 
 class ClassPolicy(TablePolicy):
-    """A table policy over cells. classes: those to start with, made offline (`classes.fit`, `classes.choose_k`)."""
+    """A table policy over cells.
 
-    STATE: ClassVar[tuple[str, ...]] = ("classes_",)
+    classes     those to start with, made offline (`classes.fit`, `classes.choose_k`)
+    divergence  when a class is split; None: classes stay as they are
+    window      latest outcomes that are kept, to judge classes (and to grow trees) by
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_")
 
     def __init__(
         self,
@@ -28,10 +36,15 @@ class ClassPolicy(TablePolicy):
         classes: Classes,
         *,
         update_every: int = 500,
+        divergence: Divergence | None = None,
+        window: int = 10_000,
     ):
         super().__init__(grid, sites, rng, update_every=update_every)
+        self.divergence, self.window = divergence, window
         self.classes_ = classes
         self.class_ids_ = classes.ids
+        self.recent_ = nothing_seen()
+        self.tally_ = no_tally(self.rows, len(grid) if self.LEARNS else 0)
 
     @property
     def rows(self) -> int:
@@ -40,8 +53,48 @@ class ClassPolicy(TablePolicy):
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
         network = self.classes_.assign(contexts.points())
-        row = network * (len(self.sites) + 1) + self.site_codes(contexts)
-        return np.where(network < 0, -1, row), network
+        return self.row_of(network, contexts), network
 
-    def row_of(self, network: int, contexts: Contexts, row: Codes) -> Codes:
-        return network * (len(self.sites) + 1) + self.site_codes(contexts)
+    def row_of(self, network: Codes, contexts: Contexts) -> Codes:
+        row = network * (len(self.sites) + 1) + self.site_codes(contexts)
+        return np.where(network < 0, -1, row)
+
+    def prepare(self, seen: Seen) -> Seen:
+        """Keep what was seen, split what diverged; outcomes come back under the class they belong to now."""
+        self.tally_ = self.tally_.plus(seen.row, seen.configuration, seen.log_ms)
+        self.recent_ = joined([self.recent_, seen])[-self.window :]
+        if self.divergence is None or not len(seen):
+            return seen
+        now, before = self.recent_, len(self.classes_)
+        rest = remainders(now.row, now.configuration, now.log_ms)
+        self.classes_ = split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+        self.class_ids_ = self.classes_.ids
+        if len(self.classes_) == before:
+            return seen
+        self.recent_ = self._moved(now)
+        self.tally_ = regrouped(self.tally_, self.rows, now, self.recent_)
+        self.grow(before * (len(self.sites) + 1))
+        return self.recent_[-len(seen) :]
+
+    def _moved(self, seen: Seen) -> Seen:
+        """Outcomes of known clients under the class that is nearest now."""
+        network = np.where(seen.network < 0, -1, self.classes_.assign(seen.point))
+        row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
+        return Seen(row, network, seen.configuration, seen.site, seen.point, seen.log_ms)
+
+    def grow(self, before: int) -> None:
+        """Rows from `before` on are new: a policy with more per row than its tally adds it here."""
+
+
+def regrouped(tally: Tally, rows: int, before: Seen, after: Seen) -> Tally:
+    """The tally with room for `rows`; outcomes that changed their row move to the new one, nothing counts twice."""
+    room = np.zeros((rows - len(tally.count), tally.count.shape[1]))
+    wide = Tally(*(np.concatenate((column, room)) for column in (tally.count, tally.total, tally.square)))
+    changed = np.flatnonzero(before.row != after.row)
+    nothing = no_tally(rows, tally.count.shape[1])
+    gone = nothing.plus(before.row[changed], before.configuration[changed], before.log_ms[changed])
+    come = nothing.plus(after.row[changed], after.configuration[changed], after.log_ms[changed])
+    # Sums that should cancel leave rounding behind; counts are whole numbers and do not.
+    count = wide.count - gone.count + come.count
+    total, square = wide.total - gone.total + come.total, wide.square - gone.square + come.square
+    return Tally(count, np.where(count > 0, total, 0.0), np.where(count > 0, square, 0.0))

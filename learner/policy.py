@@ -118,7 +118,7 @@ class TablePolicy:
         seen = joined(self.waiting_) if self.waiting_ else nothing_seen()
         self.waiting_ = []
         self.updates_ += 1
-        self.learn(seen)
+        self.learn(self.prepare(seen))
 
     def choose(self, context: Context) -> Decision:
         """Decide for one context."""
@@ -143,7 +143,8 @@ class TablePolicy:
         row, network = self.where(contexts)
         if decision.class_id in self.class_ids_ and decision.class_id:
             known = self.class_ids_.index(decision.class_id)
-            row, network = self.row_of(known, contexts, row), np.array([known])
+            network = np.array([known])
+            row = self.row_of(network, contexts)
         columns = Decisions(
             row,
             network,
@@ -154,9 +155,13 @@ class TablePolicy:
         )
         self.observe_many(contexts, columns, np.array([float(outcome.plt_ms)]))
 
-    def row_of(self, network: int, contexts: Contexts, row: Codes) -> Codes:
-        """The row for a context that was taken for another class; a policy without classes keeps its row."""
-        return row
+    def row_of(self, network: Codes, contexts: Contexts) -> Codes:
+        """Rows (n,) for contexts that were taken for these classes (n,); a policy without classes has its own."""
+        return self.where(contexts)[0]
+
+    def prepare(self, seen: Seen) -> Seen:
+        """What every policy of a kind does with outcomes before it learns; returns them as they are to be learned."""
+        return seen
 
     def site_codes(self, contexts: Contexts) -> Codes:
         """Sites in this policy's vocabulary, (n,); unknown ones all are the last code, `len(sites)`."""

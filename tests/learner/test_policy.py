@@ -14,7 +14,8 @@ from configtron.learner.sim.tensor import Tensor
 from configtron.nouns import Context, Outcome
 from tests.learner.worlds import clients, small_classes, small_tensor
 
-SESSIONS = 1200
+SESSIONS = 600
+CLASSES, WARM = small_classes(small_tensor()), small_tensor(seed=9)
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +25,14 @@ def tensor() -> Tensor:
 
 def made(name: str, tensor: Tensor, seed: int = 7) -> TablePolicy:
     rng = np.random.default_rng(seed)
-    classes = small_classes(tensor)
-    return policy(name, Setting(tensor.grid, tensor.sites, classes, rng, 300, small_tensor(seed=9), tensor))
+    return policy(name, Setting(tensor.grid, tensor.sites, CLASSES, rng, 150, WARM, tensor))
 
 
 def seen_by(p: TablePolicy, tensor: Tensor, contexts: Contexts, condition: np.ndarray) -> Contexts:
     if not getattr(p, "sees_truth", False):
         return contexts
     columns = (tensor.bandwidth_kbps[condition], tensor.rtt_ms[condition], tensor.loss[condition])
-    return Contexts(*columns, contexts.site, contexts.sites)
+    return Contexts(*columns, contexts.site, contexts.sites, contexts.prefix, contexts.prefixes)
 
 
 def run(p: TablePolicy, tensor: Tensor, batch: int, part: slice, noise_seed: int = 5) -> list[tuple[int, float]]:
@@ -66,8 +66,8 @@ def test_one_by_one_is_the_same(name: str, tensor: Tensor) -> None:
     contexts, condition = clients(tensor, SESSIONS)
     contexts = seen_by(many, tensor, contexts, condition)
     factors = Noise().factors(SESSIONS, np.random.default_rng(5))
-    log = run(many, tensor, 50, slice(0, 300))
-    for i in range(300):
+    log = run(many, tensor, 50, slice(0, 170))
+    for i in range(170):
         decision = single.choose(contexts.row(i))
         configuration = tensor.grid.index(decision.profile)
         assert (configuration, decision.propensity) == log[i]
@@ -81,19 +81,19 @@ def test_a_saved_policy_goes_on_alike(name: str, tensor: Tensor) -> None:
     whole = made(name, tensor)
     log = run(whole, tensor, 100, slice(0, SESSIONS))
     first = made(name, tensor)
-    run(first, tensor, 100, slice(0, 470))
+    run(first, tensor, 100, slice(0, 370))
     text = first.save()
     second = made(name, tensor, seed=99)
     second.restore(text)
     assert second.save() == text
-    assert run(second, tensor, 64, slice(470, SESSIONS)) == log[470:]
+    assert run(second, tensor, 64, slice(370, SESSIONS)) == log[370:]
     assert second.save() == whole.save()
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_propensities_are_how_often(name: str, tensor: Tensor) -> None:
     p = made(name, tensor)
-    run(p, tensor, 300, slice(0, 600))
+    run(p, tensor, 300, slice(0, 450))
     table = p.served_.probabilities(len(tensor.grid))
     assert np.allclose(table.sum(axis=1), 1.0) and (table >= 0).all()
     contexts, condition = clients(tensor, 60)

@@ -35,7 +35,8 @@ def clients(tensor: Tensor, n: int, seed: int = 1, noise: float = 0.05) -> tuple
     condition, site = rng.integers(len(tensor.names), size=n), rng.integers(len(tensor.sites), size=n)
     wrong = np.exp(noise * rng.standard_normal((2, n)))
     seen = (tensor.bandwidth_kbps[condition] * wrong[0], tensor.rtt_ms[condition] * wrong[1], tensor.loss[condition])
-    return Contexts(*seen, site, tensor.sites), condition
+    prefixes = tuple(f"192.0.{at}.0/24" for at in range(40))
+    return Contexts(*seen, site, tensor.sites, rng.integers(len(prefixes), size=n), prefixes), condition
 
 
 def small_classes(tensor: Tensor, k: int = 6, seed: int = 3) -> Classes:

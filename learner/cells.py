@@ -1,0 +1,90 @@
+"""Policies that search every row on its own: what was tried there, what comes next, when the search is over.
+
+A row is a cell (class and website) or, in the baselines without classes, a client's prefix. A search is a list of first
+samples, then an engine's suggestions until its expected gain falls below a share of the best page load time and enough
+was tried. While it lasts the row serves the configuration under test; an interval without sessions changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.engines.grid import Engine
+from configtron.learner.engines.lhc import latin
+from configtron.learner.grid import Grid
+from configtron.learner.state import keep
+from configtron.learner.tally import Tally
+
+# What a row is doing: going through its first samples, searching, or done.
+FIRST, SEARCH, DONE = 0, 1, 2
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Searches:
+    """Per row: phase (R,), configuration under test (R,), first samples (R, s) with -1 for none, last gain (R,)."""
+
+    phase: Codes
+    testing: Codes
+    first: Codes
+    gain: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When a search is over. least_tested: configurations; gain: expected improvement as a share of the best's time."""
+
+    least_tested: int = 7
+    gain: float = 0.05
+
+
+def started(rows: int, grid: Grid, samples: int, rng: np.random.Generator) -> Searches:
+    """Searches that have not begun: each row with a Latin hypercube of its own."""
+    first = np.stack([latin(grid, samples, rng) for _ in range(rows)])
+    return Searches(np.full(rows, FIRST), first[:, 0].copy(), first, np.full(rows, np.nan))
+
+
+def joined_searches(one: Searches, more: Searches) -> Searches:
+    """Rows after rows."""
+    names = Searches.__dataclass_fields__
+    return Searches(*(np.concatenate((getattr(one, name), getattr(more, name))) for name in names))
+
+
+def advance(state: Searches, tally: Tally, rows: Codes, engine: Engine, stop: Stop) -> Searches:
+    """The searches after outcomes in these rows."""
+    phase, testing, gain = state.phase.copy(), state.testing.copy(), state.gain.copy()
+    for row in rows[phase[rows] != DONE]:
+        count = tally.count[row]
+        if count[testing[row]] == 0:
+            continue
+        left = [int(at) for at in state.first[row] if at >= 0 and count[at] == 0]
+        if left:
+            testing[row] = left[0]
+            continue
+        tried = np.flatnonzero(count)
+        if len(tried) == len(count):
+            phase[row] = DONE
+            continue
+        found = engine.suggest(tried, np.exp(tally.total[row, tried] / count[tried]), np.zeros(0, dtype=np.int64))
+        gain[row], testing[row] = found.gain, found.configuration
+        over = len(tried) >= stop.least_tested and found.gain < stop.gain
+        phase[row] = DONE if over else SEARCH
+    return Searches(phase, testing, state.first, gain)
+
+
+def observed_best(tally: Tally, default: int) -> Codes:
+    """(R,) the configuration with the lowest observed mean; Default where nothing was seen."""
+    mean = np.where(tally.count > 0, tally.mean(), np.inf)
+    return np.where(tally.count.any(axis=1), mean.argmin(axis=1), default)
+
+
+def shrunk_best(tally: Tally, default: int, prior_loads: float = 3.0) -> Codes:
+    """(R,) the lowest mean after each is drawn to its row's mean as by `prior_loads` loads: luck counts for less."""
+    loads = tally.count.sum(axis=1, keepdims=True)
+    level = tally.total.sum(axis=1, keepdims=True) / np.maximum(loads, 1.0)
+    drawn = (tally.total + prior_loads * level) / (tally.count + prior_loads)
+    best = np.where(tally.count > 0, drawn, np.inf).argmin(axis=1)
+    return np.where(loads[:, 0] > 0, best, default)

@@ -1,0 +1,136 @@
+"""ConfigTron's ensemble: a Gaussian process finds, an epsilon bandit doubts, a decision tree spreads.
+
+Question   Which configuration is best for this network class and website?
+Method     Each cell is searched by expected improvement from a Latin hypercube of 4. Once at least 7 configurations
+           were tried and the expected gain is below 5 %, the cell is handed over: a share `epsilon` of its sessions
+           (the degree of randomness) falls on any configuration, the rest on what the tree says. The tree is grown at
+           every update from the latest sessions, each labelled with its cell's best; it also gives the first sample of
+           a cell that has seen nothing yet.
+Stop when  a cell's search by the rule above; the ensemble never.
+Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
+Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
+Differs    where CT is silent or ambiguous, each an argument here: docs/design/0011.
+Source     CT sections 4.1.2 and 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.learner.cells import (
+    DONE,
+    FIRST,
+    Searches,
+    Stop,
+    advance,
+    joined_searches,
+    observed_best,
+    shrunk_best,
+    started,
+)
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import ARM, Codes, Floats
+from configtron.learner.engines.grid import Engine
+from configtron.learner.policy import Seen
+from configtron.learner.served import Served
+from configtron.learner.tree import LEAST_LEAF, Tree, grow, tree_columns
+
+# Rules for the label of a cell's sessions: as CT implies, and with lucky single loads held back.
+LABELS = {"observed": observed_best, "shrunk": shrunk_best}
+
+
+class Ensemble(ClassPolicy):
+    """ConfigTron. Its arguments are CT's numbers and this project's readings of what CT leaves open.
+
+    engine          finds the next configuration of a cell
+    first_samples   of the Latin hypercube
+    stop            when a cell's search is over
+    epsilon         degree of randomness: share of a searched cell's sessions on any configuration at all
+    least_leaf      samples in a leaf of the tree
+    labels          "observed" (lowest mean; one lucky load can win) or "shrunk"
+    use_gp          without: cells are explored by epsilon alone (CT's Fig. 6 "no GP")
+    use_tree        without: each cell keeps its own best (CT's Fig. 6 "no tree")
+    """
+
+    name: ClassVar[str] = "configtron"
+    STATE: ClassVar[tuple[str, ...]] = (*ClassPolicy.STATE, "searches_", "tree_")
+
+    def __init__(
+        self,
+        *given: Any,
+        engine: Engine,
+        first_samples: int = 4,
+        stop: Stop | None = None,
+        epsilon: float = 0.1,
+        least_leaf: int = LEAST_LEAF,
+        labels: str = "observed",
+        use_gp: bool = True,
+        use_tree: bool = True,
+        **more: Any,
+    ):
+        super().__init__(*given, **more)
+        self.engine, self.stop, self.epsilon = engine, stop or Stop(), epsilon
+        self.least_leaf, self.labels = least_leaf, LABELS[labels]
+        self.use_gp, self.use_tree = use_gp, use_tree
+        self.searches_ = started(self.rows, self.grid, first_samples, self.rng)
+        self.tree_: Tree | None = None
+        self.served_ = self._serve()
+
+    def grow(self, before: int) -> None:
+        more = started(self.rows - before, self.grid, self.searches_.first.shape[1], self.rng)
+        self.searches_ = joined_searches(self.searches_, more)
+
+    def learn(self, seen: Seen) -> None:
+        if self.use_gp:
+            rows = np.unique(seen.row[seen.row >= 0])
+            self.searches_ = advance(self.searches_, self.tally_, rows, self.engine, self.stop)
+        if self.use_tree:
+            self.tree_ = self._grown()
+            self._seed_new_cells()
+        self.served_ = self._serve()
+
+    def _searched(self) -> npt.NDArray[np.bool_]:
+        """(R,) whether a cell's search is over; without a GP, from its first outcome on."""
+        done = self.searches_.phase == DONE if self.use_gp else self.tally_.count.sum(axis=1) > 0
+        return np.asarray(done, dtype=np.bool_)
+
+    def _grown(self) -> Tree | None:
+        row = self.recent_.row
+        labelled = (row >= 0) & self._searched()[np.maximum(row, 0)]
+        if not labelled.any():
+            return self.tree_
+        best = self.labels(self.tally_, self.grid.default)
+        columns = tree_columns(self.recent_.point[labelled], self.recent_.site[labelled], len(self.sites))
+        return grow(columns, best[row[labelled]], self.sites, least_leaf=self.least_leaf)
+
+    def _cell_columns(self) -> Floats:
+        width = len(self.sites) + 1
+        site = np.tile(np.arange(width), len(self.classes_))
+        return tree_columns(np.repeat(self.classes_.centroid, width, axis=0), site, len(self.sites))
+
+    def _seed_new_cells(self) -> None:
+        """The tree's word is the first sample of a cell that has seen nothing yet, of whichever class."""
+        if self.tree_ is None:
+            return
+        new = (self.searches_.phase == FIRST) & ~self.tally_.count.any(axis=1)
+        testing = np.where(new, self.tree_.predict(self._cell_columns()), self.searches_.testing)
+        state = self.searches_
+        self.searches_ = Searches(state.phase, testing, state.first, state.gain)
+
+    def _serve(self) -> Served:
+        done, own = self._searched(), observed_best(self.tally_, self.grid.default)
+        after: Codes = own if self.tree_ is None else self.tree_.predict(self._cell_columns())
+        testing = self.searches_.testing if self.use_gp else np.full(self.rows, self.grid.default)
+        picks = np.where(done, after, testing)
+        search = np.where(self.searches_.phase == FIRST, ARM["lhc"], ARM["gp"]) if self.use_gp else ARM["default"]
+        arm = np.where(done, ARM["greedy" if self.tree_ is None else "tree"], search).astype(np.int8)
+        seen = self.tally_.count[np.arange(self.rows), picks]
+        mean = self.tally_.total[np.arange(self.rows), picks] / np.maximum(seen, 1.0)
+        expected = np.where(seen > 0, np.exp(mean), np.nan)
+        explore = np.where(done | (not self.use_gp), self.epsilon, 0.0)
+        everything = np.arange(len(self.grid))
+        ones = np.ones((self.rows, 1))
+        return Served(picks[:, None], arm[:, None], ones, expected[:, None], explore, everything, self.grid.default)

@@ -1,0 +1,45 @@
+"""Which few configurations an operator should keep ready, out of many.
+
+Question   Which N configurations, together, come nearest to the best of all?
+Method     Greedy: Default first, then whichever lowers the mean over conditions and sites of (best held / best) most.
+Stop when  N are held.
+Reads as   configurations in the order they were taken; what the last ones add can be read from `regret`.
+Fails as   fewer than N, when all are held.
+Differs    from CT, which keeps all 768; HC keeps "golden templates" without saying how they are found.
+Source     Nemhauser, Wolsey and Fisher 1978: greedy is within 1 - 1/e of the best choice for such a cover.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.sim.tensor import Tensor
+
+
+def templates(tensor: Tensor, n: int) -> Codes:
+    """(n,) configurations of a tensor, Default first."""
+    relative = _relative(tensor)
+    held = [tensor.grid.default]
+    cover = relative[:, tensor.grid.default].copy()
+    while len(held) < min(n, len(tensor.grid)):
+        after = np.array([np.minimum(cover, column).mean() for column in relative.T])
+        after[held] = np.inf
+        held.append(int(after.argmin()))
+        np.minimum(cover, relative[:, held[-1]], out=cover)
+    return np.array(held, dtype=np.int64)
+
+
+def regret(tensor: Tensor, held: Codes) -> Floats:
+    """(conditions x sites,) excess of the best held configuration over the best of all, as a share."""
+    found: Floats = _relative(tensor)[:, held].min(axis=1) - 1.0
+    return found
+
+
+def _relative(tensor: Tensor) -> Floats:
+    """(conditions x sites, configurations): page load time over the fastest; what was never measured is infinite."""
+    ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))
+    ms = np.where(np.isnan(ms), np.inf, ms)
+    measured = ms[np.isfinite(ms).any(axis=1)]
+    found: Floats = measured / measured.min(axis=1)[:, None]
+    return found

@@ -1,0 +1,69 @@
+"""Change points: found where planted, spikes passed over, and how long noticing took."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.learner.changepoint import Change, Detector, changes, f1, no_runs
+from configtron.learner.columns import Floats
+from configtron.learner.state import decode, encode
+
+
+def trace(seed: int, spikes: float = 0.01) -> tuple[Floats, list[int]]:
+    """Round trips: levels that last 60 to 200 samples, 8 % of noise, some lone spikes of up to tenfold."""
+    rng = np.random.default_rng(seed)
+    level, parts, truth, at = np.log(60.0), [], [], 0
+    for _ in range(5):
+        n = int(rng.integers(60, 200))
+        parts.append(level + 0.08 * rng.standard_normal(n))
+        at += n
+        truth.append(at)
+        level += float(rng.choice([-1, 1]) * rng.uniform(0.3, 1.0))
+    values = np.concatenate(parts)
+    values[rng.random(len(values)) < spikes] += rng.uniform(1.0, 2.3)
+    return np.exp(values), truth[:-1]
+
+
+def test_planted_changes_are_found() -> None:
+    scores = [f1(changes(values), truth)[0] for values, truth in map(trace, range(8))]
+    assert np.mean(scores) >= 0.8
+
+
+def test_a_steady_client_never_changes_for_its_spikes() -> None:
+    rng = np.random.default_rng(3)
+    values = np.exp(4.0 + 0.08 * rng.standard_normal(400))
+    values[::40] *= 8.0
+    assert len(changes(values)) <= 1
+
+
+def test_noticing_takes_a_few_samples() -> None:
+    values = np.concatenate((np.full(80, 50.0), np.full(80, 120.0))) * np.exp(
+        0.05 * np.random.default_rng(1).standard_normal(160)
+    )
+    (change,) = changes(values)
+    assert abs(change.since - 80) <= 2 and 2 <= change.latency <= 8
+    assert Change(12, 10).latency == 2
+
+
+def test_the_median_earns_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [trace(seed, spikes=0.04) for seed in range(4)]
+    with_median = np.mean([f1(changes(values), truth)[0] for values, truth in data])
+    monkeypatch.setattr("configtron.learner.changepoint.MEDIAN_OF", 1)
+    assert with_median > np.mean([f1(changes(values), truth)[0] for values, truth in data])
+
+
+def test_runs_are_saved_exactly() -> None:
+    values, _ = trace(1)
+    runs = no_runs()
+    for value in values[:100]:
+        runs, _ = Detector().step(runs, float(value))
+    back = decode(encode({"runs": runs}))["runs"]
+    assert all(
+        np.array_equal(getattr(back, name), getattr(runs, name)) for name in ("log_probability", "mean", "square")
+    )
+    assert Detector().step(back, 70.0)[1] == Detector().step(runs, 70.0)[1]
+
+
+def test_f1_counts() -> None:
+    assert f1([Change(12, 10), Change(50, 48)], [11]) == (pytest.approx(2 / 3), 0.5, 1.0)

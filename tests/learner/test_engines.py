@@ -1,0 +1,92 @@
+"""The engines: one contract, and the grid's exact process against a plain one written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner.engines.grid import GridEngine, coordinates, improvement, matern52
+from configtron.learner.engines.lhc import latin
+from configtron.learner.grid import live_grid, paper_grid
+
+GRID = live_grid()
+NONE = np.zeros(0, dtype=np.int64)
+
+
+def objective(seed: int) -> np.ndarray:
+    """(168,) page load times that are smooth over the grid's coordinates."""
+    rng = np.random.default_rng(seed)
+    points = coordinates(GRID)
+    weight = rng.standard_normal(points.shape[1])
+    return np.exp(7.0 + 0.3 * points @ weight + 0.1 * (points @ rng.standard_normal(points.shape[1])) ** 2)
+
+
+def test_never_the_same_twice() -> None:
+    engine, truth = GridEngine(GRID), objective(1)
+    tried = list(latin(GRID, 4, np.random.default_rng(1)))
+    for _ in range(20):
+        at = np.array(tried)
+        found = engine.suggest(at, truth[at], np.array([0]))
+        assert found.configuration not in (*tried, 0) and found.gain >= 0.0
+        tried.append(found.configuration)
+
+
+def test_it_finds_better_than_chance() -> None:
+    engine, mine, chance = GridEngine(GRID), [], []
+    for seed in range(12):
+        truth, rng = objective(seed), np.random.default_rng(seed)
+        tried = list(latin(GRID, 4, rng))
+        while len(tried) < 12:
+            at = np.array(tried)
+            tried.append(engine.suggest(at, truth[at], NONE).configuration)
+        mine.append(truth[tried].min() / truth.min() - 1.0)
+        chance.append(truth[rng.choice(len(GRID), 12, replace=False)].min() / truth.min() - 1.0)
+    assert np.mean(mine) < 0.5 * np.mean(chance)
+
+
+def test_the_posterior_is_the_textbooks() -> None:
+    """Against the formulas of Rasmussen and Williams 2.25 and 2.26, for whichever hyper-parameters were likeliest."""
+    engine, truth = GridEngine(GRID), objective(3)
+    tried = np.arange(0, 160, 16)
+    y = np.log(truth[tried])
+    mean, deviation = engine.posterior(tried, y)
+    points = coordinates(GRID)
+    away = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2))
+    best = None
+    for scale in (0.7, 1.4, 2.8):
+        for noise in (0.01, 0.05, 0.2, 0.6):
+            kernel = (1 - noise) * matern52(away / scale)
+            among = kernel[np.ix_(tried, tried)] + (noise + 1e-9) * np.eye(len(tried))
+            rest = y - y.mean()
+            variance = max(rest @ np.linalg.inv(among) @ rest / len(y), 1e-4)
+            likelihood = -0.5 * len(y) * np.log(variance) - 0.5 * np.linalg.slogdet(among)[1]
+            if best is None or likelihood > best[0]:
+                gain = kernel[:, tried] @ np.linalg.inv(among)
+                left = (1 - noise) - (gain * kernel[:, tried]).sum(axis=1)
+                best = (likelihood, y.mean() + gain @ rest, np.sqrt(variance * np.maximum(left, 0)))
+    assert best is not None
+    assert np.allclose(mean, best[1], atol=1e-8) and np.allclose(deviation, best[2], atol=1e-6)
+
+
+def test_expected_improvement_is_what_sampling_gives() -> None:
+    rng = np.random.default_rng(1)
+    mean, deviation, best = np.array([7.0, 6.8]), np.array([0.3, 0.05]), 6.9
+    drawn = np.exp(mean + deviation * rng.standard_normal((400_000, 2)))
+    sampled = np.maximum(np.exp(best) - drawn, 0).mean(axis=0) / np.exp(best)
+    assert np.allclose(improvement(mean, deviation, best), sampled, atol=2e-3)
+
+
+def test_nothing_tried_is_refused() -> None:
+    with pytest.raises(BadInput, match="at least one"):
+        GridEngine(GRID).suggest(NONE, np.zeros(0), NONE)
+
+
+@pytest.mark.parametrize("grid", [GRID, paper_grid()], ids=["live", "paper"])
+def test_a_latin_hypercube_covers_every_knob(grid) -> None:  # type: ignore[no-untyped-def]
+    for seed in range(5):
+        rows = latin(grid, 4, np.random.default_rng(seed))
+        assert len(set(rows.tolist())) == 4
+        values = [len(set(grid.positions[rows, knob].tolist())) for knob in range(len(grid.knobs))]
+        assert all(n >= min(len(k.values), 4) - 1 for n, k in zip(values, grid.knobs, strict=True))
+        assert sum(values) >= sum(min(len(k.values), 4) for k in grid.knobs) - 1

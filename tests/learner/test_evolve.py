@@ -1,0 +1,69 @@
+"""Classes that diverge are split by where their members are; names stay, counts are kept, noise splits nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.learner.baselines.mab import Bandit
+from configtron.learner.classes import fit
+from configtron.learner.columns import Contexts
+from configtron.learner.evolve import Divergence, moved, remainders, split
+from tests.learner.worlds import SITES, small_tensor
+
+BOUND = Divergence(spread_ln=0.2, least_members=50)
+
+
+def two_crowds(n: int, apart: float, slower: float, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Points of one class in two crowds `apart` e-folds of round trip, the farther one `slower` in ln(ms)."""
+    rng = np.random.default_rng(seed)
+    far = rng.random(n) < 0.4
+    points = np.array([8.0, 4.0, -6.0]) + 0.05 * rng.standard_normal((n, 3))
+    points[:, 1] += apart * far
+    return points, 7.0 + slower * far + 0.1 * rng.standard_normal(n)
+
+
+def test_a_class_is_split_where_its_members_diverge() -> None:
+    points, log_ms = two_crowds(800, apart=1.0, slower=0.8)
+    classes = fit(points, 1, np.random.default_rng(1))
+    zeros = np.zeros(800, dtype=np.int64)
+    after = split(classes, zeros, points, remainders(zeros, zeros, log_ms), BOUND, np.random.default_rng(1))
+    assert after.ids == ("nc0", "nc1")
+    assert abs(after.centroid[0, 1] - 4.0) < 0.1 and abs(after.centroid[1, 1] - 5.0) < 0.1
+    assert after.count.sum() == 800
+
+
+def test_noise_alone_splits_nothing() -> None:
+    points, _ = two_crowds(800, apart=1.0, slower=0.0)
+    log_ms = 7.0 + 0.5 * np.random.default_rng(2).standard_normal(800)
+    classes = fit(points, 1, np.random.default_rng(1))
+    zeros = np.zeros(800, dtype=np.int64)
+    after = split(classes, zeros, points, remainders(zeros, zeros, log_ms), BOUND, np.random.default_rng(1))
+    assert after is classes
+
+
+def test_a_policy_keeps_every_load_through_a_split() -> None:
+    points, log_ms = two_crowds(900, apart=1.2, slower=0.9)
+    classes = fit(points, 1, np.random.default_rng(1))
+    tensor = small_tensor()
+    policy = Bandit(tensor.grid, SITES, np.random.default_rng(1), classes, update_every=300, divergence=BOUND)
+    contexts = Contexts(
+        np.exp(points[:, 0]), np.exp(points[:, 1]), np.exp(points[:, 2]) - 0.002, np.zeros(900, dtype=np.int64), SITES
+    )
+    for start in range(0, 900, 300):
+        here = contexts[slice(start, start + 300)]
+        policy.observe_many(here, policy.choose_many(here), np.exp(log_ms[start : start + 300]))
+    assert policy.class_ids_ == ("nc0", "nc1") and policy.tally_.count.sum() == 900
+    chosen = policy.choose_many(contexts)
+    assert len(policy.tally_.count) == 2 * (len(SITES) + 1) and set(chosen.network) == {0, 1}
+    means = [policy.tally_.total[rows].sum() / policy.tally_.count[rows].sum() for rows in (slice(0, 4), slice(4, 8))]
+    assert abs(means[1] - means[0] - 0.9) < 0.1
+    again = Bandit(tensor.grid, SITES, np.random.default_rng(5), classes, update_every=300, divergence=BOUND)
+    again.restore(policy.save())
+    assert (again.choose_many(contexts).row == policy.choose_many(contexts).row).all()
+
+
+def test_centroids_follow_their_members_under_the_same_names() -> None:
+    points, _ = two_crowds(400, apart=2.0, slower=0.0)
+    classes = fit(points, 2, np.random.default_rng(1))
+    after = moved(classes, points + 0.3, 0.5)
+    assert after.ids == classes.ids and np.allclose(after.centroid - classes.centroid, 0.15, atol=0.02)
