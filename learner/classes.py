@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
-from configtron.learner.columns import Codes, Floats
+from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.sim.tensor import Tensor
 from configtron.learner.state import keep
 from configtron.nouns import NetworkClass
 
@@ -125,3 +126,16 @@ def choose_k(
     if found is None:
         raise BadInput("network classes: no number of classes was allowed")
     return found
+
+
+def of_tensor(tensor: Tensor, rng: np.random.Generator, *, sigma_ln: float) -> Classes:
+    """The offline start: classes over a tensor's conditions, k by the one-sigma rule under Default."""
+    conditions, sites = len(tensor.names), len(tensor.sites)
+    each = np.repeat(np.arange(conditions), sites)
+    columns = (tensor.bandwidth_kbps[each], tensor.rtt_ms[each], tensor.loss[each])
+    site = np.tile(np.arange(sites), conditions)
+    points = Contexts(*columns, site, tensor.sites).points()
+    default = np.full(len(each), tensor.grid.default)
+    log_ms = np.log(tensor.lookup(each, default, site))
+    seen = ~np.isnan(log_ms)
+    return choose_k(points[seen], log_ms[seen], site[seen], rng, sigma_ln=sigma_ln)

@@ -11,11 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from configtron.learner.classes import Classes
-from configtron.learner.columns import Codes, Contexts
+from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.evolve import Divergence, remainders, split
 from configtron.learner.grid import Grid
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
 from configtron.learner.tally import Tally, no_tally
+
+# Loads by which one cell's configuration is drawn to what that configuration did everywhere.
+PRIOR_LOADS = 3.0
 
 
 class ClassPolicy(TablePolicy):
@@ -81,6 +84,20 @@ class ClassPolicy(TablePolicy):
         network = np.where(seen.network < 0, -1, self.classes_.assign(seen.point))
         row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
         return Seen(row, network, seen.configuration, seen.site, seen.point, seen.log_ms)
+
+    def expected_ln(self) -> Floats:
+        """(rows, configurations) expected ln(ms) up to a constant of the row, by what this policy has seen.
+
+        Here: the row's mean plus the configuration's mean difference to its rows, and what the pair showed itself, each
+        drawn to what stands above it.
+        """
+        count, total = self.tally_.count, self.tally_.total
+        loads = count.sum(axis=1, keepdims=True)
+        level = total.sum(axis=1, keepdims=True) / np.maximum(loads, 1.0)
+        rest = total - count * level
+        effect = rest.sum(axis=0) / (count.sum(axis=0) + PRIOR_LOADS)
+        found: Floats = level + (rest + PRIOR_LOADS * effect) / (count + PRIOR_LOADS)
+        return found
 
     def grow(self, before: int) -> None:
         """Rows from `before` on are new: a policy with more per row than its tally adds it here."""

@@ -80,6 +80,7 @@ class TablePolicy:
         self.class_ids_: tuple[str, ...] = ()
         self.updates_ = 0
         self.waiting_: list[Seen] = []
+        self._held = 0
         self.served_: Served
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
@@ -105,18 +106,19 @@ class TablePolicy:
         while at < len(seen):
             upto = min(len(seen), at + self.due())
             self.waiting_.append(seen[at:upto])
+            self._held += upto - at
             at = upto
             if self.due() == 0:
                 self.update()
 
     def due(self) -> int:
         """Outcomes still to be observed before decisions change."""
-        return self.update_every - sum(map(len, self.waiting_)) if self.update_every else NEVER
+        return self.update_every - self._held if self.update_every else NEVER
 
     def update(self) -> None:
         """Learn from what waits."""
         seen = joined(self.waiting_) if self.waiting_ else nothing_seen()
-        self.waiting_ = []
+        self.waiting_, self._held = [], 0
         self.updates_ += 1
         self.learn(self.prepare(seen))
 
@@ -186,3 +188,4 @@ class TablePolicy:
         set_rng_state(self.rng, state["rng"])
         for name, value in state["own"].items():
             setattr(self, name, value)
+        self._held = sum(map(len, self.waiting_))

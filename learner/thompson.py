@@ -79,6 +79,9 @@ class LinearPolicy(ClassPolicy):
         """The table until the next update."""
         raise NotImplementedError
 
+    def expected_ln(self) -> Floats:
+        return self.model().mean()
+
     def learn(self, seen: Seen) -> None:
         self.served_ = self.serve(self.model())
 

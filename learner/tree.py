@@ -57,12 +57,17 @@ class Tree:
 
     def rules(self) -> list[tuple[str, int, float]]:
         """Every leaf as (condition in words, configuration, share), left to right."""
-        found: list[tuple[str, int, float]] = []
+        return [rule for _, rule in self.leaves()]
+
+    def leaves(self) -> list[tuple[int, tuple[str, int, float]]]:
+        """The same with each leaf's node."""
+        found: list[tuple[int, tuple[str, int, float]]] = []
         todo: list[tuple[int, tuple[str, ...]]] = [(0, ())]
         while todo:
             node, path = todo.pop()
             if self.left[node] < 0:
-                found.append((" and ".join(path) or "always", int(self.label[node]), float(self.share[node])))
+                text = " and ".join(path) or "always"
+                found.append((node, (text, int(self.label[node]), float(self.share[node]))))
                 continue
             below, above = self._words(int(self.feature[node]), float(self.threshold[node]))
             todo.append((int(self.right[node]), (*path, above)))

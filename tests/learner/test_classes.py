@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from configtron.errors import BadInput
-from configtron.learner.classes import choose_k, fit, spreads
+from configtron.learner.classes import choose_k, fit, of_tensor, spreads
 from configtron.learner.columns import Contexts
 from configtron.nearest import nearest
 from configtron.nouns import Context
@@ -47,3 +47,9 @@ def test_no_points_no_classes() -> None:
     with pytest.raises(BadInput, match="at least one client"):
         fit(np.full((3, 3), np.nan), 2, np.random.default_rng(1))
     assert len(fit(np.zeros((5, 3)), 4, np.random.default_rng(1))) == 1
+
+
+def test_classes_start_from_a_tensor() -> None:
+    tensor = small_tensor(conditions=60)
+    wide, tight = (of_tensor(tensor, np.random.default_rng(1), sigma_ln=sigma) for sigma in (0.6, 0.15))
+    assert len(wide) < len(tight) and wide.count.sum() == 180 and (tight.spread >= 0).all()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.learner.engines.grid import GridEngine, coordinates, improvement, matern52
+from configtron.errors import BadInput, Missing
+from configtron.learner.engines.grid import Engine, GridEngine, coordinates, improvement, matern52
 from configtron.learner.engines.lhc import latin
 from configtron.learner.grid import live_grid, paper_grid
+from tests.test_layers import ROOT
 
 GRID = live_grid()
+ENGINES = ("grid", "gpyopt", "gpyopt-classic")
 NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -77,9 +81,60 @@ def test_expected_improvement_is_what_sampling_gives() -> None:
     assert np.allclose(improvement(mean, deviation, best), sampled, atol=2e-3)
 
 
-def test_nothing_tried_is_refused() -> None:
+def engine(name: str, seed: int = 0) -> Engine:
+    if name == "grid":
+        return GridEngine(GRID)
+    pytest.importorskip("GPyOpt", reason="GPyOpt is not installed: pip install 'configtron[gpyopt]'")
+    from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
+
+    return {"gpyopt": GpyGrid, "gpyopt-classic": GpyClassic}[name](GRID, seed=seed)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_keeps_the_contract(name: str) -> None:
+    """New configurations only, gains that are shares, the same answer twice, the world's chance untouched."""
+    truth, mine = objective(4), engine(name)
+    tried = list(latin(GRID, 5, np.random.default_rng(1)))
+    before = np.random.get_state()[1].tolist()  # type: ignore[union-attr]
+    for _ in range(3):
+        at = np.array(tried)
+        found = mine.suggest(at, truth[at], np.array([7]))
+        again = engine(name).suggest(at, truth[at], np.array([7]))
+        assert (found.configuration, found.gain) == (again.configuration, again.gain)
+        assert found.configuration not in (*tried, 7) and 0.0 <= found.gain < 1.0
+        tried.append(found.configuration)
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[union-attr]
     with pytest.raises(BadInput, match="at least one"):
-        GridEngine(GRID).suggest(NONE, np.zeros(0), NONE)
+        mine.suggest(NONE, np.zeros(0), NONE)
+
+
+@pytest.mark.parametrize("name", ENGINES[1:])
+def test_engines_find_about_as_well_as_the_grids(name: str) -> None:
+    """From the same first samples, over some objectives: none is far behind the best of the three."""
+    regrets: dict[str, list[float]] = {"grid": [], name: []}
+    for seed in range(3):
+        truth = objective(seed)
+        for other, regret in regrets.items():
+            mine = engine(other)
+            tried = list(latin(GRID, 4, np.random.default_rng(seed)))
+            while len(tried) < 9:
+                at = np.array(tried)
+                tried.append(mine.suggest(at, truth[at], NONE).configuration)
+            regret.append(float(truth[tried].min() / truth.min() - 1.0))
+    assert np.mean(regrets[name]) < np.mean(regrets["grid"]) + 0.15
+
+
+def test_without_gpyopt_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from configtron.learner.engines.gpyopt import GpyGrid
+
+    monkeypatch.setitem(sys.modules, "GPyOpt", None)
+    with pytest.raises(Missing, match="pip install"):
+        GpyGrid(GRID)
+
+
+def test_one_file_imports_gpyopt() -> None:
+    found = [path.name for path in (ROOT / "learner").rglob("*.py") if "import GPyOpt" in path.read_text()]
+    assert found == ["gpyopt.py"]
 
 
 @pytest.mark.parametrize("grid", [GRID, paper_grid()], ids=["live", "paper"])

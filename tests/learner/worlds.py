@@ -5,28 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.classes import Classes, fit
-from configtron.learner.columns import Codes, Contexts
+from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.grid import live_grid
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.tensor import Tensor
 
 SITES = ("news", "shop", "video")
+KILOBYTES = (300.0, 1200.0, 4000.0)
 
 
-def small_tensor(seed: int = 7, conditions: int = 24) -> Tensor:
-    """24 conditions x 168 configurations x 3 sites: rounds of slow start, bytes over bandwidth, loss that hurts h2."""
+def small_tensor(seed: int = 7, conditions: int = 24, sites: int = 3) -> Tensor:
+    """24 conditions x 168 configurations x 3 sites (more are copies under other names).
+
+    Rounds of slow start, bytes over bandwidth, loss that hurts h2.
+    """
     rng, grid = np.random.default_rng(seed), live_grid()
     kbps, rtt = np.exp(rng.uniform(6, 11, conditions)), np.exp(rng.uniform(2.5, 6, conditions))
     loss = rng.choice([0.0, 0.005, 0.02], conditions)
     windows = np.array([1, 4, 10, 16, 20, 30])[grid.column("initcwnd")]
     h2, cc = grid.column("http_version"), grid.column("tcp_congestion_control")
-    kilobytes = np.array([300.0, 1200.0, 4000.0])[: len(SITES)]
+    kilobytes = np.resize(KILOBYTES, sites)
     rounds = np.log2(1 + kilobytes[None, :] / (1.46 * windows[:, None]))
     ms = (rounds * (2.0 - 0.6 * h2[:, None]))[None] * rtt[:, None, None]
     ms = ms + (kilobytes * 8000.0)[None, None, :] / kbps[:, None, None]
     hurt = loss[:, None, None] * (10.0 + 25.0 * h2 - 8.0 * (cc == 3))[None, :, None]
     ms = (ms * (1.0 + hurt)).astype(np.float32)
     names = tuple(f"n{at}" for at in range(conditions))
-    return Tensor(grid, SITES, names, kbps, rtt, loss, ms, "analytic", (("seed", str(seed)),))
+    called = tuple(SITES[at % 3] + str(at // 3 or "") for at in range(sites))
+    return Tensor(grid, called, names, kbps, rtt, loss, ms, "analytic", (("seed", str(seed)),))
 
 
 def clients(tensor: Tensor, n: int, seed: int = 1, noise: float = 0.05) -> tuple[Contexts, Codes]:
@@ -44,3 +51,23 @@ def small_classes(tensor: Tensor, k: int = 6, seed: int = 3) -> Classes:
     columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
     points = Contexts(*columns, np.zeros(len(tensor.names), dtype=np.int64), tensor.sites).points()
     return fit(points, k, np.random.default_rng(seed))
+
+
+def lived(
+    policy: TablePolicy, tensor: Tensor, n: int, seed: int = 1, batch: int = 500
+) -> tuple[Contexts, Codes, Decisions, Floats]:
+    """n sessions under a policy that learns meanwhile: contexts, conditions, decisions, page load times in ms."""
+    contexts, condition = clients(tensor, n, seed)
+    factors = Noise().factors(n, np.random.default_rng(seed + 50))
+    parts, ms, at = [], np.empty(n), 0
+    while at < n:
+        rows = slice(at, min(n, at + min(batch, policy.due())))
+        here = contexts[rows]
+        chosen = policy.choose_many(here)
+        ms[rows] = tensor.lookup(condition[rows], chosen.configuration, here.site) * factors[rows]
+        policy.observe_many(here, chosen, ms[rows])
+        parts.append(chosen)
+        at = rows.stop
+    names = Decisions.__dataclass_fields__
+    together = Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return contexts, condition, together, ms

@@ -1,0 +1,99 @@
+"""Export: rules serve what the policy serves, the tree's loss is told, and an answer to "why this profile"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner import Setting, policy
+from configtron.learner.explain import explain
+from configtron.learner.export import EXPORT_LEAF, export, greedy
+from configtron.learner.policy import TablePolicy
+from configtron.learner.tree import tree_columns
+from configtron.nearest import nearest
+from configtron.nouns import Context
+from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
+
+TENSOR, WARM = small_tensor(), small_tensor(seed=9)
+
+
+def learned(name: str, sessions: int = 4000) -> TablePolicy:
+    setting = Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM)
+    found = policy(name, setting)
+    lived(found, TENSOR, sessions)
+    return found
+
+
+THOMPSON = learned("thompson")
+
+
+def test_an_agents_lookup_serves_the_policys_likeliest() -> None:
+    contexts, _ = clients(TENSOR, 200, seed=4)
+    done = export(THOMPSON, contexts)
+    held = {(rule.class_id, rule.site): rule.profile for rule in done.rules}
+    row, _ = THOMPSON.where(contexts)
+    likely = greedy(THOMPSON)[row]
+    for i in range(200):
+        context = contexts.row(i)
+        found = nearest(THOMPSON.classes_.nouns(), context)  # type: ignore[attr-defined]
+        assert found is not None and held[found.id, context.site] == TENSOR.grid.profiles[likely[i]]
+
+
+def test_the_trees_words_are_what_it_does() -> None:
+    contexts, condition = clients(TENSOR, 1500, seed=4)
+    done = export(THOMPSON, contexts)
+    columns = tree_columns(contexts.points(), contexts.site, len(SITES))
+    served = [TENSOR.grid.profiles[at] for at in done.tree.predict(columns)]
+    for i in range(0, 1500, 50):
+        context = contexts.row(i)
+        names = {n: getattr(context, n) for n in ("bandwidth_kbps", "rtt_ms", "loss")}
+        (matching,) = [profile for text, profile, _ in done.tree_rules if spoken(text, names, context.site)]
+        assert matching == served[i]
+    assert sum(share for *_, share in done.tree_rules) == pytest.approx(1.0)
+    rules_ms = TENSOR.lookup(condition, greedy(THOMPSON)[THOMPSON.where(contexts)[0]], contexts.site)
+    tree_ms = TENSOR.lookup(condition, done.tree.predict(columns), contexts.site)
+    assert np.median(tree_ms / rules_ms) - 1.0 <= 0.015
+    assert done.tree_loss.median <= 0.015 and done.rules_loss.median <= done.tree_loss.p95
+
+
+def spoken(text: str, numbers: dict[str, float], site: str) -> bool:
+    for part in [] if text == "always" else text.split(" and "):
+        name, sign, bound = part.split(" ")
+        if name == "site":
+            holds = (site == bound) == (sign == "==")
+        else:
+            holds = (numbers[name] <= float(bound)) == (sign == "<=")
+        if not holds:
+            return False
+    return True
+
+
+def test_larger_leaves_are_fewer_and_cost_more() -> None:
+    contexts, _ = clients(TENSOR, 1500, seed=4)
+    fine, coarse = export(THOMPSON, contexts), export(THOMPSON, contexts, least_leaf=20 * EXPORT_LEAF)
+    assert len(coarse.tree_rules) < len(fine.tree_rules) and coarse.tree_loss.mean > fine.tree_loss.mean
+
+
+def test_what_has_no_classes_has_no_rules() -> None:
+    contexts, _ = clients(TENSOR, 10)
+    with pytest.raises(BadInput, match="no classes"):
+        export(learned("default", 10), contexts)
+
+
+@pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "offline", "bo", "default"])
+def test_every_kind_of_policy_can_say_why(name: str) -> None:
+    asked = Context(bandwidth_kbps=4000.0, rtt_ms=80.0, loss=0.005, site="shop", prefix="192.0.3.0/24")
+    told = explain(THOMPSON if name == "thompson" else learned(name, 1200), asked)
+    assert told.choices and 0.0 < sum(choice.share for choice in told.choices) <= 1.0 + 1e-9
+    assert [choice.share for choice in told.choices] == sorted((c.share for c in told.choices), reverse=True)
+    if name == "thompson":
+        assert told.class_id and told.distance is not None and told.runner_up_distance is not None
+        assert told.distance <= told.runner_up_distance and told.runner_up != told.class_id
+        assert {effect.knob for effect in told.effects} <= {knob.name for knob in TENSOR.grid.knobs}
+        assert any(effect.excess > 0.02 for effect in told.effects), "nothing it changed is expected to help"
+
+
+def test_an_unknown_client_is_told_so() -> None:
+    told = explain(THOMPSON, Context(site="shop"))
+    assert not told.class_id and "unknown" in told.reason and told.choices[0].arm == "default"

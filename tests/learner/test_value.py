@@ -1,0 +1,95 @@
+"""Off-policy value: intervals that hold the truth as often as they say, and the log's holes are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner import Setting, policy
+from configtron.learner.baselines.mab import Bandit
+from configtron.learner.policy import TablePolicy
+from configtron.learner.value import plain_model, value
+from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
+
+TENSOR, WARM = small_tensor(), small_tensor(seed=9)
+CLASSES = small_classes(TENSOR)
+
+
+def bandit(epsilon: float, seed: int = 1) -> Bandit:
+    return Bandit(TENSOR.grid, SITES, np.random.default_rng(seed), CLASSES, update_every=0, epsilon=epsilon)
+
+
+def candidate() -> TablePolicy:
+    """A fixed policy that is better than Default and was made without the log."""
+    setting = Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(3), 500, WARM)
+    return policy("offline", setting)
+
+
+def truth(of: TablePolicy, n: int = 40_000) -> float:
+    contexts, condition = clients(TENSOR, n, seed=77)
+    chosen = of.choose_many(contexts)
+    # The noise's own mean is the same for everybody: taken from a long sample.
+    from configtron.learner.sim.noise import Noise
+
+    factor = float(Noise().factors(400_000, np.random.default_rng(5)).mean())
+    return float(TENSOR.lookup(condition, chosen.configuration, contexts.site).mean()) * factor
+
+
+def test_intervals_hold_the_truth_nine_times_in_ten() -> None:
+    """200 replays of 1500 sessions that a half-random bandit decided."""
+    wanted, held = candidate(), {"ips": 0, "snips": 0, "dr": 0}
+    true_ms = truth(wanted)
+    widths = {name: 0.0 for name in held}
+    for seed in range(200):
+        logger = mixed_logger(seed)
+        contexts, _, decisions, ms = lived(logger, TENSOR, 1500, seed=1000 + seed)
+        found = value(wanted, contexts, decisions, ms)
+        for name in held:
+            estimate = getattr(found, name)
+            held[name] += estimate.holds(true_ms)
+            widths[name] += estimate.high_ms - estimate.low_ms
+    assert held["dr"] >= 180 and held["ips"] >= 170 and held["snips"] >= 170, held
+    assert widths["dr"] < widths["ips"]
+
+
+def mixed_logger(seed: int) -> TablePolicy:
+    """Serves a few configurations per cell, the candidate's among them, and some of all others."""
+    logger = bandit(0.3, seed)
+    table, likely = logger.served_, candidate().served_.configuration
+    both = np.concatenate((table.configuration, likely), axis=1)
+    half = np.full(both.shape, 0.5)
+    arm = np.repeat(table.arm, 2, axis=1)
+    logger.served_ = replace(table, configuration=both, arm=arm, weight=half, expected_ms=half)
+    return logger
+
+
+def test_the_logger_itself_is_worth_what_it_got() -> None:
+    logger = bandit(0.2)
+    contexts, _, decisions, ms = lived(logger, TENSOR, 2000)
+    found = value(logger, contexts, decisions, ms)
+    assert found.ips.ms == pytest.approx(found.logged.ms) and found.effective == pytest.approx(2000)
+    assert found.logged.holds(float(ms.mean())) and found.sessions == 2000
+
+
+def test_choices_that_were_never_logged_are_told() -> None:
+    logger = bandit(0.0)
+    contexts, _, decisions, ms = lived(logger, TENSOR, 500)
+    found = value(candidate(), contexts, decisions, ms)
+    assert found.unlogged > 0.5 and found.effective < 250
+
+
+def test_sessions_without_propensities_are_refused() -> None:
+    contexts, _, decisions, ms = lived(bandit(0.2), TENSOR, 50)
+    with pytest.raises(BadInput, match="no propensities"):
+        value(candidate(), contexts, replace(decisions, propensity=np.full(50, np.nan)), ms)
+    with pytest.raises(BadInput, match="no sessions"):
+        value(candidate(), contexts[slice(0, 0)], decisions[slice(0, 0)], ms[:0])
+
+
+def test_the_model_knows_what_the_pair_showed() -> None:
+    row, configuration = np.zeros(300, dtype=np.int64), np.repeat([0, 1, 2], 100)
+    model = plain_model((2, 4), row, configuration, np.repeat([100.0, 200.0, 300.0], 100))
+    assert np.allclose(model[0, :3], [100, 200, 300], rtol=0.06) and model[1, 0] < model[1, 2]
