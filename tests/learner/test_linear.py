@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from configtron.learner.features import cell_features, configuration_features
+from configtron.errors import BadInput
+from configtron.learner import Setting, policy
+from configtron.learner.features import cell_features, configuration_features, heaviness
 from configtron.learner.grid import live_grid, paper_grid
 from configtron.learner.linear import LEVEL_PRECISION, Model, evidence, prior, weights
 from configtron.learner.templates import regret, templates
 from configtron.learner.thompson import emulated
-from tests.learner.worlds import small_tensor
+from tests.learner.worlds import small_classes, small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1
 
@@ -72,9 +75,26 @@ def test_default_has_no_excess() -> None:
 
 
 def test_any_other_site_is_the_network_alone() -> None:
-    features, share = cell_features(np.array([[8.5, 4.4, -5.0], [9.0, 3.0, -6.0]]), 3)
+    features, share = cell_features(np.array([[8.5, 4.4, -5.0], [9.0, 3.0, -6.0]]), np.array([0.5, 0.0, -0.5]))
     assert features.shape == (8, len(share)) and not features[[3, 7], 10:].any() and features[0, 10] == 1.0
     assert (features[3, :4] == [1, 0, 0, 0]).all()
+
+
+def test_a_sites_heaviness_is_found_between_unlike_classes() -> None:
+    rng = np.random.default_rng(1)
+    truth, level = np.array([0.8, 0.0, -0.8]), rng.uniform(5, 9, (20, 1))
+    loads = rng.integers(0, 30, (20, 3)).astype(float)
+    seen = np.where(loads > 0, level + truth + 0.2 * rng.standard_normal((20, 3)), np.nan)
+    assert np.allclose(heaviness(seen, loads, np.zeros(3)), truth, atol=0.12)
+    nothing = np.full((20, 3), np.nan)
+    assert np.allclose(heaviness(nothing, loads, truth), truth)
+
+
+def test_another_worlds_tensor_is_no_warm_start() -> None:
+    tensor = small_tensor()
+    other = Setting(tensor.grid, ("elsewhere",), small_classes(tensor), np.random.default_rng(1), 500, tensor)
+    with pytest.raises(BadInput, match="other configurations or sites"):
+        policy("thompson", other)
 
 
 def test_a_warm_start_counts_as_stated() -> None:

@@ -15,10 +15,11 @@ SITES = ("news", "shop", "video")
 KILOBYTES = (300.0, 1200.0, 4000.0)
 
 
-def small_tensor(seed: int = 7, conditions: int = 24, sites: int = 3) -> Tensor:
+def small_tensor(seed: int = 7, conditions: int = 24, sites: int = 3, bent: float = 0.0) -> Tensor:
     """24 conditions x 168 configurations x 3 sites (more are copies under other names).
 
-    Rounds of slow start, bytes over bandwidth, loss that hurts h2.
+    Rounds of slow start, bytes over bandwidth, loss that hurts h2. bent: how far every cell is off the formula, in
+    ln(ms), and each of the formula's strengths, five times as far.
     """
     rng, grid = np.random.default_rng(seed), live_grid()
     kbps, rtt = np.exp(rng.uniform(6, 11, conditions)), np.exp(rng.uniform(2.5, 6, conditions))
@@ -26,11 +27,15 @@ def small_tensor(seed: int = 7, conditions: int = 24, sites: int = 3) -> Tensor:
     windows = np.array([1, 4, 10, 16, 20, 30])[grid.column("initcwnd")]
     h2, cc = grid.column("http_version"), grid.column("tcp_congestion_control")
     kilobytes = np.resize(KILOBYTES, sites)
+    strength = np.exp(5.0 * bent * rng.standard_normal(3)) if bent else np.ones(3)
     rounds = np.log2(1 + kilobytes[None, :] / (1.46 * windows[:, None]))
-    ms = (rounds * (2.0 - 0.6 * h2[:, None]))[None] * rtt[:, None, None]
+    ms = (rounds * (2.0 - 0.6 * strength[0] * h2[:, None]))[None] * rtt[:, None, None]
     ms = ms + (kilobytes * 8000.0)[None, None, :] / kbps[:, None, None]
-    hurt = loss[:, None, None] * (10.0 + 25.0 * h2 - 8.0 * (cc == 3))[None, :, None]
-    ms = (ms * (1.0 + hurt)).astype(np.float32)
+    hurt = loss[:, None, None] * (10.0 + 25.0 * strength[1] * h2 - 8.0 * strength[2] * (cc == 3))[None, :, None]
+    ms = ms * np.maximum(1.0 + hurt, 0.5)
+    if bent:
+        ms = ms * np.exp(bent * rng.standard_normal(ms.shape))
+    ms = ms.astype(np.float32)
     names = tuple(f"n{at}" for at in range(conditions))
     called = tuple(SITES[at % 3] + str(at // 3 or "") for at in range(sites))
     return Tensor(grid, called, names, kbps, rtt, loss, ms, "analytic", (("seed", str(seed)),))

@@ -1,0 +1,62 @@
+"""What tells members of one class apart: page load times corrected for where in its class a client is.
+
+Question   How long would this load have taken for a client at the class's centroid?
+Method     Per class a regression of (ln(ms) less what was expected of its cell and configuration) on the client's
+           distance from the centroid, from running sums; drawn to the regression over all classes by `PRIOR_LOADS`.
+           What it explains is taken from ln(ms) before anything is learned.
+Stop when  never; sums grow by every load.
+Reads as   ln(ms) as at the centroid. Differences between configurations stay, the class's width no longer hides them.
+Fails as   nothing taken away, for a cell of which nothing was expected yet.
+Differs    from CT, which takes members of a class as one: there the width of a class is noise.
+Source     Cochran 1957 (analysis of covariance).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.state import keep
+
+# Loads by which a class's slopes are drawn to those of all classes, and all classes' to none.
+PRIOR_LOADS = 30.0
+# How far from its centroid a member typically is, in e-folds: turns prior loads into prior sums.
+SCALE_LN = 0.3
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """Sums per class: square (K, 3, 3) of distances from the centroid, cross (K, 3) of them and what was unexpected."""
+
+    square: Floats
+    cross: Floats
+
+    def plus(self, network: Codes, away: Floats, rest: Floats) -> Slopes:
+        """With further loads: network (n,), away (n, 3) from the centroid, rest (n,) ln(ms) less what was expected."""
+        square, cross = self.square.copy(), self.cross.copy()
+        for k in np.unique(network):
+            mine = away[network == k]
+            square[k] += mine.T @ mine
+            cross[k] += mine.T @ rest[network == k]
+        return Slopes(square, cross)
+
+    def slopes(self) -> Floats:
+        """(K, 3) change of ln(ms) by distance from the centroid."""
+        prior = PRIOR_LOADS * SCALE_LN**2 * np.eye(3)
+        every = np.linalg.solve(self.square.sum(axis=0) + prior, self.cross.sum(axis=0))
+        drawn = (self.cross + prior @ every)[:, :, None]
+        found: Floats = np.linalg.solve(self.square + prior, drawn)[:, :, 0].astype(np.float64)
+        return found
+
+    def grown(self, classes: int) -> Slopes:
+        """With room for more classes."""
+        more = no_slopes(classes - len(self.square))
+        return Slopes(np.concatenate((self.square, more.square)), np.concatenate((self.cross, more.cross)))
+
+
+def no_slopes(classes: int) -> Slopes:
+    """Nothing seen."""
+    return Slopes(np.zeros((classes, 3, 3)), np.zeros((classes, 3)))
