@@ -25,6 +25,10 @@ def point(context: Context) -> tuple[float, float, float] | None:
 
 
 def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass | None:
-    """The class nearest to a context; None while a performance feature is unknown or no class exists."""
-    here = point(context)
-    return None if here is None else min(classes, key=lambda c: (c.distance(here), c.id), default=None)
+    """The class nearest to a context; None while a performance feature is unknown or no class exists.
+
+    Among the classes of the context's device, if it has any of its own, else among those for any device.
+    """
+    here, every = point(context), list(classes)
+    mine = [c for c in every if c.device and c.device == context.device] or [c for c in every if not c.device]
+    return None if here is None else min(mine, key=lambda c: (c.distance(here), c.id), default=None)

@@ -283,13 +283,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NetworkClass:
-    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`."""
+    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "" is anybody's."""
 
     id: str
     centroid: tuple[float, ...]
     scale: tuple[float, ...]
     count: int = 0
     spread: float = 0.0
+    device: str = ""
 
     def distance(self, point: tuple[float, ...]) -> float:
         """Euclidean distance of a point in units of the class's scale."""

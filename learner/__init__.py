@@ -22,7 +22,7 @@ from configtron.learner.baselines.search import CherryPick, ClassSearch, PrefixS
 from configtron.learner.cells import Stop
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
-from configtron.learner.engines.grid import GridEngine
+from configtron.learner.engines.grid import Engine, GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.grid import Grid
 from configtron.learner.policy import TablePolicy
@@ -30,14 +30,31 @@ from configtron.learner.sim.tensor import Tensor
 from configtron.learner.templates import templates
 from configtron.learner.thompson import LinearPolicy, Thompson
 
-__all__ = ["POLICIES", "PREFERRED", "Row", "Setting", "policy"]
+__all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy"]
+
+
+def _gpy_grid(grid: Grid) -> Engine:
+    from configtron.learner.engines.gpyopt import GpyGrid
+
+    return GpyGrid(grid)
+
+
+def _gpy_classic(grid: Grid) -> Engine:
+    from configtron.learner.engines.gpyopt import GpyClassic
+
+    return GpyClassic(grid)
+
+
+# What searches a cell, by name. The two of GPyOpt are an extra and are imported when made.
+ENGINES: dict[str, Callable[[Grid], Engine]] = {"grid": GridEngine, "gpyopt": _gpy_grid, "gpyopt-classic": _gpy_classic}
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What policies are made from. `truth` and `weight` (how often each condition occurs) are for oracles alone.
 
-    warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`.
+    warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
+    ENGINES, searches cells where a policy does that.
     """
 
     grid: Grid
@@ -48,6 +65,13 @@ class Setting:
     warm: Tensor | None = None
     truth: Tensor | None = None
     weight: Floats | None = None
+    engine: str = "grid"
+
+    def searcher(self) -> Engine:
+        """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
+        if self.engine not in ENGINES:
+            raise BadInput(f"no engine is called {self.engine!r}; there is: {', '.join(ENGINES)}")
+        return ENGINES[self.engine](self.grid)
 
     def oracle(self) -> Tensor:
         """The tensor the world is made of. Errors: `BadInput` where there is none, in any world but a simulated one."""
@@ -93,8 +117,7 @@ def _prefixes(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> T
 
 
 def _cherrypick(s: Setting) -> TablePolicy:
-    engine = GridEngine(s.grid)
-    return _cells(CherryPick, s, engine=engine, first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
+    return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
 
 
 # The product's own choice; the table that chose it is in docs/design/0011.
@@ -107,15 +130,15 @@ POLICIES = {
         Row("static", _best_static, "the best one configuration for everybody, in hindsight", True),
         Row("brute", lambda s: _prefixes(BrutePrefix, s), "every configuration once per prefix, then its best"),
         Row("brute_nc", lambda s: _cells(BruteClass, s), "every configuration once per class and site, then its best"),
-        Row("bo", lambda s: _prefixes(PrefixSearch, s, engine=GridEngine(s.grid)), "Bayesian optimisation per prefix"),
-        Row("bo_nc", lambda s: _cells(ClassSearch, s, engine=GridEngine(s.grid)), "the same per class and site"),
+        Row("bo", lambda s: _prefixes(PrefixSearch, s, engine=s.searcher()), "Bayesian optimisation per prefix"),
+        Row("bo_nc", lambda s: _cells(ClassSearch, s, engine=s.searcher()), "the same per class and site"),
         Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers"),
         Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site"),
         Row(
             "offline", lambda s: Offline(s.grid, s.sites, s.rng, s.classes, s.warm), "the warm tensor's word, for good"
         ),
         Row("reuse", lambda s: _prefixes(Reuse, s), "what a prefix's last connections did well with"),
-        Row("configtron", lambda s: _cells(Ensemble, s, engine=GridEngine(s.grid)), "the paper's ensemble"),
+        Row("configtron", lambda s: _cells(Ensemble, s, engine=s.searcher()), "the paper's ensemble"),
         Row("thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail"),
         Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model"),
         Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model"),

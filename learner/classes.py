@@ -13,7 +13,7 @@ Source     CT section 4; Arthur and Vassilvitskii 2007 (k-means++, as in scikit-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,23 +32,54 @@ LEAST_SCALE_LN = 0.1
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """K classes. centroid, scale: (K, 3) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms)."""
+    """K classes. centroid, scale: (K, 3) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms).
+
+    devices: whose each class is, (K,), "" for anybody's; empty where no class asks for a device.
+    """
 
     ids: tuple[str, ...]
     centroid: Floats
     scale: Floats
     count: Floats
     spread: Floats
+    devices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def assign(self, points: Floats) -> Codes:
-        """(n, 3) -> (n,) class of each; -1 where a feature is unknown. The rule of `nearest.nearest`."""
+    def of(self, contexts: Contexts) -> Codes:
+        """(n,) class of each context; -1 where a feature is unknown. The rule of `nearest.nearest`."""
+        points = contexts.points()
+        if not self.devices:
+            return self.assign(points)
+        found = np.full(len(points), -1, dtype=np.int64)
+        device = contexts.device if len(contexts.device) else np.full(len(points), -1)
+        for code in np.unique(device):
+            mine, name = device == code, contexts.devices[code] if code >= 0 else ""
+            found[mine] = self.assign(points[mine], self._open_to(name))
+        return found
+
+    def _open_to(self, device: str) -> list[int]:
+        own = [k for k, whose in enumerate(self.devices) if device and whose == device]
+        return own or [k for k, whose in enumerate(self.devices) if not whose]
+
+    def again(self, network: Codes, points: Floats) -> Codes:
+        """(n,) nearest class now for members of these classes; each stays among the classes of its device."""
+        if not self.devices:
+            return np.where(network < 0, -1, self.assign(points))
+        found = network.copy()
+        for name in set(self.devices):
+            alike = [k for k, whose in enumerate(self.devices) if whose == name]
+            mine = np.isin(network, alike)
+            found[mine] = self.assign(points[mine], alike)
+        return found
+
+    def assign(self, points: Floats, among: list[int] | None = None) -> Codes:
+        """(n, 3) -> (n,) nearest class, perhaps among some only; -1 where a feature is unknown."""
         best = np.zeros(len(points), dtype=np.int64)
         columns = [np.ascontiguousarray(points[:, axis]) for axis in range(3)]
         least = np.full(len(points), np.inf)
-        for k in range(len(self.ids)):
+        for k in range(len(self.ids)) if among is None else among:
             away = sum(((x - c) / s) ** 2 for x, c, s in zip(columns, self.centroid[k], self.scale[k], strict=True))
             nearer = away < least
             best[nearer] = k
@@ -65,6 +96,7 @@ class Classes:
                 tuple(map(float, self.scale[k])),
                 int(self.count[k]),
                 float(self.spread[k]),
+                self.devices[k] if self.devices else "",
             )
             for k, name in enumerate(self.ids)
         )
@@ -87,6 +119,21 @@ def fit(points: Floats, k: int, rng: np.random.Generator) -> Classes:
     ids = tuple(f"nc{at}" for at in range(k))
     centroid = means.cluster_centers_[order] * scale
     return Classes(ids, centroid, np.tile(scale, (k, 1)), count.astype(np.float64), np.zeros(k))
+
+
+def fit_by_device(contexts: Contexts, k: int, rng: np.random.Generator, *, least_members: int = 200) -> Classes:
+    """k classes for every device that at least `least_members` contexts have, and k for anybody."""
+    points = contexts.points()
+    known = ~np.isnan(points).any(axis=1)
+    parts, devices = [fit(points, k, rng)], [""]
+    for code, name in enumerate(contexts.devices):
+        mine = known & (contexts.device == code)
+        if mine.sum() >= least_members:
+            parts, devices = [*parts, fit(points[mine], k, rng)], [*devices, name]
+    whose = tuple(name for part, name in zip(parts, devices, strict=True) for _ in part.ids)
+    names = ("centroid", "scale", "count", "spread")
+    centroid, scale, count, spread = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return Classes(tuple(f"nc{at}" for at in range(len(whose))), centroid, scale, count, spread, whose)
 
 
 def spreads(classes: Classes, points: Floats, log_ms: Floats, site: Codes) -> Floats:
@@ -120,7 +167,7 @@ def choose_k(
     for k in candidates:
         found = fit(points, k, rng)
         spread = spreads(found, points, log_ms, site)
-        found = Classes(found.ids, found.centroid, found.scale, found.count, spread)
+        found = replace(found, spread=spread)
         if float(np.average(spread, weights=np.maximum(found.count, 1e-9))) <= sigma_ln:
             break
     if found is None:

@@ -55,7 +55,7 @@ class ClassPolicy(TablePolicy):
         return len(self.classes_) * (len(self.sites) + 1)
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
-        network = self.classes_.assign(contexts.points())
+        network = self.classes_.of(contexts)
         return self.row_of(network, contexts), network
 
     def row_of(self, network: Codes, contexts: Contexts) -> Codes:
@@ -81,7 +81,7 @@ class ClassPolicy(TablePolicy):
 
     def _moved(self, seen: Seen) -> Seen:
         """Outcomes of known clients under the class that is nearest now."""
-        network = np.where(seen.network < 0, -1, self.classes_.assign(seen.point))
+        network = self.classes_.again(seen.network, seen.point)
         row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
         return Seen(row, network, seen.configuration, seen.site, seen.point, seen.log_ms)
 

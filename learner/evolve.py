@@ -14,12 +14,12 @@ Source     CT section 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from configtron.learner.classes import Classes
-from configtron.learner.columns import Codes, Floats
+from configtron.learner.columns import Codes, Contexts, Floats
 
 # A split must explain some of the spread, not only make two smaller classes: a tenth of it.
 LEAST_DROP = 0.1
@@ -79,15 +79,16 @@ def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Float
     scale = np.concatenate((classes.scale, classes.scale[k][None]))
     spread = np.concatenate((classes.spread, [0.0]))
     born = 1 + max(int(name.removeprefix("nc")) for name in classes.ids)
-    return Classes((*classes.ids, f"nc{born}"), centroid, scale, count, spread)
+    devices = (*classes.devices, classes.devices[k]) if classes.devices else ()
+    return Classes((*classes.ids, f"nc{born}"), centroid, scale, count, spread, devices)
 
 
-def moved(classes: Classes, points: Floats, share: float) -> Classes:
-    """The same classes, each centroid drawn by `share` towards the mean of the points nearest to it."""
-    known = points[~np.isnan(points).any(axis=1)]
-    code = classes.assign(known)
+def moved(classes: Classes, contexts: Contexts, share: float) -> Classes:
+    """The same classes, each centroid drawn by `share` towards the mean of the contexts nearest to it."""
+    points, code = contexts.points(), classes.of(contexts)
     centroid = classes.centroid.copy()
-    for k in np.unique(code):
-        centroid[k] += share * (known[code == k].mean(axis=0) - centroid[k])
+    for k in np.unique(code[code >= 0]):
+        centroid[k] += share * (points[code == k].mean(axis=0) - centroid[k])
+    code = code[code >= 0]
     count = np.bincount(code, minlength=len(classes)).astype(np.float64)
-    return Classes(classes.ids, centroid, classes.scale, count, classes.spread)
+    return replace(classes, centroid=centroid, count=count)

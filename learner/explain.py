@@ -65,11 +65,12 @@ def explain(policy: TablePolicy, context: Context) -> Explanation:
     if not isinstance(policy, ClassPolicy) or network < 0:
         return Explanation("", f"policy {policy.name} has no classes", None, "", None, 0, choices, ())
     here = point(context)
-    near = sorted((noun.distance(here), noun.id) for noun in policy.classes_.nouns()) if here else []
+    name, nouns = policy.class_ids_[network], policy.classes_.nouns()
+    alike = [noun for noun in nouns if noun.device == nouns[network].device]
+    near = sorted((noun.distance(here), noun.id) for noun in alike) if here else []
     second = near[1] if len(near) > 1 else (None, "")
     loads = int(policy.tally_.count[row].sum()) if policy.LEARNS else 0
     effects = _effects(policy, row) if policy.LEARNS else ()
-    name = policy.class_ids_[network]
     return Explanation(name, "", near[0][0] if near else None, second[1], second[0], loads, choices, effects)
 
 

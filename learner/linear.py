@@ -38,6 +38,10 @@ class Evidence:
         """Both."""
         return Evidence(self.precision + other.precision, self.shift + other.shift)
 
+    def times(self, share: float) -> Evidence:
+        """Counted `share` as much."""
+        return Evidence(share * self.precision, share * self.shift)
+
 
 def prior(knob_sd_ln: Floats, share: Floats) -> Evidence:
     """Independent normal effects around zero: (f,) standard deviations times (q,) shares."""
@@ -70,6 +74,18 @@ def evidence(weight: Floats, mean_ln: Floats, features: Floats, cells: Floats) -
         shift += (wy @ features - (wy.sum(axis=1) / total)[:, None] * s).T @ g
     ordered = precision.reshape(f, f, q, q).transpose(0, 2, 1, 3).reshape(f * q, f * q)
     return Evidence(ordered, shift.ravel())
+
+
+def likelihood_ln(before: Evidence, seen: Evidence) -> float:
+    """ln of how likely what was seen is, under what was held before; up to a constant of what was seen."""
+    return _weight_ln(before.plus(seen)) - _weight_ln(before)
+
+
+def _weight_ln(known: Evidence) -> float:
+    """ln of the integral of exp(-T'AT/2 + b'T), up to a constant of its size."""
+    factor = np.linalg.cholesky(known.precision)
+    half = np.linalg.solve(factor, known.shift)
+    return float(0.5 * half @ half - np.log(np.diagonal(factor)).sum())
 
 
 class Model:

@@ -6,7 +6,9 @@ Method     `linear.Model` on sums per cell and configuration. At each update `dr
            is uncertain is tried, in proportion, and the propensity is known.
            Guardrail: a configuration whose upper-confidence excess over Default is above `guard_ln` is not served;
            a share `allowance` of a cell's draws may be unproven, so that a cold start learns at all.
-           Warm start: an emulated tensor counts as `warm_loads` real page loads, no more.
+           In every cell a fiftieth of the sessions gets Default, as a measure of the rest.
+           Warm start: an emulated tensor counts as `warm_loads` real page loads, and as less where what is seen is
+           unlikely under it.
 Stop when  never: exploration shrinks with the posterior.
 Reads as   up to `draws` configurations per cell with their weights.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
@@ -24,10 +26,10 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import ARM, Codes, Contexts, Floats
 from configtron.learner.features import cell_features, configuration_features, heaviness
 from configtron.learner.grid import Grid
-from configtron.learner.linear import Evidence, Model, evidence, prior, weights
+from configtron.learner.linear import Evidence, Model, evidence, likelihood_ln, prior, weights
 from configtron.learner.policy import Seen
 from configtron.learner.served import Served, mixed
 from configtron.learner.sim.tensor import Tensor
@@ -40,6 +42,18 @@ FIRST_NOISE_LN = 0.25
 WARM_LOADS = 10_000.0
 # A tensor's medians leave no doubt about a site's heaviness.
 MANY_LOADS = 1000.0
+# Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1, 2, 4, 8 and every
+# 16th, since each comparison costs as much as an update.
+TRUSTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
+JUDGE_EVERY = 16
+# Sessions that get Default in every cell: what everything is measured against must itself be measured, or a warm start
+# that is wrong about Default is never found out. One in fifty costs a fiftieth of the gain.
+HOLDBACK_SHARE = 0.02
+# A cell that is served Default alone would never learn that it could do better, whoever said so: this share of its
+# sessions looks around. Two in a hundred find a gain within some hundred loads of all such cells together.
+LOOKING_SHARE = 0.02
+# Below this share a warm start is taken for another world's.
+LEAST_TRUST = 0.05
 # Without any, a guardrail lets nothing pass and nothing is learned; a quarter learns within some ten loads a cell.
 COLD_ALLOWANCE = 0.25
 
@@ -47,13 +61,20 @@ COLD_ALLOWANCE = 0.25
 class LinearPolicy(ClassPolicy):
     """What policies over the shared model have in common: evidence, warm start, candidates; `serve` makes the table.
 
-    candidates     configurations that may be served (with Default); None: all
+    candidates     configurations that may be served (with Default); None: all, as once the warm start is distrusted
     warm           emulated tensor over the same grid and sites (`BadInput` for another's)
-    warm_loads     how many real page loads the whole of it counts as
+    warm_loads     how many real page loads the whole of it counts as, at most: less once loads contradict it (`trust_`)
     residual_ln    how far a cell's configuration may differ from the shared model, standard deviation
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (*ClassPolicy.STATE, "slopes_", "expected_", "heaviness_")
+    STATE: ClassVar[tuple[str, ...]] = (
+        *ClassPolicy.STATE,
+        "slopes_",
+        "expected_",
+        "heaviness_",
+        "trust_",
+        "candidates_",
+    )
 
     def __init__(
         self,
@@ -71,15 +92,17 @@ class LinearPolicy(ClassPolicy):
     ):
         super().__init__(grid, sites, rng, classes, update_every=update_every, **more)
         every = np.arange(len(grid)) if candidates is None else candidates
-        self.candidates = np.unique(np.append(every, grid.default))
+        self.candidates_ = np.unique(np.append(every, grid.default))
         self.residual_ln = residual_ln
         self._features, knob_sd = configuration_features(grid)
         self.heaviness_ = np.zeros(len(sites)) if warm is None else tensor_heaviness(warm)
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.heaviness_)[1])
+        self._warm: Evidence | None = None
+        self.trust_ = 1.0
         if warm is not None:
             if warm.grid.profiles != grid.profiles or warm.sites != sites:
                 raise BadInput("warm start: the tensor has other configurations or sites; emulate these, or go without")
-            self._prior = self._prior.plus(emulated(warm, self._features, warm_loads))
+            self._warm = emulated(warm, self._features, warm_loads)
         self.slopes_ = no_slopes(len(classes))
         self.expected_: Floats = np.full((self.rows, len(grid)), np.nan)
         self.served_ = self.serve(self.model())
@@ -89,8 +112,32 @@ class LinearPolicy(ClassPolicy):
         cells, _ = cell_features(self.classes_.centroid, self.heaviness_)
         count, noise = self.tally_.count, self.tally_.noise_ln(FIRST_NOISE_LN)
         mean = np.nan_to_num(self.tally_.mean())
-        known = self._prior.plus(evidence(weights(count, noise, self.residual_ln), mean, self._features, cells))
+        known = self._believed(self.trust_).plus(self._seen(cells, noise))
         return Model(known, self._features, cells, count, mean, noise_ln=noise, residual_ln=self.residual_ln)
+
+    def _believed(self, trust: float) -> Evidence:
+        """What is held before anything is seen, with that much trust in the warm start."""
+        return self._prior if self._warm is None else self._prior.plus(self._warm.times(trust))
+
+    def _seen(self, cells: Floats, noise_ln: float) -> Evidence:
+        weight = weights(self.tally_.count, noise_ln, self.residual_ln)
+        return evidence(weight, np.nan_to_num(self.tally_.mean()), self._features, cells)
+
+    def _judge_warm_start(self) -> None:
+        """Trust the warm start as far as what was seen is likely under it; now and then, for it is slow to change."""
+        now_and_then = self.updates_ % JUDGE_EVERY == 0 or self.updates_ & (self.updates_ - 1) == 0
+        if self._warm is None or not now_and_then:
+            return
+        cells, _ = cell_features(self.classes_.centroid, self.heaviness_)
+        seen = self._seen(cells, self.tally_.noise_ln(FIRST_NOISE_LN))
+        self.trust_ = max(TRUSTS, key=lambda trust: likelihood_ln(self._believed(trust), seen))
+        if self.distrusted:
+            self.candidates_ = np.arange(len(self.grid))
+
+    @property
+    def distrusted(self) -> bool:
+        """Whether there is no warm start that what was seen bears out; then its templates are void, too."""
+        return self._warm is None or self.trust_ < LEAST_TRUST
 
     def serve(self, model: Model) -> Served:
         """The table until the next update."""
@@ -118,6 +165,7 @@ class LinearPolicy(ClassPolicy):
         self.slopes_ = self.slopes_.grown(len(self.classes_))
 
     def learn(self, seen: Seen) -> None:
+        self._judge_warm_start()
         model = self.model()
         level = model.levels()
         self.expected_ = model.mean() + level[:, None]
@@ -155,7 +203,7 @@ class Thompson(LinearPolicy):
     draws       tables per update, hence at most that many configurations at a time in a cell
     guard_ln    upper-confidence excess over Default that is still served, ln(ms); None: no guardrail
     guard_sigmas  how many posterior deviations "upper" is
-    allowance   share of a cell's draws that may be unproven; None: a quarter, and none after a warm start
+    allowance   share of a cell's draws that may be unproven; None: a quarter, but none while a warm start is trusted
     """
 
     name: ClassVar[str] = "thompson"
@@ -172,26 +220,43 @@ class Thompson(LinearPolicy):
     ):
         self.boldness, self.draws = boldness, draws
         self.guard_ln, self.guard_sigmas = guard_ln, guard_sigmas
-        cold = COLD_ALLOWANCE if more.get("warm") is None else 0.0
-        self.allowance = cold if allowance is None else allowance
+        self.allowance = allowance
         super().__init__(*given, **more)
 
     def serve(self, model: Model) -> Served:
-        mean = model.mean()[:, self.candidates]
-        drawn = np.stack([model.draw(self.rng, self.boldness)[:, self.candidates] for _ in range(self.draws)])
+        mean = model.mean()[:, self.candidates_]
+        drawn = np.stack([model.draw(self.rng, self.boldness)[:, self.candidates_] for _ in range(self.draws)])
         if self.guard_ln is not None:
             drawn = self._guarded(mean, drawn, self.guard_ln)
         picks = drawn.argmin(axis=2).T
         level = model.levels()[:, None]
         expected = np.exp(np.take_along_axis(mean, picks, axis=1) + level)
-        return mixed(np.ascontiguousarray(self.candidates[picks]), "thompson", self.grid.default, expected)
+        served = mixed(np.ascontiguousarray(self.candidates_[picks]), "thompson", self.grid.default, expected)
+        return self._held_back(served, np.exp(level[:, 0]))
+
+    def _held_back(self, served: Served, default_ms: Floats) -> Served:
+        """The table with Default's share in every row; a row that is served nothing else looks around instead."""
+        alone = (served.configuration == self.grid.default).all(axis=1)
+        held = np.where(alone, 0.0, HOLDBACK_SHARE)[:, None]
+        column = np.full((self.rows, 1), self.grid.default)
+        return Served(
+            np.concatenate((served.configuration, column), axis=1),
+            np.concatenate((served.arm, np.full((self.rows, 1), ARM["default"], dtype=np.int8)), axis=1),
+            np.concatenate((served.weight * (1.0 - held), held), axis=1),
+            np.concatenate((served.expected_ms, default_ms[:, None]), axis=1),
+            np.where(alone, LOOKING_SHARE, 0.0),
+            np.arange(len(self.grid)),
+            self.grid.default,
+        )
 
     def _guarded(self, mean: Floats, drawn: Floats, guard_ln: float) -> Floats:
         """The draws, with what is too risky at infinity; the first `allowance` of them go unguarded."""
-        default = int(np.flatnonzero(self.candidates == self.grid.default)[0])
+        default = int(np.flatnonzero(self.candidates_ == self.grid.default)[0])
         excess = drawn - drawn[:, :, default, None]
         deviation = excess.std(axis=0) / max(self.boldness, 1e-9)
         risky = mean - mean[:, default, None] + self.guard_sigmas * deviation > guard_ln
         risky[:, default] = False
-        guarded = np.arange(self.draws) >= round(self.allowance * self.draws)
+        by_trust = COLD_ALLOWANCE if self.distrusted else 0.0
+        allowance = by_trust if self.allowance is None else self.allowance
+        guarded = np.arange(self.draws) >= round(allowance * self.draws)
         return np.where(guarded[:, None, None] & risky[None], np.inf, drawn)

@@ -28,7 +28,7 @@ class LinUcb(LinearPolicy):
     def serve(self, model: Model) -> Served:
         mean = model.mean()
         hopeful = mean - self.width * np.sqrt(model.variance() + model.residual_variance)
-        picks = self.candidates[hopeful[:, self.candidates].argmin(axis=1)]
+        picks = self.candidates_[hopeful[:, self.candidates_].argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)
 
@@ -43,14 +43,14 @@ class SquareCb(LinearPolicy):
         super().__init__(*given, **more)
 
     def serve(self, model: Model) -> Served:
-        mean, rows = model.mean()[:, self.candidates], np.arange(self.rows)
-        best, many = mean.argmin(axis=1), len(self.candidates)
+        mean, rows = model.mean()[:, self.candidates_], np.arange(self.rows)
+        best, many = mean.argmin(axis=1), len(self.candidates_)
         loads = self.tally_.count.sum(axis=1, keepdims=True)
         gap = mean - mean[rows, best][:, None]
         weight = 1.0 / (many + self.gamma * np.sqrt(1.0 + loads) * gap)
         weight[rows, best] = 0.0
         weight[rows, best] = 1.0 - weight.sum(axis=1)
-        picks = np.tile(self.candidates, (self.rows, 1))
+        picks = np.tile(self.candidates_, (self.rows, 1))
         arm = np.full(picks.shape, ARM["squarecb"], dtype=np.int8)
         expected = np.exp(mean + model.levels()[:, None])
         nothing = np.zeros(0, dtype=np.int64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from configtron.errors import BadInput
-from configtron.learner.classes import choose_k, fit, of_tensor, spreads
+from configtron.learner.classes import choose_k, fit, fit_by_device, of_tensor, spreads
 from configtron.learner.columns import Contexts
 from configtron.nearest import nearest
 from configtron.nouns import Context
@@ -20,6 +22,25 @@ def test_agent_and_learner_agree_on_the_nearest() -> None:
     nouns = classes.nouns()
     found = [nearest(nouns, contexts.row(i)) for i in range(300)]
     assert [noun.id for noun in found if noun] == [classes.ids[k] for k in classes.assign(contexts.points())]
+
+
+def test_devices_have_classes_of_their_own() -> None:
+    tensor = small_tensor()
+    contexts, _ = clients(tensor, 900, noise=0.5)
+    device = np.random.default_rng(2).integers(-1, 3, 900)
+    contexts = replace(contexts, device=device, devices=("phone", "desktop", "rare"))
+    rare = np.flatnonzero(device == 2)[30:]
+    device[rare] = 0
+    classes = fit_by_device(contexts, 4, np.random.default_rng(1), least_members=100)
+    assert set(classes.devices) == {"", "phone", "desktop"} and len(set(classes.ids)) == 12
+    code, nouns = classes.of(contexts), classes.nouns()
+    found = [nearest(nouns, contexts.row(i)) for i in range(900)]
+    assert [noun.id for noun in found if noun] == [classes.ids[k] for k in code]
+    whose = np.array(classes.devices)[code]
+    assert set(whose[device == 0]) == {"phone"} and set(whose[device == 2]) == set(whose[device == -1]) == {""}
+    assert (classes.again(code, contexts.points()) == code).all()
+    alone = replace(contexts, device=np.zeros(0, dtype=np.int64), devices=())
+    assert set(np.array(classes.devices)[classes.of(alone)]) == {""}
 
 
 def test_unknown_features_are_of_no_class() -> None:

@@ -11,7 +11,7 @@ from configtron.learner.engines.grid import GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
-from configtron.learner.tree import grow, tree_columns
+from configtron.learner.tree import Tree, grow, tree_columns
 from tests.learner.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
@@ -54,6 +54,13 @@ def test_an_arm_can_be_left_out(more, gone) -> None:  # type: ignore[no-untyped-
     assert not gone & set(arms)
 
 
+def test_seven_are_tested_however_little_is_expected() -> None:
+    policy, _ = run(2000, stop=Stop(7, 100.0))
+    tested = (policy.tally_.count > 0).sum(axis=1)
+    done = policy.searches_.phase == DONE
+    assert done.any() and (tested[done] >= 7).all() and (tested[~done] <= 7).all()
+
+
 def test_a_looser_stop_tests_less() -> None:
     strict, loose = (run(1500, stop=Stop(7, gain))[0] for gain in (0.001, 0.5))
     assert (loose.searches_.phase == DONE).sum() > (strict.searches_.phase == DONE).sum()
@@ -82,6 +89,20 @@ def test_the_tree_is_scikit_learns() -> None:
     rules = ours.rules()
     assert len(rules) == theirs.get_n_leaves() and any("site == shop" in text for text, _, _ in rules)
     assert all(0 < share <= 1 for _, _, share in rules)
+    split = int(ours.feature[0])
+    at_bound = np.tile(columns[:1], (2, 1))
+    at_bound[0, split] = ours.threshold[0]
+    at_bound[1, split] = np.nextafter(ours.threshold[0], np.inf)
+    leaves = ours.leaf(at_bound)
+    assert under(ours, int(ours.left[0]), int(leaves[0])) and under(ours, int(ours.right[0]), int(leaves[1]))
+
+
+def under(tree: Tree, node: int, leaf: int) -> bool:
+    """Whether a leaf hangs below a node."""
+    if node == leaf:
+        return True
+    below = (int(tree.left[node]), int(tree.right[node]))
+    return below[0] >= 0 and any(under(tree, child, leaf) for child in below)
 
 
 def test_the_tree_seeds_cells_that_saw_nothing() -> None:

@@ -65,5 +65,7 @@ def test_a_policy_keeps_every_load_through_a_split() -> None:
 def test_centroids_follow_their_members_under_the_same_names() -> None:
     points, _ = two_crowds(400, apart=2.0, slower=0.0)
     classes = fit(points, 2, np.random.default_rng(1))
-    after = moved(classes, points + 0.3, 0.5)
+    shifted = points + 0.3
+    columns = (np.exp(shifted[:, 0]), np.exp(shifted[:, 1]), np.exp(shifted[:, 2]) - 0.002)
+    after = moved(classes, Contexts(*columns, np.zeros(400, dtype=np.int64), SITES), 0.5)
     assert after.ids == classes.ids and np.allclose(after.centroid - classes.centroid, 0.15, atol=0.02)

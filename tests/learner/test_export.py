@@ -8,9 +8,9 @@ import pytest
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.explain import explain
-from configtron.learner.export import EXPORT_LEAF, export, greedy
+from configtron.learner.export import EXPORT_LEAF, export, greedy, relabelled
 from configtron.learner.policy import TablePolicy
-from configtron.learner.tree import tree_columns
+from configtron.learner.tree import grow, tree_columns
 from configtron.nearest import nearest
 from configtron.nouns import Context
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
@@ -67,6 +67,14 @@ def spoken(text: str, numbers: dict[str, float], site: str) -> bool:
         if not holds:
             return False
     return True
+
+
+def test_a_leaf_takes_what_is_fastest_not_what_is_most_frequent() -> None:
+    columns, label = np.zeros((10, 3)), np.array([0] * 6 + [1] * 4)
+    expected = np.array([[7.0, 7.01]] * 6 + [[7.5, 7.0]] * 4)
+    tree = grow(columns, label, (), least_leaf=5)
+    assert tree.predict(columns[:1])[0] == 0
+    assert relabelled(tree, columns, expected).predict(columns[:1])[0] == 1
 
 
 def test_larger_leaves_are_fewer_and_cost_more() -> None:

@@ -66,6 +66,15 @@ def test_planted_dead_knobs_are_found_and_not_explored() -> None:
     assert len(explored(grid, found)) == 84
 
 
+def test_configurations_that_one_side_never_saw_are_no_pairs() -> None:
+    grid, rng = paper_grid(), np.random.default_rng(2)
+    rows, some = rng.integers(0, 5, 4000), rng.integers(0, len(grid), 4000)
+    quiet = 7.0 + 0.1 * rng.standard_normal(4000)
+    found = dead_knobs(grid, no_tally(5, len(grid)).plus(rows, some, quiet), 0.1)
+    assert {row.dead.knob for row in found if not row.dead.where} == {knob.name for knob in grid.knobs}
+    assert all(row.pairs < 5 * 768 * 3 for row in found)
+
+
 def test_nothing_seen_nothing_said() -> None:
     grid = paper_grid()
     assert dead_knobs(grid, no_tally(3, len(grid)), 0.1) == []

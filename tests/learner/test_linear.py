@@ -9,7 +9,7 @@ from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.features import cell_features, configuration_features, heaviness
 from configtron.learner.grid import live_grid, paper_grid
-from configtron.learner.linear import LEVEL_PRECISION, Model, evidence, prior, weights
+from configtron.learner.linear import LEVEL_PRECISION, Evidence, Model, evidence, likelihood_ln, prior, weights
 from configtron.learner.templates import regret, templates
 from configtron.learner.thompson import emulated
 from tests.learner.worlds import small_classes, small_tensor
@@ -53,6 +53,24 @@ def test_the_mean_is_that_of_one_big_regression() -> None:
     big, _ = written_out(features, cells, count, mean, knob_sd, share)
     effect, own = big[:6].reshape(2, 3), big[6 + 5 :].reshape(5, 6)
     assert np.allclose(model.mean(), cells @ effect.T @ features.T + own, atol=2e-3)
+
+
+def test_the_likelihood_is_that_of_the_data() -> None:
+    """Against the normal density of the observations themselves, two beliefs compared."""
+    rng = np.random.default_rng(5)
+    x, noise = rng.standard_normal((30, 4)), 0.5
+    y = x @ np.array([1.0, -1.0, 0.5, 0.0]) + noise * rng.standard_normal(30)
+    seen = Evidence(x.T @ x / noise**2, x.T @ y / noise**2)
+    beliefs = [
+        Evidence(np.eye(4) * k, k * centre) for k, centre in ((1.0, np.zeros(4)), (9.0, np.array([1, 1, 1, 1.0])))
+    ]
+    plain = []
+    for held in beliefs:
+        cover = np.linalg.inv(held.precision)
+        rest, spread = y - x @ cover @ held.shift, x @ cover @ x.T + noise**2 * np.eye(30)
+        plain.append(-0.5 * rest @ np.linalg.solve(spread, rest) - 0.5 * np.linalg.slogdet(spread)[1])
+    ours = [likelihood_ln(held, seen) for held in beliefs]
+    assert np.isclose(ours[0] - ours[1], plain[0] - plain[1])
 
 
 def test_draws_spread_as_the_variance_says() -> None:

@@ -59,6 +59,21 @@ def test_batches_do_not_show(name: str, tensor: Tensor) -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.parametrize("name", ["thompson", "configtron", "reuse"])
+def test_a_heap_of_outcomes_is_cut_where_updates_fall_due(name: str, tensor: Tensor) -> None:
+    """Outcomes that arrive late and all at once teach the same as in pieces."""
+    heap, pieces = made(name, tensor), made(name, tensor)
+    contexts, condition = clients(tensor, SESSIONS)
+    chosen = heap.choose_many(contexts)
+    pieces.choose_many(contexts)
+    took = tensor.lookup(condition, chosen.configuration, contexts.site)
+    heap.observe_many(contexts, chosen, took)
+    for start in range(0, SESSIONS, 50):
+        rows = slice(start, start + 50)
+        pieces.observe_many(contexts[rows], chosen[rows], took[rows])
+    assert heap.updates_ == SESSIONS // 150 and heap.save() == pieces.save()
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_one_by_one_is_the_same(name: str, tensor: Tensor) -> None:
     """`choose` and `observe` of nouns, as the manager calls them, against columns."""
@@ -120,6 +135,9 @@ def test_other_peoples_states_are_refused(tensor: Tensor) -> None:
         made("default", tensor).restore("{")
     with pytest.raises(BadInput, match="no policy is called"):
         made("oracle", tensor)
+    with pytest.raises(BadInput, match="no engine is called 'steam'"):
+        setting = Setting(tensor.grid, tensor.sites, CLASSES, np.random.default_rng(1), engine="steam")
+        policy("configtron", setting)
 
 
 def test_optimal_is_best_and_the_cell_optimum_next(tensor: Tensor) -> None:
