@@ -177,7 +177,12 @@ class TablePolicy:
         """Everything learned, waiting and drawn."""
         self.waiting_ = [joined(self.waiting_)] if self.waiting_ else []
         own = {name: getattr(self, name) for name in ("class_ids_", "updates_", "waiting_", "served_", *self.STATE)}
-        return encode({"policy": self.name, "version": STATE_VERSION, "rng": rng_state(self.rng), "own": own})
+        world = {"grid": self._world(), "rng": rng_state(self.rng), "own": own}
+        return encode({"policy": self.name, "version": STATE_VERSION, **world})
+
+    def _world(self) -> tuple[str, ...]:
+        """What rows and codes of a state refer to: configurations and sites, by name."""
+        return (*(profile.name for profile in self.grid.profiles), "|", *self.sites)
 
     def restore(self, text: str) -> None:
         """Go on where a saved policy stood."""
@@ -185,6 +190,10 @@ class TablePolicy:
         if state.get("policy") != self.name or state.get("version") != STATE_VERSION:
             found = f"{state.get('policy')!r}, version {state.get('version')}"
             raise BadInput(f"a saved {self.name!r}, version {STATE_VERSION}, is wanted; this is {found}")
+        if not {"grid", "rng", "own"} <= state.keys() or state["grid"] != self._world():
+            raise BadInput(
+                f"the saved {self.name!r} knows other configurations or sites; start it anew, or restore there"
+            )
         set_rng_state(self.rng, state["rng"])
         for name, value in state["own"].items():
             setattr(self, name, value)

@@ -34,10 +34,6 @@ class Tally:
         )
         return Tally(self.count + count, self.total + total, self.square + square)
 
-    def faded(self, keep_share: float) -> Tally:
-        """Everything counted `keep_share` as much."""
-        return Tally(self.count * keep_share, self.total * keep_share, self.square * keep_share)
-
     def mean(self) -> Floats:
         """Mean ln(ms) per row and configuration; NaN where nothing was seen."""
         unseen = np.full(self.count.shape, np.nan)

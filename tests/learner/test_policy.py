@@ -133,6 +133,12 @@ def test_other_peoples_states_are_refused(tensor: Tensor) -> None:
         made("cell_optimum", tensor).restore(text)
     with pytest.raises(BadInput, match="no saved policy"):
         made("default", tensor).restore("{")
+    elsewhere = policy("mab_nc", Setting(tensor.grid, ("other",), CLASSES, np.random.default_rng(1)))
+    with pytest.raises(BadInput, match="other configurations or sites"):
+        elsewhere.restore(made("mab_nc", tensor).save())
+    for nonsense in ("[]", "null", "{}", '{"map":[]}', '{"map":[["policy","default"],["version",1]]}', '{"array":"x"}'):
+        with pytest.raises(BadInput):
+            made("default", tensor).restore(nonsense)
     with pytest.raises(BadInput, match="no policy is called"):
         made("oracle", tensor)
     with pytest.raises(BadInput, match="no engine is called 'steam'"):

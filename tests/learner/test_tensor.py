@@ -60,6 +60,17 @@ def test_other_versions_and_missing_columns_are_named() -> None:
         read(io.BytesIO(file.getvalue()))
 
 
+def test_a_value_outside_its_knobs_list_is_refused() -> None:
+    with np.load(io.BytesIO(packed(small_tensor()))) as columns:
+        held = {name: columns[name] for name in columns.files}
+    held["configurations"] = held["configurations"].copy()
+    held["configurations"][3, 1] = 6
+    file = io.BytesIO()
+    np.savez(file, **held)
+    with pytest.raises(BadInput, match="outside its knob's list"):
+        read(io.BytesIO(file.getvalue()))
+
+
 def test_columns_must_fit() -> None:
     tensor = small_tensor()
     with pytest.raises(BadInput, match="its columns say"):
