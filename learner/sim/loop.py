@@ -1,0 +1,145 @@
+"""The loop: sessions x tensor -> the production policy, with feedback late and in batches.
+
+Question   How do clients fare under this policy, while it learns from them?
+Method     Sessions decide in order of arrival by `choose_many`; their page load times come from the tensor, with noise;
+           every `interval_s` each manager is given the outcomes that have arrived by then (`observe_many`) and updates.
+           A session whose network changes meanwhile has the rest of its page under the new one.
+Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
+Reads as   per session: configuration, arm, propensity, page load time with and without noise.
+Fails as   `BadInput` for a saved replay of other sessions or managers.
+Differs    CT's simulator looks ahead for Optimal only; so does this one (`sees_truth`).
+Source     CT section 6; docs/design/0010 (why batches do not show).
+
+Bit-identical whatever `batch` is, and after a resume: a decision takes one number of the policy's generator, a load
+three of the noise's, and updates fall on the clock of the sessions. No clock is read here; whoever calls `run` with
+`upto` in steps can show sessions per second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import Codes, Decisions, Floats
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.noise import Noise
+from configtron.learner.sim.sessions import Sessions
+from configtron.learner.sim.tensor import Tensor
+from configtron.learner.state import decode, encode, rng_state, set_rng_state
+
+# Decisions at once: columns of as many stay within a core's cache.
+BATCH = 20_000
+# Columns a decision leaves, in the order of `Decisions`.
+COLUMNS = tuple(Decisions.__dataclass_fields__)
+
+
+class Replay:
+    """One pass over sessions.
+
+    managers    policies; one is global, several are one per PoP, and `pop` says whose each prefix is
+    pop         (prefixes,) position in managers; all the first where None
+    interval_s  seconds between updates: CT sweeps 2 minutes to a day
+    delay_s     seconds from a session's arrival until its outcome can be learned from
+    rng         noise's only chance
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        tensor: Tensor,
+        managers: list[TablePolicy],
+        rng: np.random.Generator,
+        *,
+        pop: Codes | None = None,
+        interval_s: float = 120.0,
+        delay_s: float = 5.0,
+        noise: Noise | None = None,
+        batch: int = BATCH,
+    ):
+        if interval_s <= 0 or delay_s < 0 or batch < 1:
+            raise BadInput("a replay needs an interval above 0 s, a delay of at least 0 s and a batch of at least 1")
+        self.sessions, self.tensor, self.managers, self.rng = sessions, tensor, managers, rng
+        self.interval_s, self.delay_s, self.noise, self.batch = interval_s, delay_s, noise or Noise(), batch
+        who = np.zeros(max(len(sessions.seen.prefixes), 1), dtype=np.int64) if pop is None else pop
+        if len(who) < len(sessions.seen.prefixes) or (who >= len(managers)).any():
+            raise BadInput("every prefix needs one of the managers")
+        self.manager = who[sessions.seen.prefix] if len(sessions.seen.prefix) else np.zeros(len(sessions), np.int64)
+        n = len(sessions)
+        self.at_, self.told_, self.updates_ = 0, 0, 0
+        self.median_ms_, self.plt_ms_ = np.full(n, np.nan), np.full(n, np.nan)
+        whole = np.zeros((4, n), dtype=np.int64)
+        self.decisions_ = Decisions(*whole, np.ones(n), np.full(n, np.nan))
+
+    def run(self, upto: int | None = None) -> None:
+        """Go on to session `upto`, or to the end."""
+        end = len(self.sessions) if upto is None else min(upto, len(self.sessions))
+        while self.at_ < end:
+            tick = (self.updates_ + 1) * self.interval_s
+            if self.sessions.at_s[self.at_] >= tick:
+                self._tell(tick)
+                continue
+            before = int(np.searchsorted(self.sessions.at_s, tick, side="left"))
+            self._decide(slice(self.at_, min(end, before, self.at_ + self.batch)))
+
+    def _decide(self, rows: slice) -> None:
+        seen = self.sessions.seen[rows]
+        for which, policy in enumerate(self.managers):
+            mine = np.flatnonzero(self.manager[rows] == which) if len(self.managers) > 1 else slice(None)
+            shown = self.sessions.truth(self.tensor, rows) if getattr(policy, "sees_truth", False) else seen
+            chosen = policy.choose_many(shown[mine])
+            for name in COLUMNS:
+                getattr(self.decisions_, name)[rows][mine] = getattr(chosen, name)
+        self.median_ms_[rows] = loads(self.sessions, self.tensor, self.decisions_.configuration[rows], rows)
+        self.plt_ms_[rows] = self.median_ms_[rows] * self.noise.factors(rows.stop - rows.start, self.rng)
+        self.at_ = rows.stop
+
+    def _tell(self, tick: float) -> None:
+        """What has arrived by now, to each manager; then they update."""
+        upto = min(self.at_, int(np.searchsorted(self.sessions.at_s, tick - self.delay_s, side="right")))
+        rows = slice(self.told_, max(upto, self.told_))
+        for which, policy in enumerate(self.managers):
+            if not policy.LEARNS:
+                continue
+            mine = np.flatnonzero(self.manager[rows] == which) + rows.start
+            policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine])
+            policy.update()
+        self.told_ = rows.stop
+        self.updates_ += 1
+
+    def save(self) -> str:
+        """All of it as JSON text: where it stands, what happened, the managers' states."""
+        own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in COLUMNS}
+        own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
+        place = {"at": self.at_, "told": self.told_, "updates": self.updates_, "of": len(self.sessions)}
+        managers = [policy.save() for policy in self.managers]
+        return encode({"replay": place, "columns": own, "rng": rng_state(self.rng), "managers": managers})
+
+    def restore(self, text: str) -> None:
+        """Go on where a saved replay of the same sessions stood. Errors: `BadInput` for any other."""
+        state = decode(text)
+        if not {"replay", "columns", "rng", "managers"} <= state.keys():
+            raise BadInput("this is no saved replay; start it anew")
+        place = state["replay"]
+        if place["of"] != len(self.sessions) or len(state["managers"]) != len(self.managers):
+            raise BadInput(f"the saved replay had {place['of']} sessions and {len(state['managers'])} managers")
+        for policy, saved in zip(self.managers, state["managers"], strict=True):
+            policy.restore(saved)
+        set_rng_state(self.rng, state["rng"])
+        self.at_, self.told_, self.updates_ = place["at"], place["told"], place["updates"]
+        for name in COLUMNS:
+            getattr(self.decisions_, name)[: self.at_] = state["columns"][name]
+        self.median_ms_[: self.at_] = state["columns"]["median_ms"]
+        self.plt_ms_[: self.at_] = state["columns"]["plt_ms"]
+
+
+def loads(sessions: Sessions, tensor: Tensor, configuration: Codes, rows: slice) -> Floats:
+    """(n,) median page load times of those sessions, ms; where the network changes, the rest is under the new one."""
+    site, change_ms = sessions.seen.site[rows], sessions.change_s[rows] * 1000.0
+    ms = tensor.lookup(sessions.condition[rows], configuration, site)
+    late = np.flatnonzero(change_ms < ms)
+    if len(late):
+        then = tensor.lookup(sessions.after[rows][late], configuration[late], site[late])
+        ms[late] = change_ms[late] + (1.0 - change_ms[late] / ms[late]) * then
+    return ms
