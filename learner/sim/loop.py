@@ -69,8 +69,8 @@ class Replay:
         n = len(sessions)
         self.at_, self.told_, self.updates_ = 0, 0, 0
         self.median_ms_, self.plt_ms_ = np.full(n, np.nan), np.full(n, np.nan)
-        whole = np.zeros((4, n), dtype=np.int64)
-        self.decisions_ = Decisions(*whole, np.ones(n), np.full(n, np.nan))
+        row, network, configuration, arm = (np.zeros(n, dtype=np.int64) for _ in range(4))
+        self.decisions_ = Decisions(row, network, configuration, arm, np.ones(n), np.full(n, np.nan))
 
     def run(self, upto: int | None = None) -> None:
         """Go on to session `upto`, or to the end."""

@@ -116,8 +116,8 @@ def drifted(
     known = moved & (sessions.at_s >= at_s + noticed_s)
     anew = _seen(tensor, condition, off_ln, rng)
     old = (sessions.seen.bandwidth_kbps, sessions.seen.rtt_ms, sessions.seen.loss)
-    numbers = [np.where(known, new, before) for new, before in zip(anew, old, strict=True)]
-    seen = Contexts(*numbers, sessions.seen.site, sessions.seen.sites, prefix, sessions.seen.prefixes)
+    kbps, rtt, loss = (np.where(known, new, before) for new, before in zip(anew, old, strict=True))
+    seen = Contexts(kbps, rtt, loss, sessions.seen.site, sessions.seen.sites, prefix, sessions.seen.prefixes)
     return replace(sessions, condition=condition, after=after, seen=seen)
 
 
