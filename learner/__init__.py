@@ -120,7 +120,7 @@ def _cherrypick(s: Setting) -> TablePolicy:
     return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
 
 
-# The product's own choice; the table that chose it is in docs/design/0011.
+# The product's own choice; the table that chose it is in docs/design/0014.
 PREFERRED = "thompson"
 
 POLICIES = {
