@@ -1,0 +1,263 @@
+"""Outcomes and decisions as SQL: columns in, columns out, half a million a second and in flat memory.
+
+One call is one transaction, and what a policy decided, what it knows and how far it has read are one call: after
+`kill -9` at any moment they fit one another, and a policy goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from configtron.db.connection import Database
+from configtron.errors import BadInput
+from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats
+from configtron.learner.logged import Logged
+from configtron.nouns import Profile
+from configtron.records import canonical, pairs_form, pairs_of
+
+# Outcomes a call of `batches` hands out: some ten megabytes of Python objects meanwhile.
+BATCH = 20_000
+
+COLUMNS = (
+    "log", "measured_at", "plt_ms", "bandwidth_kbps", "rtt_ms", "loss", "site", "prefix", "device", "class",
+    "configuration", "arm", "propensity", "expected_ms", "more",
+)  # fmt: skip
+INSERT = f"INSERT INTO outcome ({', '.join(COLUMNS)}) VALUES (?{', ?' * (len(COLUMNS) - 1)})"
+SELECT = f"SELECT id, {', '.join(COLUMNS[1:])} FROM outcome WHERE id > ?"
+INSERT_DECISION = "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)"
+LEARNER = "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at", "position", "outcomes", "state"
+
+
+class Log(NamedTuple):
+    """Where outcomes came from; `about` is JSON."""
+
+    id: int
+    begun_at: str
+    source: str
+    about: str
+    outcomes: int
+
+
+class Learner(NamedTuple):
+    """A policy as kept: its recipe, its tensor's file, how far it has read (number, how many), what it knows."""
+
+    name: str
+    policy: str
+    log: int
+    recipe: str
+    warm: bytes | None
+    begun_at: str
+    saved_at: str
+    position: int
+    outcomes: int
+    state: str
+
+
+class Outcomes(Database):
+    """The database as the learner sees it."""
+
+    def __enter__(self) -> Outcomes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Logs of outcomes.
+
+    def begin_log(self, source: str, about: str) -> int:
+        """Keep where outcomes will come from: sim, lab or live, and how they were made (JSON). Returns its number."""
+        with self._clear():
+            row = (self._now(), source, about)
+            cursor = self._connection.execute("INSERT INTO log (begun_at, source, about) VALUES (?, ?, ?)", row)
+        return cast(int, cursor.lastrowid)
+
+    def logs(self) -> list[Log]:
+        """Every log, oldest first, with how many outcomes it holds."""
+        query = (
+            "SELECT id, begun_at, source, about, (SELECT count(*) FROM outcome WHERE outcome.log = log.id) FROM log"
+            " ORDER BY id"
+        )
+        with self._clear():
+            return [Log(*row) for row in self._connection.execute(query)]
+
+    def add(self, log: int, logged: Logged) -> None:
+        """Keep outcomes, all or none."""
+        with self._clear(), self._transaction():
+            rows = zip(*self._columns(log, logged), strict=True)
+            self._connection.executemany(INSERT, rows)
+
+    def _columns(self, log: int, logged: Logged) -> Iterator[Sequence[Any]]:
+        n, seen, made = len(logged), logged.contexts, logged.decisions
+        numbers = (logged.measured_at, logged.plt_ms, seen.bandwidth_kbps, seen.rtt_ms, seen.loss)
+        yield [log] * n
+        yield from (column.tolist() for column in numbers)
+        for codes, names in ((seen.site, seen.sites), (seen.prefix, seen.prefixes), (seen.device, seen.devices)):
+            yield self._words(names)[codes].tolist() if len(codes) else [0] * n
+        yield self._words(logged.class_ids)[made.network].tolist()
+        yield self._configurations(logged.profiles)[made.configuration].tolist()
+        yield self._words(ARMS)[made.arm].tolist()
+        yield made.propensity.tolist()
+        yield made.expected_ms.tolist()
+        yield [canonical({**logged.more[at]}) if at in logged.more else None for at in range(n)]
+
+    def count(self, log: int = 0, after: int = 0) -> int:
+        """Outcomes of a log (0: of all) with numbers above `after`."""
+        where = "" if not log else " AND log = ?"
+        with self._clear():
+            row = self._connection.execute(
+                f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after, *([log] if log else []))
+            ).fetchone()
+        return int(row[0])
+
+    def batches(self, log: int = 0, after: int = 0, size: int = BATCH) -> Iterator[Logged]:
+        """Outcomes of a log (0: of all) with numbers above `after`, in order of arrival, at most `size` at a time."""
+        where = " AND log = ?" if log else ""
+        while True:
+            given = (after, *([log] if log else []), size)
+            with self._clear():
+                rows = self._connection.execute(f"{SELECT}{where} ORDER BY id LIMIT ?", given).fetchall()
+            if not rows:
+                return
+            yield self._logged(rows)
+            after = rows[-1][0]
+
+    def last(self, n: int, log: int = 0) -> Logged | None:
+        """The latest n outcomes, oldest first; None if there are none."""
+        where = " WHERE log = ?" if log else ""
+        query = f"SELECT min(id) FROM (SELECT id FROM outcome{where} ORDER BY id DESC LIMIT ?)"
+        with self._clear():
+            (first,) = self._connection.execute(query, (*([log] if log else []), n)).fetchone()
+        return None if first is None else next(self.batches(log, first - 1, n))
+
+    def of_prefix(self, prefix: str, n: int) -> Logged | None:
+        """The latest n outcomes of a prefix, oldest first; None if there are none."""
+        query = (
+            f"SELECT * FROM ({SELECT} AND prefix = (SELECT id FROM word WHERE text = ?) ORDER BY id DESC LIMIT ?)"
+            " ORDER BY id"
+        )
+        with self._clear():
+            rows = self._connection.execute(query, (0, prefix, n)).fetchall()
+        return self._logged(rows) if rows else None
+
+    def _logged(self, rows: Sequence[Sequence[Any]]) -> Logged:
+        columns = dict(zip(("id", *COLUMNS[1:]), zip(*rows, strict=True), strict=True))
+        kbps, rtt, loss = (_floats(columns[name]) for name in ("bandwidth_kbps", "rtt_ms", "loss"))
+        site, prefix, device, network = (self._coded(columns[name]) for name in ("site", "prefix", "device", "class"))
+        contexts = Contexts(kbps, rtt, loss, *site, *prefix, *device)
+        arm, arms = self._coded(columns["arm"])
+        kept, configuration = np.unique(np.array(columns["configuration"], dtype=np.int64), return_inverse=True)
+        decisions = Decisions(
+            np.full(len(rows), -1),
+            network[0],
+            configuration.reshape(-1).astype(np.int64),
+            np.array([*(ARM.get(name, -1) for name in arms), -1], dtype=np.int64)[arm],
+            _floats(columns["propensity"]),
+            _floats(columns["expected_ms"]),
+        )
+        more = {at: json.loads(text) for at, text in enumerate(columns["more"]) if text is not None}
+        numbers = (np.array(columns[name], dtype=np.int64) for name in ("id", "measured_at"))
+        number, measured_at = numbers
+        profiles = self._profiles(kept.tolist())
+        return Logged(number, contexts, decisions, _floats(columns["plt_ms"]), measured_at, profiles, network[1], more)
+
+    # Policies that learn.
+
+    def learners(self) -> list[Learner]:
+        """Every policy that was saved, oldest first, without its tensor."""
+        names = ", ".join("NULL" if name == "warm" else name for name in LEARNER)
+        with self._clear():
+            return [Learner(*row) for row in self._connection.execute(f"SELECT {names} FROM learner ORDER BY id")]
+
+    def learner(self, name: str) -> Learner | None:
+        """The policy of that name as it was last saved."""
+        query = f"SELECT {', '.join(LEARNER)} FROM learner WHERE name = ?"
+        with self._clear():
+            row = self._connection.execute(query, (name,)).fetchone()
+        return Learner(*row) if row else None
+
+    def drop_learner(self, name: str) -> bool:
+        """Forget a policy and its decisions; whether there was one."""
+        with self._clear(), self._transaction():
+            return self._connection.execute("DELETE FROM learner WHERE name = ?", (name,)).rowcount > 0
+
+    def begin_learner(self, name: str, policy: str, log: int, recipe: str, warm: bytes | None, state: str) -> None:
+        """Keep a policy that has seen nothing. Errors: `BadInput` if there is one of that name."""
+        now = self._now()
+        row = (name, policy, log, recipe, warm, now, now, 0, 0, state)
+        if self.learner(name) is not None:
+            raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
+        with self._clear():
+            marks = ", ".join("?" * len(LEARNER))
+            self._connection.execute(f"INSERT INTO learner ({', '.join(LEARNER)}) VALUES ({marks})", row)
+
+    def save_learner(self, name: str, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],
+                     class_ids: tuple[str, ...]) -> None:  # fmt: skip
+        """Keep, in one, what a policy decided for these outcomes, what it knows now, and that it has read them.
+
+        profiles, class_ids: what the columns of `chosen` count in.
+        """
+        with self._clear(), self._transaction():
+            (learner,) = self._connection.execute("SELECT id FROM learner WHERE name = ?", (name,)).fetchone()
+            used, configuration = np.unique(chosen.configuration, return_inverse=True)
+            numbers = self._configurations([profiles[at] for at in used])[configuration.reshape(-1)]
+            codes = (logged.number, numbers, self._words(class_ids)[chosen.network], self._words(ARMS)[chosen.arm])
+            columns = [column.tolist() for column in (*codes, chosen.propensity, chosen.expected_ms)]
+            rows = zip([learner] * len(logged), *columns, strict=True)
+            self._connection.executemany(INSERT_DECISION, rows)
+            self._connection.execute(
+                "UPDATE learner SET state = ?, saved_at = ?, position = ?, outcomes = outcomes + ? WHERE id = ?",
+                (state, self._now(), int(logged.number[-1]), len(logged), learner),
+            )
+
+    def decisions(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """What a policy decided: outcome, settings (JSON), class, arm, propensity, expected ms; in order."""
+        query = (
+            "SELECT outcome, settings, coalesce(class.text, ''), arm.text, propensity, expected_ms FROM decision"
+            " LEFT JOIN word AS class ON class.id = class JOIN word AS arm ON arm.id = arm"
+            " JOIN configuration ON configuration.id = configuration"
+            " WHERE learner = (SELECT id FROM learner WHERE name = ?) ORDER BY outcome"
+        )
+        with self._clear(), closing(self._connection.execute(query, (name,))) as rows:
+            yield from rows
+
+    # Words and configurations by number.
+
+    def _words(self, names: Iterable[str]) -> Codes:
+        """(names + 1,) the numbers of words, made where they are new; the last, for code -1, is that of none."""
+        wanted = canonical(list(names))
+        self._connection.execute("INSERT OR IGNORE INTO word (text) SELECT value FROM json_each(?)", (wanted,))
+        query = "SELECT word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value ORDER BY wanted.key"
+        return np.array([*(number for (number,) in self._connection.execute(query, (wanted,))), 0], dtype=np.int64)
+
+    def _configurations(self, profiles: Sequence[Profile]) -> Codes:
+        rows = [(profile.name, canonical(pairs_form(profile.settings))) for profile in profiles]
+        self._connection.executemany("INSERT OR IGNORE INTO configuration (name, settings) VALUES (?, ?)", rows)
+        query = "SELECT id FROM configuration WHERE settings = ?"
+        found = [self._connection.execute(query, (settings,)).fetchone()[0] for _, settings in rows]
+        return np.array([*found, -1], dtype=np.int64)
+
+    def _coded(self, numbers: Sequence[int]) -> tuple[Codes, tuple[str, ...]]:
+        """Numbers of words as codes into the words that occur; -1 for none."""
+        kept, code = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
+        query = "SELECT text FROM json_each(?) AS kept JOIN word ON word.id = kept.value ORDER BY kept.key"
+        words = tuple(text for (text,) in self._connection.execute(query, (canonical(kept.tolist()),)))
+        none = len(kept) > len(words)
+        return code.reshape(-1).astype(np.int64) - none, words
+
+    def _profiles(self, numbers: list[int]) -> tuple[Profile, ...]:
+        query = (
+            "SELECT name, settings FROM json_each(?) AS kept JOIN configuration ON configuration.id = kept.value"
+            " ORDER BY kept.key"
+        )
+        rows = self._connection.execute(query, (canonical(cast(list[Any], numbers)),))
+        return tuple(Profile(name, pairs_of(json.loads(settings))) for name, settings in rows)
+
+
+def _floats(column: Sequence[float | None]) -> Floats:
+    """NULL becomes NaN."""
+    return np.array(column, dtype=np.float64)

@@ -1,0 +1,157 @@
+"""Outcomes of a log as columns, and how a policy learns from them, whoever decided them.
+
+A log's configurations are profiles and its classes names, since the logger may have chosen from another grid and by
+other classes. `taught` decides for each logged client first and is told the outcome afterwards, so its decisions are
+what this policy would have made then; what it learns from is what the logger did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
+from configtron.learner.grid import Grid, live_grid
+from configtron.learner.policy import TablePolicy
+from configtron.nouns import Context, Decision, Knob, Outcome, Profile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logged:
+    """n outcomes in order of arrival.
+
+    number       (n,) in the store; 0 before it is there
+    decisions    configuration: position in `profiles`; network: position in `class_ids`, -1 for none; row: -1
+    plt_ms       (n,)
+    measured_at  (n,) nanoseconds
+    more         what a context says beyond the columns, by position: asn, region, minimal round trip, jitter, delivery
+    """
+
+    number: Codes
+    contexts: Contexts
+    decisions: Decisions
+    plt_ms: Floats
+    measured_at: Codes
+    profiles: tuple[Profile, ...]
+    class_ids: tuple[str, ...]
+    more: dict[int, dict[str, int | float | str]]
+
+    def __len__(self) -> int:
+        return len(self.plt_ms)
+
+    def on(self, grid: Grid) -> Decisions:
+        """The decisions with configurations of a grid. Errors: `BadInput` for a profile that is none of its."""
+        position = np.array([grid.index(profile) for profile in self.profiles], dtype=np.int64)
+        d = self.decisions
+        return Decisions(d.row, d.network, position[d.configuration], d.arm, d.propensity, d.expected_ms)
+
+
+# Features of a context that no class lives over.
+FURTHER = ("asn", "region", "min_rtt_ms", "jitter_ms", "delivery_kbps")
+
+
+def logged_of(outcomes: Sequence[Outcome]) -> Logged:
+    """Outcomes as columns. Errors: `BadInput` for an arm that no policy has, or a page load time that is none."""
+    decisions = [outcome.decision for outcome in outcomes]
+    if strange := next((d.arm for d in decisions if d.arm not in ARM), None):
+        raise BadInput(f"no arm is called {strange!r}; there is: {', '.join(ARMS)}")
+    plt_ms = np.array([outcome.plt_ms for outcome in outcomes], dtype=np.float64)
+    if not (np.isfinite(plt_ms) & (plt_ms > 0)).all():
+        raise BadInput("a page load time is above 0 ms and finite")
+    settings = {decision.profile.settings: decision.profile for decision in decisions}
+    place = {key: at for at, key in enumerate(settings)}
+    class_ids = tuple(dict.fromkeys(d.class_id for d in decisions if d.class_id))
+    columns = Decisions(
+        np.full(len(outcomes), -1),
+        np.array([class_ids.index(d.class_id) if d.class_id else -1 for d in decisions], dtype=np.int64),
+        np.array([place[d.profile.settings] for d in decisions], dtype=np.int64),
+        np.array([ARM[d.arm] for d in decisions], dtype=np.int64),
+        np.array([np.nan if d.propensity is None else d.propensity for d in decisions]),
+        np.array([np.nan if d.expected_ms is None else d.expected_ms for d in decisions]),
+    )
+    contexts = contexts_of([decision.context for decision in decisions])
+    more = {at: further for at, d in enumerate(decisions) if (further := _further(d.context))}
+    measured_at = np.array([outcome.measured_at for outcome in outcomes], dtype=np.int64)
+    none = np.zeros(len(outcomes), dtype=np.int64)
+    return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), class_ids, more)
+
+
+def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
+    """The same as nouns, one by one; what a column does not know is None."""
+    return [_outcome(logged, at, source) for at in range(len(logged))]
+
+
+def _outcome(logged: Logged, at: int, source: str) -> Outcome:
+    d, plain = logged.decisions, logged.contexts.row(at)
+    further = {name: logged.more.get(at, {}).get(name, getattr(plain, name)) for name in FURTHER}
+    named = ("bandwidth_kbps", "rtt_ms", "loss", "site", "prefix", "device")
+    context = Context(**{name: getattr(plain, name) for name in named}, **further)
+    expected, propensity = float(d.expected_ms[at]), float(d.propensity[at])
+    decision = Decision(
+        context,
+        logged.class_ids[d.network[at]] if d.network[at] >= 0 else "",
+        logged.profiles[d.configuration[at]],
+        ARMS[d.arm[at]],
+        None if np.isnan(expected) else expected,
+        None if np.isnan(propensity) else propensity,
+    )
+    return Outcome(decision, float(logged.plt_ms[at]), int(logged.measured_at[at]), source)
+
+
+def _further(context: Context) -> dict[str, int | float | str]:
+    return {name: value for name in FURTHER if (value := getattr(context, name)) not in (None, "")}
+
+
+def taught(policy: TablePolicy, logged: Logged) -> Decisions:
+    """What the policy decides for each client, each before it is told that client's outcome; and it learns.
+
+    It never decides further ahead than its next update (`due`), so how outcomes are cut into calls does not show.
+    """
+    told, at = logged.on(policy.grid), 0
+    parts = [policy.choose_many(logged.contexts[:0])]
+    while at < len(logged):
+        rows = slice(at, min(len(logged), at + policy.due()))
+        here = logged.contexts[rows]
+        parts.append(policy.choose_many(here))
+        row, network = policy.where(here)
+        part = told[rows]
+        columns = Decisions(row, network, part.configuration, part.arm, part.propensity, part.expected_ms)
+        policy.observe_many(here, columns, logged.plt_ms[rows])
+        at = rows.stop
+    names = Decisions.__dataclass_fields__
+    return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def grid_of(profiles: Sequence[Profile]) -> Grid:
+    """The grid that logged profiles are of: the live one, else their own settings, with Default.
+
+    A knob's default is the table's (`configtron/knobs.py`) if it was logged, else the first value that was.
+    """
+    live = live_grid()
+    try:
+        for profile in profiles:
+            live.index(profile)
+    except BadInput:
+        return _own_grid(profiles)
+    return live
+
+
+def _own_grid(profiles: Sequence[Profile]) -> Grid:
+    from configtron.knobs import KNOBS
+
+    names = sorted({name for profile in profiles for name, _ in profile.settings})
+    if unknown := [name for name in names if name not in KNOBS]:
+        raise BadInput(f"no knob is called {unknown[0]!r}; `configtron tune doctor` lists them")
+    knobs, rows = [], []
+    for name in names:
+        known = KNOBS[name]
+        logged = {dict(profile.settings).get(name, known.default) for profile in profiles}
+        values = tuple(sorted((v for v in logged | {known.default} if v is not None), key=lambda v: (str(type(v)), v)))
+        knobs.append(Knob(name, known.layer, known.unit, known.default, values, known.scope))
+    for profile in (Profile("default"), *profiles):
+        given = dict(profile.settings)
+        rows.append(tuple(knob.values.index(given.get(knob.name, knob.default)) for knob in knobs))
+    return Grid(tuple(knobs), tuple(dict.fromkeys(rows)))

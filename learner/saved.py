@@ -1,0 +1,58 @@
+"""A learning policy that can be put away and taken up again: what it was made of, beside what it has learned.
+
+`TablePolicy.save` holds all that was learned, observed and drawn; to restore it, the same policy must be made first.
+A `Recipe` is what it was made of; both together, and the warm start's tensor, are the policy, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner import POLICIES, Setting, policy
+from configtron.learner.classes import Classes
+from configtron.learner.grid import Grid
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.tensor import Tensor
+from configtron.learner.state import decode, encode, keep
+from configtron.nouns import Knob
+
+for kind in (Grid, Knob):
+    keep(kind)
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`."""
+
+    policy: str
+    grid: Grid
+    sites: tuple[str, ...]
+    classes: Classes
+    seed: int
+    update_every: int = 500
+    engine: str = "grid"
+
+    def make(self, warm: Tensor | None = None) -> TablePolicy:
+        """The policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
+        row = POLICIES.get(self.policy)
+        if row is not None and row.oracle:
+            raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
+        rng = np.random.default_rng(self.seed)
+        setting = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
+        return policy(self.policy, setting)
+
+    def text(self) -> str:
+        """As JSON text; equal recipes are equal texts."""
+        return encode({"recipe": self})
+
+
+def recipe_of(text: str) -> Recipe:
+    """The recipe that `Recipe.text` wrote. Errors: `BadInput`."""
+    found = decode(text).get("recipe")
+    if not isinstance(found, Recipe):
+        raise BadInput("this is no recipe of a policy; start it anew: configtron learn run --fresh")
+    return found

@@ -1,0 +1,178 @@
+"""Outcomes come back as they were told; a policy and what it has read are one; `kill -9` leaves both whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import BadInput
+from configtron.learner.logged import Logged, logged_of, outcomes_of, taught
+from configtron.learner.saved import Recipe, recipe_of
+from configtron.nouns import Context, Decision, Outcome, Profile
+from tests.learner.test_logged import logged
+from tests.learner.worlds import small_classes, small_tensor
+from tests.test_layers import ROOT
+
+TENSOR = small_tensor()
+BBR = Profile("bbr", (("tcp_congestion_control", "bbr"), ("initcwnd", 30)))
+ALL = Context(5000.0, 80.0, 0.01, "news", "192.0.2.0/24", 64500, "NL", "phone", 70.0, 4.5, 4000.0)
+OUTCOMES = [
+    Outcome(Decision(ALL, "nc3", BBR, "gp", 1200.5, 0.25), 1300.25, 1_700_000_000_123_456_789, "live"),
+    Outcome(Decision(Context(rtt_ms=9.0, region="SE"), "", Profile("default"), "default"), 0.5, 0, "live"),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Outcomes:
+    return Outcomes(tmp_path / "o.db")
+
+
+def test_outcomes_come_back(store: Outcomes) -> None:
+    log = store.begin_log("live", '{"by":"hand"}')
+    store.add(log, logged_of(OUTCOMES))
+    store.add(log, logged_of(OUTCOMES[:1]))
+    (back,) = store.batches(log)
+    assert outcomes_of(back, "live") == [*OUTCOMES, OUTCOMES[0]] and list(back.number) == [1, 2, 3]
+    assert [(found.source, found.about, found.outcomes) for found in store.logs()] == [("live", '{"by":"hand"}', 3)]
+    row = store._connection.execute("SELECT site, class, arm, settings FROM told_outcome WHERE id = 1").fetchone()
+    assert row == ("news", "nc3", "gp", '{"initcwnd":30,"tcp_congestion_control":"bbr"}')
+
+
+def test_columns_come_back_in_batches_of_any_size(store: Outcomes) -> None:
+    told = logged(300)
+    other, log = store.begin_log("sim", "{}"), store.begin_log("sim", "{}")
+    store.add(other, logged(7))
+    store.add(log, told)
+    for size in (1, 100, 299, 1000):
+        parts = list(store.batches(log, size=size))
+        assert max(map(len, parts)) == min(size, 300)
+        assert [one for part in parts for one in outcomes_of(part, "sim")] == outcomes_of(told, "sim")
+    assert store.count(log) == 300 and store.count() == 307 and store.count(log, after=107) == 200
+    last = store.last(10, log)
+    assert last is not None and outcomes_of(last, "sim") == outcomes_of(told, "sim")[-10:]
+    assert store.last(5, 99) is None and store.of_prefix("10.9.9.0/24", 5) is None
+    prefix = told.contexts.row(4).prefix
+    found = store.of_prefix(prefix, 1000)
+    assert found is not None
+    mine = [one for one in outcomes_of(logged(7), "sim") + outcomes_of(told, "sim")
+            if one.decision.context.prefix == prefix]  # fmt: skip
+    assert outcomes_of(found, "sim") == mine
+
+
+def test_all_or_none(store: Outcomes) -> None:
+    log = store.begin_log("sim", "{}")
+    told = logged(20)
+    told.plt_ms[13] = -1.0
+    with pytest.raises(BadInput, match="CHECK"):
+        store.add(log, told)
+    assert store.count() == 0
+    with pytest.raises(BadInput):
+        store.begin_log("elsewhere", "{}")
+
+
+def lessons(store: Outcomes, name: str, parts: list[Logged], policy: str = "mab_nc") -> None:
+    """A policy that learns from these, saved after each; taken up where it stands."""
+    recipe = Recipe(policy, TENSOR.grid, TENSOR.sites, small_classes(TENSOR), 5, 70)
+    made = recipe.make()
+    if (found := store.learner(name)) is None:
+        store.begin_learner(name, policy, 0, recipe.text(), None, made.save())
+    else:
+        assert recipe_of(found.recipe).text() == recipe.text()
+        made = recipe_of(found.recipe).make()
+        made.restore(found.state)
+    for part in parts:
+        chosen = taught(made, part)
+        store.save_learner(name, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
+
+
+@pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson"])
+def test_a_policy_goes_on_as_if_nothing_had_happened(store: Outcomes, policy: str) -> None:
+    store.add(store.begin_log("sim", "{}"), logged(600))
+    lessons(store, "whole", list(store.batches()), policy)
+    parts = list(store.batches(size=110))
+    lessons(store, "halved", parts[:2], policy)
+    assert [(one.position, one.outcomes) for one in store.learners()] == [(600, 600), (220, 220)]
+    lessons(store, "halved", parts[2:], policy)
+    whole, halved = store.learner("whole"), store.learner("halved")
+    assert whole is not None and halved is not None and whole.state == halved.state
+    assert list(store.decisions("whole")) == list(store.decisions("halved"))
+    assert len(list(store.decisions("whole"))) == 600
+    with pytest.raises(BadInput, match="already"):
+        store.begin_learner("whole", policy, 0, "", None, "")
+    assert store.drop_learner("whole") and not store.drop_learner("whole")
+    assert len(list(store.decisions("halved"))) == 600 and list(store.decisions("whole")) == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from configtron.db.outcomes import Outcomes
+from tests.learner.test_logged import logged
+store, told = Outcomes(Path(sys.argv[1])), logged(500)
+log = store.begin_log("sim", "{}")
+while True:
+    store.add(log, told)
+    print(store.count(), flush=True)
+"""
+
+
+def test_a_kill_leaves_whole_batches(tmp_path: Path) -> None:
+    path = tmp_path / "o.db"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert writer.stdout is not None
+    said = [int(writer.stdout.readline()) for _ in range(5)]
+    os.kill(writer.pid, signal.SIGKILL)
+    said += [int(line) for line in writer.communicate()[0].splitlines()]
+    with Outcomes(path) as store:
+        assert store.count() >= said[-1] and store.count() % 500 == 0
+        assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert sum(len(part) for part in store.batches()) == store.count()
+
+
+def test_memory_is_flat(store: Outcomes) -> None:
+    """Ten times the outcomes take nothing like ten times the memory."""
+    log, told = store.begin_log("sim", "{}"), logged(2000)
+    peaks = []
+    # The first look pays for what Python keeps for good.
+    for rounds in (2, 0, 18):
+        for _ in range(rounds):
+            store.add(log, told)
+        tracemalloc.start()
+        assert sum(len(part) for part in store.batches(log, size=1000)) == store.count(log)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 2 * peaks[1]
+
+
+def test_an_older_database_is_brought_up(tmp_path: Path) -> None:
+    with Outcomes(tmp_path / "o.db") as store:
+        tables = ("outcome", "log", "decision", "learner", "configuration", "word", "replay_part", "replay")
+        store._connection.execute("DROP VIEW told_outcome")
+        for table in tables:
+            store._connection.execute(f"DROP TABLE {table}")
+        store._connection.execute("PRAGMA user_version = 3")
+    with Outcomes(tmp_path / "o.db") as store:
+        store.add(store.begin_log("live", "{}"), logged_of(OUTCOMES))
+        assert store.count() == 2
+    fresh = sqlite3.connect(":memory:")
+    fresh.executescript((ROOT / "db" / "schema.sql").read_text())
+    names = [set(base.execute("SELECT name, sql FROM sqlite_master")) for base in (fresh, sqlite3.connect(store.path))]
+    assert names[0] == names[1]
+
+
+def test_strange_outcomes_are_refused() -> None:
+    with pytest.raises(BadInput, match="no arm is called 'guess'"):
+        logged_of([replace(OUTCOMES[0], decision=replace(OUTCOMES[0].decision, arm="guess"))])
+    for wrong in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(BadInput, match="above 0"):
+            logged_of([replace(OUTCOMES[0], plt_ms=wrong)])

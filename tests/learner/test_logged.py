@@ -1,0 +1,102 @@
+"""Logged outcomes as columns; a policy taught by them: the same bits however they are cut, and no peeping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.learner.columns import ARM
+from configtron.learner.grid import live_grid, paper_grid
+from configtron.learner.logged import Logged, grid_of, taught
+from configtron.learner.saved import Recipe, recipe_of
+from configtron.nouns import Profile
+from tests.learner.worlds import clients, small_classes, small_tensor
+
+TENSOR = small_tensor()
+
+
+def logged(n: int, seed: int = 1) -> Logged:
+    """n outcomes of clients of a small tensor, decided at random over 24 configurations."""
+    from configtron.learner.columns import Decisions
+
+    contexts, condition = clients(TENSOR, n, seed)
+    rng = np.random.default_rng(seed)
+    configuration = rng.integers(24, size=n)
+    ms = TENSOR.lookup(condition, configuration * 7, contexts.site) * np.exp(0.1 * rng.standard_normal(n))
+    column = np.full(n, 1.0 / 24)
+    made = Decisions(
+        np.full(n, -1), rng.integers(-1, 3, size=n), configuration, np.full(n, ARM["epsilon"]), column, column * np.nan
+    )
+    profiles = tuple(TENSOR.grid.profiles[7 * at] for at in range(24))
+    at = np.arange(n, dtype=np.int64)
+    return Logged(at * 0, contexts, made, ms, at * 1_000_000, profiles, ("a", "b", "c"), {})
+
+
+def recipe(policy: str = "mab_nc") -> Recipe:
+    return Recipe(policy, TENSOR.grid, TENSOR.sites, small_classes(TENSOR), 5, 70)
+
+
+def cut(told: Logged, rows: slice) -> Logged:
+    return replace(
+        told, number=told.number[rows], contexts=told.contexts[rows], decisions=told.decisions[rows],
+        plt_ms=told.plt_ms[rows], measured_at=told.measured_at[rows],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
+def test_cuts_do_not_show(policy: str) -> None:
+    told = logged(400)
+    whole, parts = recipe(policy).make(), recipe(policy).make()
+    one = taught(whole, told)
+    many = [taught(parts, cut(told, slice(at, at + 33))) for at in range(0, 400, 33)]
+    assert whole.save() == parts.save()
+    assert (one.configuration == np.concatenate([d.configuration for d in many])).all()
+    assert len(one) == 400
+
+
+def test_a_client_is_decided_for_before_it_is_known() -> None:
+    """What comes later does not change what was decided before the update that takes it in."""
+    told, other = logged(140), logged(140)
+    other.plt_ms[70:] *= 3.0
+    one, two = taught(recipe().make(), told), taught(recipe().make(), other)
+    assert (one.configuration == two.configuration).all()
+    other.plt_ms[:70] = other.plt_ms[:70][::-1]
+    three = taught(recipe().make(), other)
+    assert (one.configuration[:70] == three.configuration[:70]).all()
+    assert (one.configuration[70:] != three.configuration[70:]).any()
+
+
+def test_it_learns_from_what_the_logger_did() -> None:
+    made = recipe().make()
+    told = logged(700)
+    taught(made, told)
+    counted = made.tally_.count.sum(axis=0)  # type: ignore[attr-defined]
+    assert list(np.flatnonzero(counted)) == [7 * at for at in range(24)] and counted.sum() == 700
+
+
+def test_grids_of_logs() -> None:
+    live = live_grid()
+    assert grid_of([live.profiles[3], live.profiles[9]]).profiles == live.profiles
+    few = [Profile("a", (("tcp_slow_start_after_idle", 0),)), Profile("b", (("initcwnd", 42),))]
+    own = grid_of(few)
+    assert [own.index(profile) for profile in few] == [1, 2] and own.default == 0 and len(own) == 3
+    assert len(paper_grid()) == 768
+    with pytest.raises(BadInput, match="no knob is called 'speed'"):
+        grid_of([Profile("c", (("speed", 9),))])
+    with pytest.raises(BadInput, match="none of the grid's"):
+        replace(logged(3), profiles=tuple(few) * 12).on(live)
+
+
+def test_recipes_come_back() -> None:
+    one = recipe("thompson")
+    assert recipe_of(one.text()).text() == one.text()
+    assert recipe_of(one.text()).make().save() == one.make().save()
+    with pytest.raises(BadInput, match="in simulation only"):
+        recipe("optimal").make()
+    with pytest.raises(BadInput, match="no recipe"):
+        recipe_of('{"map":[["recipe",3]]}')
+    with pytest.raises(BadInput, match="no policy is called"):
+        recipe("best").make()
