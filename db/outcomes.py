@@ -107,31 +107,40 @@ class Outcomes(Database):
 
     def count(self, log: int = 0, after: int = 0) -> int:
         """Outcomes of a log (0: of all) with numbers above `after`."""
-        where = "" if not log else " AND log = ?"
+        where = f" AND log = {log:d}" if log else ""
         with self._clear():
-            row = self._connection.execute(
-                f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after, *([log] if log else []))
-            ).fetchone()
+            row = self._connection.execute(f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after,)).fetchone()
         return int(row[0])
 
     def batches(self, log: int = 0, after: int = 0, size: int = BATCH) -> Iterator[Logged]:
         """Outcomes of a log (0: of all) with numbers above `after`, in order of arrival, at most `size` at a time."""
-        where = " AND log = ?" if log else ""
+        where = f" AND log = {log:d}" if log else ""
         while True:
-            given = (after, *([log] if log else []), size)
             with self._clear():
-                rows = self._connection.execute(f"{SELECT}{where} ORDER BY id LIMIT ?", given).fetchall()
+                rows = self._connection.execute(f"{SELECT}{where} ORDER BY id LIMIT ?", (after, size)).fetchall()
             if not rows:
                 return
             yield self._logged(rows)
             after = rows[-1][0]
 
+    def sites(self, log: int = 0) -> tuple[str, ...]:
+        """Sites of a log (0: of all), by name."""
+        with self._clear():
+            rows = self._connection.execute(f"SELECT DISTINCT site FROM outcome{_of(log)}").fetchall()
+            return tuple(sorted(self._coded([number for (number,) in rows])[1]))
+
+    def profiles(self, log: int = 0) -> tuple[Profile, ...]:
+        """Profiles that were decided for in a log (0: in any)."""
+        with self._clear():
+            query = f"SELECT DISTINCT configuration FROM outcome{_of(log)} ORDER BY 1"
+            rows = self._connection.execute(query).fetchall()
+            return self._profiles([number for (number,) in rows])
+
     def last(self, n: int, log: int = 0) -> Logged | None:
         """The latest n outcomes, oldest first; None if there are none."""
-        where = " WHERE log = ?" if log else ""
-        query = f"SELECT min(id) FROM (SELECT id FROM outcome{where} ORDER BY id DESC LIMIT ?)"
+        query = f"SELECT min(id) FROM (SELECT id FROM outcome{_of(log)} ORDER BY id DESC LIMIT ?)"
         with self._clear():
-            (first,) = self._connection.execute(query, (*([log] if log else []), n)).fetchone()
+            (first,) = self._connection.execute(query, (n,)).fetchone()
         return None if first is None else next(self.batches(log, first - 1, n))
 
     def of_prefix(self, prefix: str, n: int) -> Logged | None:
@@ -256,6 +265,10 @@ class Outcomes(Database):
         )
         rows = self._connection.execute(query, (canonical(cast(list[Any], numbers)),))
         return tuple(Profile(name, pairs_of(json.loads(settings))) for name, settings in rows)
+
+
+def _of(log: int) -> str:
+    return f" WHERE log = {log:d}" if log else ""
 
 
 def _floats(column: Sequence[float | None]) -> Floats:

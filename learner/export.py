@@ -78,8 +78,8 @@ def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_
         _rules(policy, single, table),
         tree,
         _tree_rules(policy, tree, columns),
-        _loss(expected[row, single[row]] - mixed),
-        _loss(expected[row, tree.predict(columns)] - mixed),
+        loss(expected[row, single[row]] - mixed),
+        loss(expected[row, tree.predict(columns)] - mixed),
     )
 
 
@@ -127,7 +127,7 @@ def _tree_rules(policy: ClassPolicy, tree: Tree, columns: Floats) -> tuple[tuple
     return tuple((text, policy.grid.profiles[at], share.get(node, 0.0)) for node, (text, at, _) in tree.leaves())
 
 
-def _loss(excess_ln: Floats) -> Loss:
-    """From (n,) differences of expected ln(ms)."""
+def loss(excess_ln: Floats) -> Loss:
+    """From (n,) differences of expected ln(ms), one a client."""
     shares = np.expm1(excess_ln)
     return Loss(float(np.median(shares)), float(np.percentile(shares, 95)), float(shares.mean()))

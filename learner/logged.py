@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.learner.classes import Classes, choose_k, fit
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.grid import Grid, live_grid
 from configtron.learner.policy import TablePolicy
+from configtron.learner.thompson import FIRST_NOISE_LN
 from configtron.nouns import Context, Decision, Knob, Outcome, Profile
 
 
@@ -41,6 +43,13 @@ class Logged:
 
     def __len__(self) -> int:
         return len(self.plt_ms)
+
+    def __getitem__(self, rows: slice) -> Logged:
+        """Those rows, with the same vocabularies."""
+        first = rows.indices(len(self))[0]
+        more = {at - first: further for at, further in self.more.items() if at in range(*rows.indices(len(self)))}
+        numbers = self.number[rows], self.contexts[rows], self.decisions[rows], self.plt_ms[rows]
+        return Logged(*numbers, self.measured_at[rows], self.profiles, self.class_ids, more)
 
     def on(self, grid: Grid) -> Decisions:
         """The decisions with configurations of a grid. Errors: `BadInput` for a profile that is none of its."""
@@ -123,6 +132,29 @@ def taught(policy: TablePolicy, logged: Logged) -> Decisions:
         at = rows.stop
     names = Decisions.__dataclass_fields__
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def classes_for(logged: Logged, k: int | None, rng: np.random.Generator) -> Classes:
+    """The offline start: k classes of these clients, or as many as keep their members alike (None).
+
+    The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
+    is taken away.
+    """
+    points = logged.contexts.points()
+    known = ~np.isnan(points).any(axis=1)
+    if k is not None or not known.any():
+        return fit(points, k or 1, rng)
+    site = np.where(logged.contexts.site < 0, len(logged.contexts.sites), logged.contexts.site)[known]
+    configuration, log_ms = logged.decisions.configuration[known], np.log(logged.plt_ms[known])
+    rest = log_ms - _means(site, log_ms)
+    return choose_k(points[known], log_ms - _means(configuration, rest), site, rng, sigma_ln=FIRST_NOISE_LN)
+
+
+def _means(group: Codes, values: Floats) -> Floats:
+    """(n,) the mean of each value's group."""
+    count = np.maximum(np.bincount(group), 1)
+    found: Floats = (np.bincount(group, weights=values) / count)[group]
+    return found
 
 
 def grid_of(profiles: Sequence[Profile]) -> Grid:

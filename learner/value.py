@@ -82,7 +82,7 @@ def value(candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms:
         _self_normalised(weight, plt_ms),
         mean_of(expected + weight * (plt_ms - chosen)),
         float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300)),
-        float((table * ~tried)[row].sum(axis=1).mean()),
+        float((table * ~tried).sum(axis=1)[row].mean()),
     )
 
 

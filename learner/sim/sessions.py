@@ -76,13 +76,15 @@ class Arrivals:
 USUAL = Arrivals()
 
 
-def drawn(tensor: Tensor, n: int, rng: np.random.Generator, how: Arrivals = USUAL) -> Sessions:
-    """n sessions over a tensor's conditions and sites."""
+def drawn(
+    tensor: Tensor, n: int, rng: np.random.Generator, how: Arrivals = USUAL, home: Codes | None = None
+) -> Sessions:
+    """n sessions over a tensor's conditions and sites. home: (prefixes,) each one's condition; None: in turn."""
     share = np.arange(1, how.prefixes + 1) ** -how.skew
     prefix = np.searchsorted(np.cumsum(share / share.sum()), rng.random(n)).clip(0, how.prefixes - 1)
     # Conditions in turn, shuffled: none is missing where there are prefixes enough.
-    home = rng.permutation(np.arange(how.prefixes) % len(tensor.names))
-    condition = home[prefix]
+    turn = rng.permutation(np.arange(how.prefixes) % len(tensor.names))
+    condition = (turn if home is None else home)[prefix]
     changing = rng.random(n) < how.change_share
     # Times to change spread by an e-fold: some at once, some after the page.
     change_s = np.where(changing, how.change_median_s * np.exp(rng.standard_normal(n)), np.inf)

@@ -1,0 +1,86 @@
+"""Replays under way as SQL: how each was begun, which parts are done with what they found, where the next one stands.
+
+One call is one transaction: after `kill -9` a replay goes on from the last state that was kept, or part that was done.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from configtron import __version__
+from configtron.db.connection import Database
+from configtron.errors import BadInput
+
+
+class Replay(NamedTuple):
+    """One replay as kept; `config` is the JSON it was begun with, `state` the part under way, "" at its beginning."""
+
+    id: int
+    begun_at: str
+    finished_at: str
+    status: str
+    version: str
+    config: str
+    state: str
+    parts: int
+
+
+COLUMNS = "id, begun_at, coalesce(finished_at, ''), status, version, config"
+
+
+class Replays(Database):
+    """The database as replays see it."""
+
+    def __enter__(self) -> Replays:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, config: str) -> int:
+        """Keep a replay with its whole configuration (JSON). Returns its number."""
+        with self._clear():
+            row = (self._now(), __version__, config)
+            cursor = self._connection.execute("INSERT INTO replay (begun_at, version, config) VALUES (?, ?, ?)", row)
+        return cast(int, cursor.lastrowid)
+
+    def replays(self) -> list[Replay]:
+        """Every replay, oldest first, without its state."""
+        count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
+        with self._clear():
+            return [Replay(*row) for row in self._connection.execute(f"SELECT {COLUMNS}, '', {count} FROM replay")]
+
+    def replay(self, number: int | None = None) -> Replay:
+        """The replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
+        where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"
+        count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
+        query = f"SELECT {COLUMNS}, state, {count} FROM replay WHERE {where} ORDER BY id DESC LIMIT 1"
+        with self._clear():
+            row = self._connection.execute(query, (number,)).fetchone()
+        if row is None:
+            which = "to go on with" if number is None else f"of number {number}"
+            raise BadInput(f"no replay {which} in {self.path}; begin one: configtron replay sessions")
+        return Replay(*row)
+
+    def keep(self, number: int, state: str) -> None:
+        """Keep where the part under way stands."""
+        with self._clear():
+            self._connection.execute("UPDATE replay SET state = ? WHERE id = ?", (state, number))
+
+    def part(self, number: int, position: int, found: str) -> None:
+        """Keep what a part found (JSON); the next one is at its beginning."""
+        with self._clear(), self._transaction():
+            self._connection.execute("INSERT OR REPLACE INTO replay_part VALUES (?, ?, ?)", (number, position, found))
+            self._connection.execute("UPDATE replay SET state = '' WHERE id = ?", (number,))
+
+    def found(self, number: int) -> dict[int, str]:
+        """What the parts that are done found, by position."""
+        query = "SELECT position, found FROM replay_part WHERE replay = ? ORDER BY position"
+        with self._clear():
+            return dict(self._connection.execute(query, (number,)))
+
+    def finish(self, number: int, status: str) -> None:
+        """Say how it ended: done, interrupted."""
+        with self._clear():
+            row = (self._now(), status, number)
+            self._connection.execute("UPDATE replay SET finished_at = ?, status = ? WHERE id = ?", row)

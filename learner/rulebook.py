@@ -1,0 +1,118 @@
+"""A policy as what a stack can hold: one profile a class, one class a prefix, and what that costs.
+
+Question   Which profile should a prefix get, if its stack cannot tell websites apart?
+Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
+           profile is the configuration with the lowest expected page load time over the sites its clients asked for, as
+           often as they did. Knobs at their default are left out: what is not set cannot be refused.
+Stop when  every class and prefix has its profile.
+Reads as   profiles by name, prefix -> profile, and the loss against the policy over those clients.
+Fails as   a prefix without a known network, or whose class does best with Default, is left out: its clients keep the
+           untouched stack.
+Differs    from CT, whose agent is asked per connection and knows the website.
+Source     CT sections 3 and 5 (AssignProfile(IP-Prefix, ID)).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.export import Loss, loss
+from configtron.learner.grid import Grid
+from configtron.learner.policy import TablePolicy
+from configtron.nouns import Context, Profile
+
+# Names that `configtron tune` takes, at most so long.
+LONGEST = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """classes: (class, profile's name, share of clients), "" for the untouched stack; prefixes: prefix -> profile."""
+
+    profiles: dict[str, Profile]
+    classes: tuple[tuple[str, str, float], ...]
+    prefixes: dict[str, str]
+    loss: Loss
+
+
+def rulebook(policy: TablePolicy, contexts: Contexts) -> Rulebook:
+    """The policy for clients as they came. Errors: `BadInput` for a policy without classes, or no known client."""
+    if not isinstance(policy, ClassPolicy):
+        raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
+    row, network = policy.where(contexts)
+    known = row >= 0
+    if not known.any():
+        raise BadInput("no client with bandwidth, round trip and loss to write rules for")
+    expected = policy.expected_ln()
+    best = _best(policy, expected, row[known])
+    table = policy.served_.probabilities(len(policy.grid))
+    mixed = (table * expected).sum(axis=1)[row[known]]
+    lost = expected[row[known], best[network[known]]] - mixed
+    names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
+    share = np.bincount(network[known], minlength=len(best)) / known.sum()
+    classes = tuple(
+        (name, names[int(at)].name, float(part))
+        for name, at, part in zip(policy.class_ids_, best, share, strict=True)
+    )
+    prefixes = _prefixes(policy, contexts, [named for _, named, _ in classes])
+    profiles = {profile.name: profile for profile in names.values() if profile.name}
+    return Rulebook(profiles, classes, prefixes, loss(lost))
+
+
+def _best(policy: ClassPolicy, expected: Floats, row: Codes) -> Codes:
+    """(K,) each class's configuration; where no client was seen, all sites count alike."""
+    width = len(policy.sites) + 1
+    asked = np.bincount(row, minlength=policy.rows).reshape(-1, width).astype(np.float64)
+    asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
+    # Shares of page load time, as a client feels them: relative to each cell's Default.
+    excess = np.exp(expected - expected[:, policy.grid.default, None]).reshape(-1, width, len(policy.grid))
+    found: Codes = (asked[:, :, None] * excess).sum(axis=1).argmin(axis=1)
+    return found
+
+
+def _named(grid: Grid, best: Codes) -> list[Profile]:
+    """Profiles of what is off its default, under names that `tune` takes; "" for Default itself."""
+    found = []
+    for at in best:
+        defaults = dict(grid.profiles[grid.default].settings)
+        off = {knob: value for knob, value in grid.profiles[int(at)].settings if value != defaults[knob]}
+        words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(str(value) for value in off.values())).strip("-")
+        name = f"learned{int(at)}-{words}"[:LONGEST].rstrip("-") if off else ""
+        found.append(Profile(name, tuple(off.items())))
+    return found
+
+
+def _prefixes(policy: ClassPolicy, contexts: Contexts, named: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not len(contexts.prefix):
+        return found
+    order = np.argsort(contexts.prefix, kind="stable")
+    codes = contexts.prefix[order]
+    for rows in np.split(order, np.flatnonzero(np.diff(codes)) + 1):
+        code = int(contexts.prefix[rows[0]])
+        one = _median(contexts[rows])
+        network = int(policy.classes_.of(one)[0]) if code >= 0 else -1
+        if network >= 0 and named[network]:
+            found[contexts.prefixes[code]] = named[network]
+    return found
+
+
+def _median(contexts: Contexts) -> Contexts:
+    """One row: what these contexts of one client have in common; NaN where none knows a feature."""
+    known = contexts[np.flatnonzero(~np.isnan(contexts.points()).any(axis=1))]
+    if not len(known):
+        return contexts[:1]
+    numbers = (np.median(known.bandwidth_kbps), np.median(known.rtt_ms), known.loss.mean())
+    kbps, rtt, lost = (np.array([float(number)]) for number in numbers)
+    return replace(known[-1:], bandwidth_kbps=kbps, rtt_ms=rtt, loss=lost)
+
+
+def present(contexts: Contexts, site: str = "") -> Context:
+    """One client's present network, from its latest contexts; asking for that site, or for any other."""
+    return replace(_median(contexts).row(0), site=site)

@@ -1,0 +1,105 @@
+"""A simulated world from a few words: a tensor, sessions over it, classes made offline, a tensor to start from.
+
+Everything is drawn from one seed, each part from a generator of its own, so that more sessions or another policy leave
+the rest of the world as it was. A warm start's tensor is another seed's: other networks, strengths a third off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner import Setting, policy
+from configtron.learner.classes import Classes, fit
+from configtron.learner.columns import Codes, Contexts
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
+from configtron.learner.sim.conditions import SHAPES, draw
+from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
+from configtron.learner.sim.tensor import Tensor
+
+# Networks of an analytic world, classes over them, PoPs of local managers: learner.md's and CT's (five regions).
+CONDITIONS, CLASSES, POPS = 300, 20, 5
+# What an analytic world is called -> spread of each cell's own, ln.
+ANALYTIC = {"analytic": OWN_LN, "idiosyncratic": IDIOSYNCRATIC_LN}
+# Where each part's generator begins, so that none is shared.
+TENSOR, WARM, SESSIONS, CLASS, POLICY, NOISE = range(6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """What policies are tried in."""
+
+    tensor: Tensor
+    sessions: Sessions
+    classes: Classes
+    warm: Tensor | None
+    seed: int
+
+    def policy(self, name: str, manager: int = 0, **changed: object) -> TablePolicy:
+        """A policy for this world, updated by the loop's clock; each manager has chance of its own."""
+        rng = chance(self.seed, POLICY, manager)
+        tensor = self.tensor
+        setting = Setting(tensor.grid, tensor.sites, self.classes, rng, 0, self.warm, tensor)
+        return policy(name, replace(setting, **changed))  # type: ignore[arg-type]
+
+    def noise(self) -> np.random.Generator:
+        """The loads' own chance."""
+        return chance(self.seed, NOISE)
+
+
+def chance(seed: int, part: int, more: int = 0) -> np.random.Generator:
+    """The generator of one part of a world."""
+    return np.random.default_rng((seed, part, more))
+
+
+def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
+    """An analytic tensor whose networks have a source's shape. Errors: `BadInput` for another variant or shape."""
+    if variant not in ANALYTIC:
+        raise BadInput(f"no tensor is called {variant!r}; there is: {', '.join(ANALYTIC)}, or a tensor's file")
+    rng = chance(seed, TENSOR)
+    return analytic(rng, conditions=draw(source, CONDITIONS, rng), own_ln=ANALYTIC[variant])
+
+
+def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
+    """An emulator's tensor over the same sites, wrong as emulators are. Errors: `BadInput` where the tensor's sites or
+    configurations are not the formula's: an emulator of that world must be brought."""
+    rng = chance(seed, WARM)
+    found = mis_specified(rng, draw(source if source in sources() else "spread", CONDITIONS, rng))
+    if found.sites != tensor.sites or found.grid.profiles != tensor.grid.profiles:
+        raise BadInput("a mis-specified warm start is for analytic tensors; name a tensor's file, or none")
+    return found
+
+
+def world(
+    tensor: Tensor,
+    n: int,
+    seed: int,
+    *,
+    warm: Tensor | None = None,
+    sessions: Sessions | None = None,
+    classes: int = CLASSES,
+    arrivals: Arrivals = USUAL,
+) -> World:
+    """A world over a tensor: n drawn sessions, or those given."""
+    found = drawn(tensor, n, chance(seed, SESSIONS), arrivals) if sessions is None else sessions
+    return World(tensor, found, classes_of(tensor, classes, seed), warm, seed)
+
+
+def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:
+    """The offline start: k classes over a tensor's conditions."""
+    none = np.zeros(len(tensor.names), dtype=np.int64)
+    points = Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ()).points()
+    return fit(points, k, chance(seed, CLASS))
+
+
+def pops_of(sessions: Sessions, pops: int) -> Codes:
+    """(prefixes,) which PoP each prefix belongs to: in turn, so that every PoP has frequent and rare ones."""
+    return np.arange(max(len(sessions.seen.prefixes), 1)) % pops
+
+
+def sources() -> tuple[str, ...]:
+    """Shapes of networks, by name."""
+    return (*SHAPES, "pantheon")
