@@ -17,10 +17,12 @@ WIDEST = 60
 Row = Mapping[str, Json]
 
 
-def write_rows(form: str, columns: Sequence[str], rows: Iterable[Row], out: TextIO, *, header: bool = True) -> None:
+def write_rows(
+    form: str, columns: Sequence[str], rows: Iterable[Row], out: TextIO, *, header: bool = True, schema: str = SCHEMA
+) -> None:
     """Rows in the form asked for; `columns` are those of the table and the CSV, a JSON line has every field."""
     if form == "jsonl":
-        out.writelines(canonical({"schema": SCHEMA, **row}) + "\n" for row in rows)
+        out.writelines(canonical({"schema": schema, **row}) + "\n" for row in rows)
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         if header:

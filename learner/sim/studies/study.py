@@ -1,0 +1,131 @@
+"""What a study is: worlds of several seeds, what is read from each, the paper's figures beside ours.
+
+A study is a function of (label, seed, sessions) that gives points; labels are what it compares apart (traces, PoPs).
+Each point is one number of one world; over worlds they become a mean with Student's interval. Points with an x are a
+curve's, the others a table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.learner.columns import Floats
+from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.loop import Replay, loads
+from configtron.learner.sim.metrics import Measured, over
+from configtron.learner.sim.world import World, pops_of
+
+# Seconds between updates unless a study sweeps them: 500 sessions, as learner.md's tables.
+EVERY_S = 50.0
+
+
+class Point(NamedTuple):
+    """One number of one world: which row, which column, perhaps at which x."""
+
+    row: str
+    column: str
+    y: float
+    x: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A curve's column as a plot: axes in words; x on a logarithmic axis or not."""
+
+    column: str
+    x: str
+    y: str
+    log_x: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A row of the checklist.
+
+    paper      where in the paper; claim: what it says there
+    part       (label, seed, sessions) -> points
+    sessions   of a world, unless told
+    figures    the paper's own, by (row, column)
+    differs    what keeps ours from being the paper's, in words
+    """
+
+    name: str
+    title: str
+    paper: str
+    claim: str
+    part: Callable[[str, int, int], list[Point]]
+    differs: str
+    labels: tuple[str, ...] = ("",)
+    sessions: int = 60_000
+    figures: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    plots: tuple[Plot, ...] = ()
+
+
+class Summary(NamedTuple):
+    """A number over worlds, as it stands in the table or the curve; paper: its figure, "" for none."""
+
+    row: str
+    column: str
+    x: float | None
+    measured: Measured
+    worlds: int
+    paper: str
+
+
+def summed(study: Study, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
+    """Every number over the worlds that have it, in the order first met; the paper's rows that no world has, at the
+    end, are left out. A number of one world alone has no interval."""
+    values: dict[tuple[str, str, float | None], list[float]] = {}
+    for points in worlds:
+        for point in points:
+            values.setdefault((point.row, point.column, point.x), []).append(point.y)
+    return [
+        Summary(row, column, x, _measured(found), len(found), study.figures.get((row, column), "") if x is None else "")
+        for (row, column, x), found in values.items()
+    ]
+
+
+def _measured(values: list[float]) -> Measured:
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
+        return Measured(float("nan"), float("nan"), float("nan"))
+    return over(known) if len(known) > 1 else Measured(known[0], float("nan"), float("nan"))
+
+
+def lived(world: World, managers: list[TablePolicy], interval_s: float = EVERY_S) -> Replay:
+    """A whole replay of a world under these managers."""
+    pop = pops_of(world.sessions, len(managers))
+    replay = Replay(world.sessions, world.tensor, managers, world.noise(), pop=pop, interval_s=interval_s)
+    replay.run()
+    return replay
+
+
+def away(replay: Replay, rows: slice = slice(None)) -> Floats:
+    """(n,) distance from the best, as a share of the best's page load time."""
+    here = slice(*rows.indices(replay.at_))
+    sessions, tensor = replay.sessions, replay.tensor
+    best = tensor.best[sessions.condition[here], sessions.seen.site[here]]
+    found: Floats = replay.median_ms_[here] / loads(sessions, tensor, best, here) - 1.0
+    return found
+
+
+def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
+    """(n,) what the untouched stack would have taken, ms."""
+    here = slice(*rows.indices(replay.at_))
+    n = here.stop - here.start
+    return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
+
+
+def last_half(replay: Replay) -> slice:
+    """Sessions after learning: the second half."""
+    return slice(replay.at_ // 2, replay.at_)
+
+
+def quantiles(values: Floats) -> tuple[float, float]:
+    """(median, 95th percentile)."""
+    median, p95 = np.percentile(values, (50, 95))
+    return float(median), float(p95)

@@ -1,0 +1,83 @@
+"""The page of studies: each with the paper's claim, our numbers beside its figures, plots, and why they differ.
+
+Rules for this file: every number has its interval beside it; what the paper says stands in a column of its own and is
+never mixed with ours; the page loads nothing and runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from xml.etree.ElementTree import Element
+
+from configtron.learner.sim.metrics import Measured
+from configtron.learner.sim.studies.study import Study, Summary
+from configtron.report.page.curves import Series, curves
+from configtron.report.page.markup import add, document, el, scrolled
+
+LEAD = (
+    "Simulated sessions on tensors made by a formula: rankings, convergence and sensitivity are results; milliseconds, "
+    "and the per cent that could be gained at best, are arguments of the formula. Ours: mean over worlds and Student's "
+    "95 % interval."
+)
+
+
+def page(studies: Sequence[tuple[Study, Sequence[Summary]]], told: str) -> str:
+    """The whole page. told: which worlds."""
+    nav = el("nav", aria_label="Studies")
+    for study, _ in studies:
+        add(nav, el("a", study.name, href=f"#{study.name}"))
+    header = el("header", el("h1", "The paper's figures and ours"), el("p", LEAD, class_="lead"))
+    add(header, el("p", told, class_="soft"), nav)
+    body = el("main", *(_section(study, found) for study, found in studies))
+    return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])
+
+
+def _section(study: Study, found: Sequence[Summary]) -> Element:
+    section = el("section", el("h2", study.title, id=study.name))
+    add(section, el("p", el("b", f"{study.paper}: "), study.claim + "."))
+    add(section, scrolled(_table(study, found), study.title, "card wide"))
+    for plot in study.plots:
+        series = _series(found, plot.column)
+        if series:
+            drawing = curves(series, plot.x, plot.y, log_x=plot.log_x)
+            add(section, scrolled(drawing, f"{plot.y} by {plot.x}", "card wide"))
+    return add(section, el("p", el("b", "Where ours differs: "), study.differs))
+
+
+def _table(study: Study, found: Sequence[Summary]) -> Element:
+    cells = {(one.row, one.column): one for one in found if one.x is None}
+    rows, columns = (list(dict.fromkeys(key[n] for key in cells)) for n in (0, 1))
+    printed = [column for column in columns if any(study.figures.get((row, column)) for row in rows)]
+    heads = el("tr", el("th", "", scope="col"))
+    for column in columns:
+        add(heads, el("th", column, scope="col"))
+        if column in printed:
+            add(heads, el("th", f"paper: {column}", scope="col"))
+    body = el("tbody")
+    for row in rows:
+        line = el("tr", el("th", row, scope="row"))
+        for column in columns:
+            one = cells.get((row, column))
+            add(line, el("td", number(one.measured) if one else "–"))
+            if column in printed:
+                add(line, el("td", el("b", study.figures.get((row, column), ""))))
+        add(body, line)
+    return el("table", el("thead", heads), body)
+
+
+def number(one: Measured) -> str:
+    """A number and its interval."""
+    if not isfinite(one.value):
+        return "–"
+    interval = f" [{one.low:.3g}, {one.high:.3g}]" if isfinite(one.low) else ""
+    return f"{one.value:.3g}{interval}"
+
+
+def _series(found: Sequence[Summary], column: str) -> list[Series]:
+    by_row: dict[str, list[tuple[float, float, float, float]]] = {}
+    for one in found:
+        if one.column == column and one.x is not None:
+            m = one.measured
+            by_row.setdefault(one.row, []).append((one.x, m.value, m.low, m.high))
+    return [Series(row, sorted(points)) for row, points in by_row.items()]

@@ -1,0 +1,98 @@
+"""Studies: numbers over worlds, the same again for the same seed, and what parts must show on a small world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configtron.learner.sim import world as worlds
+from configtron.learner.sim.studies import STUDIES
+from configtron.learner.sim.studies.ablations import blind
+from configtron.learner.sim.studies.study import Point, Study, summed
+from configtron.learner.sim.world import tensor_of, warm_of, world
+
+STUDY = Study("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
+
+
+def test_numbers_are_means_over_worlds() -> None:
+    found = summed(STUDY, [[Point("a", "gain", 1.0), Point("a", "gain", 9.0, 5.0)], [Point("a", "gain", 3.0)]])
+    table, curve = found
+    assert (table.measured.value, table.worlds, table.paper) == (2.0, 2, "0.19")
+    # Student's factor for two worlds is 12.71, their standard error 1.
+    assert table.measured.high == pytest.approx(2.0 + 12.71)
+    assert (curve.x, curve.measured.value, curve.worlds, curve.paper) == (5.0, 9.0, 1, "")
+    assert np.isnan(curve.measured.low)
+    (none,) = summed(STUDY, [[Point("a", "gain", float("nan"))]])
+    assert np.isnan(none.measured.value)
+
+
+@pytest.fixture(params=sorted(STUDIES))
+def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[Point]]]:
+    """Each study's first part, on a world of 40 networks."""
+    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    name: str = request.param
+    if name in ("updates", "explored"):
+        pytest.skip("takes a thousand updates: run by configtron replay sessions --study")
+    study = STUDIES[name]
+    yield name, study.part(study.labels[0], 3, 600)
+
+
+def test_parts_give_numbers_that_the_paper_can_stand_beside(studied: tuple[str, list[Point]]) -> None:
+    name, points = studied
+    study = STUDIES[name]
+    assert points and all(isinstance(point.y, float) for point in points)
+    mine = {(point.row, point.column) for point in points if point.x is None}
+    of_label = {key for key in study.figures if key[0].startswith(study.labels[0])}
+    assert of_label <= mine, "a figure of the paper stands beside nothing"
+    assert {plot.column for plot in study.plots if not study.labels[0]} <= {p.column for p in points if p.x is not None}
+    assert study.claim and study.differs and study.paper
+
+
+def by(points: list[Point]) -> dict[tuple[str, str], float]:
+    return {(point.row, point.column): point.y for point in points if point.x is None}
+
+
+def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    part = STUDIES["convergence"].part
+    one, again, other = part("", 3, 400), part("", 3, 400), part("", 4, 400)
+    assert one == again and one != other
+
+
+def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
+    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    points = STUDIES["gains"].part("fcc", 3, 1500)
+    found = by(points)
+    assert found["fcc optimal", "median gain"] > 0
+    assert found["fcc optimal", "median gain"] >= max(y for (_, column), y in found.items() if column == "median gain")
+    # Networks that change half-way may end up slower than under Default.
+    assert found["fcc optimal", "worse than Default by 20 %"] < 0.02
+    curve = [(point.x, point.y) for point in points if point.row == "fcc optimal" and point.x is not None]
+    assert [y for _, y in sorted(curve)] == sorted(y for _, y in curve)
+
+
+def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    here = world(tensor_of("spread", 3), 200, 3)
+    seen = here.sessions.seen
+    without: Any = blind(here, "mab_nc", ("site", "loss"))
+    shown = without.shown(seen)
+    assert (shown.site == -1).all() and len(set(shown.loss)) == 1 and (shown.rtt_ms == seen.rtt_ms).all()
+    assert len(set(without.choose_many(seen).row % (len(here.tensor.sites) + 1))) == 1
+    everything: Any = blind(here, "mab_nc", ())
+    assert (everything.shown(seen).site == seen.site).all()
+    assert len(set(everything.choose_many(seen).row)) > 20
+
+
+def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
+    tensor = tensor_of("spread", 3)
+    few, many = world(tensor, 10, 3), world(tensor, 10, 3, warm=warm_of(tensor, "spread", 3))
+    assert (few.sessions.at_s == many.sessions.at_s).all() and (few.classes.centroid == many.classes.centroid).all()
+    assert many.warm is not None and many.warm.provenance == (("variant", "mis-specified"),)
+    assert (tensor_of("spread", 3).median_ms == tensor.median_ms).all()
+    assert (tensor_of("spread", 4).median_ms != tensor.median_ms).any()
+    assert few.policy("mab_nc").rng.random() != few.policy("mab_nc", 1).rng.random()

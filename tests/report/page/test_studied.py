@@ -1,0 +1,53 @@
+"""The page of studies: the paper's figures in columns of their own, curves that show what their words say."""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import fromstring
+
+import numpy as np
+import pytest
+
+from configtron.learner.sim.studies.study import Plot, Point, Study, summed
+from configtron.report.page.curves import Series, curves
+from configtron.report.page.markup import written
+from configtron.report.page.studied import page
+
+STUDY = Study(
+    "small", "A <small> study", "CT Fig. 1", "It claims", lambda *_: [], "It differs", figures={("a", "gain"): "0.19"},
+    plots=(Plot("way", "update", "distance", log_x=True),),
+)  # fmt: skip
+WORLDS = [
+    [Point("a", "gain", 0.1 + world), Point("b", "gain", 0.3), Point("a", "other", 7.0),
+     *(Point("a", "way", 1.0 / x + world, x) for x in (1.0, 10.0, 100.0))]
+    for world in (0.0, 0.1)
+]  # fmt: skip
+
+
+def test_the_paper_stands_beside_ours() -> None:
+    text = page([(STUDY, summed(STUDY, WORLDS))], "Seeds 1, 2.")
+    assert "A &lt;small&gt; study" in text and "Seeds 1, 2." in text and "It differs" in text
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', text)
+    assert heads == ["", "gain", "paper: gain", "other"]
+    cells = re.findall(r"<td>(.*?)</td>", text)
+    assert cells[0].startswith("0.15 [") and cells[1] == "<b>0.19</b>" and cells[4] == "<b></b>" and cells[5] == "–"
+    assert text.count("<svg") == 1 and "<script" not in text
+
+
+def test_a_curve_shows_its_numbers() -> None:
+    drawing = curves([Series("a", [(1, 0.5, 0.4, 0.6), (10, 0.25, np.nan, np.nan), (100, 0.0, 0.0, 0.1)])], "x", "y",
+                     log_x=True)  # fmt: skip
+    svg = fromstring(written(drawing))
+    (line,) = svg.findall("polyline")
+    points = [tuple(map(float, pair.split(","))) for pair in line.get("points", "").split()]
+    across, up = zip(*points, strict=True)
+    assert across[1] - across[0] == pytest.approx(across[2] - across[1], abs=0.2)
+    assert up[0] < up[1] < up[2] and up[2] - up[1] == pytest.approx(up[1] - up[0], abs=0.2)
+    assert len([one for one in svg.findall("line") if "whisker" in one.get("class", "")]) == 2
+    assert "0.5 at 1, 0.25 at 10" in svg.get("aria-label", "")
+
+
+def test_many_series_stay_apart() -> None:
+    drawing = fromstring(written(curves([Series(f"s{n}", [(0.0, n, n, n)]) for n in range(14)], "x", "y")))
+    looks = {(line.get("class"), line.get("stroke-dasharray")) for line in drawing.findall("polyline")}
+    assert len(looks) == 14
