@@ -8,9 +8,22 @@ from configtron.cli.lazy import LazyGroup, Row
 
 ROWS = {
     "measure": Row("configtron.cli.learn.measure", "measure", "Fill the PLT-tensor with page loads in the lab."),
+    "import": Row("configtron.cli.learn.importing", "import_", "Read outcomes from a file into the database."),
+    "run": Row("configtron.cli.learn.run", "run", "Let a policy learn from the database's outcomes."),
+    "status": Row("configtron.cli.learn.status", "status", "Show logs of outcomes, and policies that learn."),
+    "policies": Row("configtron.cli.learn.policies", "policies", "List the policies there are to choose from."),
+    "evaluate": Row("configtron.cli.learn.evaluate", "evaluate", "Say what a policy would have made of outcomes."),
+    "explain": Row("configtron.cli.learn.explain", "explain", "Say which profile a client gets, and why."),
+    "export": Row("configtron.cli.learn.export", "export", "Write a policy as rules, and what it costs to do so."),
+    "drop": Row("configtron.cli.learn.drop", "drop", "Forget a policy and its decisions."),
 }
 
 
-@click.group(cls=LazyGroup, rows=ROWS, short_help="Learn which configuration loads pages fastest.")
+@click.group(cls=LazyGroup, rows=ROWS, short_help="Learn which profile serves which clients best.")
 def learn() -> None:
-    """Learn which configuration loads pages fastest, for which network and which site."""
+    """Learn which profile serves which clients best, from outcomes: page load times, and the decisions behind them.
+
+    The lab's page loads make a tensor (`measure`).
+    Outcomes are in the database (`import`, `configtron replay sessions --log`). A policy reads them in order of
+    arrival (`run`), and can be judged (`evaluate`), asked (`explain`) and handed to `configtron tune` (`export`).
+    """

@@ -8,6 +8,7 @@ from configtron.cli.lazy import LazyGroup, Row
 
 ROWS = {
     "packets": Row("configtron.cli.replay.packets", "packets", "Play recorded probes again, and compare."),
+    "sessions": Row("configtron.cli.replay.sessions", "sessions", "Put a policy on simulated sessions."),
 }
 
 

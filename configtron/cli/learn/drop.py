@@ -1,0 +1,22 @@
+"""`configtron learn drop`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.learn.options import say
+from configtron.cli.settings import settings
+from configtron.errors import DONE, NOTHING
+
+
+@click.command(short_help="Forget a policy and its decisions.")
+@click.argument("name")
+def drop(name: str) -> int:
+    """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was none of that name."""
+    from configtron.db.outcomes import Outcomes
+
+    with Outcomes(settings().db) as store:
+        if store.drop_learner(name):
+            return DONE
+    say(f"no policy is called {name!r}; `configtron learn status` shows them")
+    return NOTHING

@@ -1,0 +1,92 @@
+"""`configtron learn evaluate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.learn.options import last_option, log_option, rounded, say, write
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE, BadInput
+
+if TYPE_CHECKING:
+    from configtron.db.outcomes import Outcomes
+    from configtron.learner.policy import TablePolicy
+    from configtron.learner.value import Estimate
+    from configtron.records import Json
+
+COLUMNS = (
+    "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
+)  # fmt: skip
+
+
+@click.command(short_help="Say what a policy would have made of outcomes.")
+@click.argument("candidates", nargs=-1, required=True, metavar="CANDIDATE...")
+@log_option
+@last_option
+@form_options
+def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output_file: str) -> int:
+    """Say what mean page load time a candidate would have come to on logged outcomes, before it is let near a client.
+
+    CANDIDATE is a policy's name (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE, several
+    joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many sessions the
+    weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr rests on its
+    model alone. A policy is judged by outcomes that came after those it learned from, if there are any; else the row
+    says so, and its value is flattered. Exit code 2: outcomes without propensities.
+    """
+    from configtron.db.outcomes import Outcomes
+
+    rows: list[dict[str, Json]] = []
+    with Outcomes(settings().db) as store:
+        for name in candidates:
+            rows += _judged(store, name, log, last)
+    write(form, output_file, COLUMNS, rows)
+    return DONE
+
+
+def _judged(store: Outcomes, name: str, log: int, last: int) -> list[dict[str, Json]]:
+    from configtron.learner.value import value
+
+    logged = store.last(last, log)
+    if logged is None:
+        raise BadInput("no outcomes to judge by; bring some: configtron learn import, configtron replay sessions --log")
+    candidate, position = _candidate(store, name, log)
+    later = logged[int((logged.number <= position).sum()) :]
+    seen = position > 0 and not len(later)
+    used = logged if seen else later
+    if seen:
+        say(f"{name}: has learned from all of these outcomes, so its value is flattered")
+    found = value(candidate, used.contexts, used.on(candidate.grid), used.plt_ms)
+    rows = [("logged", found.logged), ("ips", found.ips), ("snips", found.snips), ("dr", found.dr)]
+    return [_row(name, estimator, one, len(used), found.effective, found.unlogged, seen) for estimator, one in rows]
+
+
+def _row(name: str, estimator: str, one: Estimate, sessions: int, effective: float, unlogged: float, seen: bool
+         ) -> dict[str, Json]:  # fmt: skip
+    row: dict[str, Json] = {"candidate": name, "estimator": estimator, "ms": rounded(one.ms)}
+    row |= {"low_ms": rounded(one.low_ms), "high_ms": rounded(one.high_ms), "sessions": sessions}
+    if estimator == "logged":
+        return row
+    return row | {"effective": rounded(effective), "unlogged": rounded(unlogged), "learned_from_these": seen}
+
+
+def _candidate(store: Outcomes, name: str, log: int) -> tuple[TablePolicy, int]:
+    """The policy, and the last outcome it learned from."""
+    import numpy as np
+
+    from configtron.cli.learn.options import revived, saved
+    from configtron.learner.baselines.default import Static
+    from configtron.learner.logged import grid_of
+    from configtron.nouns import Profile
+    from configtron.tune.text import setting_of
+
+    if name == "default" or "=" in name:
+        settings_ = () if name == "default" else tuple(setting_of(word) for word in name.split(","))
+        asked = Profile(name, settings_)
+        grid = grid_of((*store.profiles(log), asked))
+        return Static(grid, np.random.default_rng(0), grid.index(asked)), 0
+    found = saved(store, name)
+    return revived(found), found.position
+

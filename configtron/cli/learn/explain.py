@@ -1,0 +1,80 @@
+"""`configtron learn explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.learn.options import name_option, rounded, write
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE, BadInput
+
+if TYPE_CHECKING:
+    from configtron.db.outcomes import Outcomes
+    from configtron.learner.explain import Explanation
+    from configtron.nouns import Context
+    from configtron.records import Json
+
+COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
+# Latest outcomes of a prefix that its present network is read from.
+RECENT = 50
+
+
+@click.command(short_help="Say which profile a client gets, and why.")
+@click.argument("who", metavar="PREFIX|CONTEXT")
+@name_option
+@click.option("--site", default="", metavar="SITE", help="For this website; else for any other than those known.")
+@form_options
+def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
+    """Say which profile a client gets, and why: its class, what it may get and what was seen of that, which knob helps.
+
+    A PREFIX, as outcomes name it, stands for its latest 50 outcomes: medians of bandwidth and round
+    trip, mean loss.
+    A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
+    learned to answer. `excess` is expected page load time over Default's, a share; of a knob: what putting it back to
+    its default would cost. Exit code 2: a prefix without outcomes.
+    """
+    from configtron.cli.learn.options import revived, saved
+    from configtron.db.outcomes import Outcomes
+    from configtron.learner.explain import explain as explained
+
+    with Outcomes(settings().db) as store:
+        found = saved(store, name)
+        context = _context(store, who, site)
+    write(form, output_file, COLUMNS, _rows(found.name, context, explained(revived(found), context)))
+    return DONE
+
+
+def _context(store: Outcomes, who: str, site: str) -> Context:
+    from configtron.learner.rulebook import present
+    from configtron.learner.told import context_of
+
+    if "=" in who:
+        words = dict(word.partition("=")[::2] for word in who.split(","))
+        return context_of({"site": site, **words} if site else words)
+    logged = store.of_prefix(who, RECENT)
+    if logged is None:
+        raise BadInput(f"no outcome is of prefix {who!r}; write it as the outcomes do, or as a context: rtt_ms=80,...")
+    return present(logged.contexts, site)
+
+
+def _rows(name: str, context: Context, found: Explanation) -> Iterator[dict[str, Json]]:
+    seen: dict[str, Json] = {key: rounded(getattr(context, key)) for key in ("bandwidth_kbps", "rtt_ms", "loss")}
+    words = ", ".join(f"{key} {value}" for key, value in seen.items() if value is not None)
+    next_ = f"; next is {found.runner_up} at {found.runner_up_distance:.3g}" if found.runner_up_distance else ""
+    near = f"; {found.distance:.3g} from its centre{next_}" if found.distance is not None else ""
+    about = (found.reason or words) + ("" if found.reason else near)
+    head: dict[str, Json] = {"kind": "class", "policy": name, "what": found.class_id or "-", "loads": found.loads}
+    yield head | {"site": context.site, "seen": seen, "distance": rounded(found.distance), "next": found.runner_up,
+                  "next_distance": rounded(found.runner_up_distance), "about": about}  # fmt: skip
+    for choice in found.choices:
+        settings_: dict[str, Json] = {knob: value for knob, value in choice.profile.settings}  # type: ignore[misc]
+        yield {"kind": "choice", "what": choice.profile.name, "arm": choice.arm, "share": rounded(choice.share),
+               "loads": choice.loads, "excess": rounded(choice.excess), "settings": settings_}  # fmt: skip
+    for effect in found.effects:
+        setting, default = str(effect.setting), str(effect.default)
+        yield {"kind": "knob", "what": f"{effect.knob}={setting}", "excess": rounded(effect.excess),
+               "about": f"put back to {default}"}  # fmt: skip

@@ -1,0 +1,89 @@
+"""A policy taken through the outcomes of the database: made, taught batch by batch, saved with each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+
+from configtron.cli.learn.options import revived
+from configtron.cli.learn.pace import Pace
+from configtron.db.outcomes import BATCH, Learner, Outcomes
+from configtron.errors import BadInput
+from configtron.learner.columns import ARMS
+from configtron.learner.logged import Logged, classes_for, grid_of, taught
+from configtron.learner.saved import Recipe
+from configtron.learner.sim.tensor import read
+
+# Outcomes that classes are made from: the offline start.
+OFFLINE = 10_000
+
+
+@dataclass
+class Taken:
+    """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too."""
+
+    policy: str
+    log: int
+    outcomes: int = 0
+    learned: int = 0
+    agreed: int = 0
+    updates: int = 0
+    classes: int = 0
+    arms: Counter[str] = field(default_factory=Counter)
+
+
+def begin(
+    store: Outcomes,
+    name: str,
+    policy: str,
+    *,
+    log: int,
+    seed: int,
+    k: int | None,
+    update_every: int,
+    engine: str,
+    warm: bytes | None,
+) -> Learner:
+    """Make a policy for a log and keep it. Errors: `BadInput` for an empty log, or a tensor of another world."""
+    first = next(store.batches(log, size=OFFLINE), None)
+    if first is None:
+        which = f"log {log} has" if log else "the database has"
+        raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
+    tensor = None if warm is None else read(BytesIO(warm), "--warm")
+    grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
+    sites = store.sites(log) if tensor is None else tensor.sites
+    classes = classes_for(first, k, np.random.default_rng(seed))
+    recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine)
+    state = recipe.make(tensor).save()
+    store.begin_learner(name, policy, log, recipe.text(), warm, state)
+    found = store.learner(name)
+    assert found is not None
+    return found
+
+
+def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
+    """Teach it what is new, at most so many; saved with each batch."""
+    policy = revived(found)
+    new = store.count(found.log, found.position)
+    total = new if most is None else min(new, most)
+    taken, pace = Taken(found.policy, found.log, learned=found.outcomes), Pace("learn", "outcomes", total)
+    for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
+        part = _first(logged, total - taken.outcomes)
+        chosen = taught(policy, part)
+        store.save_learner(found.name, policy.save(), part, chosen, policy.grid.profiles, policy.class_ids_)
+        taken.outcomes += len(part)
+        taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
+        taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})
+        pace(taken.outcomes, last=taken.outcomes == total)
+        if taken.outcomes == total:
+            break
+    taken.learned += taken.outcomes
+    taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
+    return taken
+
+
+def _first(logged: Logged, n: int) -> Logged:
+    return logged if len(logged) <= n else logged[:n]

@@ -1,0 +1,92 @@
+"""Options and look-ups that several commands of `learn` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.errors import BadInput
+
+if TYPE_CHECKING:
+    from configtron.db.outcomes import Learner, Outcomes
+    from configtron.learner.policy import TablePolicy
+    from configtron.records import Json
+
+# What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
+SCHEMA = "configtron.learning/1"
+# Latest outcomes that a question is answered from: enough for intervals of a per cent, little enough for a second.
+LAST = 100_000
+MAKE = "make one: configtron learn run"
+
+Command = Callable[..., Any]
+
+
+def log_option(command: Command) -> Command:
+    """From which outcomes."""
+    return click.option(
+        "--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
+        help="Outcomes of this log only; `learn status` lists them.",
+    )(command)  # fmt: skip
+
+
+def name_option(command: Command) -> Command:
+    """Which saved policy."""
+    return click.option("--name", default="", metavar="NAME",
+                        help="Which policy.  [default: the one saved last]")(command)  # fmt: skip
+
+
+def last_option(command: Command) -> Command:
+    """From how many outcomes."""
+    return click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
+                        help="From the latest N outcomes.")(command)  # fmt: skip
+
+
+def write(form: str, path: str, columns: Sequence[str], rows: Iterable[dict[str, Json]]) -> None:
+    """Rows in the form asked for."""
+    from configtron.report.lines import opened
+    from configtron.report.tuning import write_rows
+
+    with opened(path) as out:
+        write_rows(form, columns, rows, out, schema=SCHEMA)
+
+
+def say(text: str) -> None:
+    """A line to stderr, unless they are not wanted."""
+    if settings().loudness >= 0:
+        click.echo(text, err=True)
+
+
+def saved(store: Outcomes, name: str) -> Learner:
+    """The policy of that name, or the one that was saved last. Errors: `BadInput` if there is none."""
+    every = store.learners()
+    if not every:
+        raise BadInput(f"no policy has learned anything yet; {MAKE}")
+    # Of those of one second, the one that was begun last.
+    chosen = name or max(enumerate(every), key=lambda one: (one[1].saved_at, one[0]))[1].name
+    found = store.learner(chosen)
+    if found is None:
+        raise BadInput(f"no policy is called {name!r}; there is: {', '.join(one.name for one in every)}; {MAKE}")
+    return found
+
+
+def revived(found: Learner) -> TablePolicy:
+    """A saved policy as it stood."""
+    from io import BytesIO
+
+    from configtron.learner.saved import recipe_of
+    from configtron.learner.sim.tensor import read
+
+    warm = None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
+    policy = recipe_of(found.recipe).make(warm)
+    policy.restore(found.state)
+    return policy
+
+
+def rounded(value: float | None) -> Json:
+    """A number of a report: six digits are more than it has, and none for what is no number."""
+    if value is None or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return float(f"{value:.6g}")

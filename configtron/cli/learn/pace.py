@@ -1,0 +1,34 @@
+"""How fast a long job goes and when it will be done: a line on stderr now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from configtron.cli.learn.options import say
+
+# Often enough for whoever waits, rarely enough for a log.
+EVERY_S = 5.0
+
+
+class Pace:
+    """Counts of a job of `total` things; `begun` of them were there before (a job that is resumed)."""
+
+    def __init__(self, what: str, things: str, total: int, begun: int = 0, clock: Callable[[], float] = time.monotonic):
+        self.what, self.things, self.total, self.begun, self._clock = what, things, total, begun, clock
+        self._start = self._told = clock()
+
+    def __call__(self, done: int, *, last: bool = False) -> None:
+        """So many are done, those of before included."""
+        now = self._clock()
+        if not last and now - self._told < EVERY_S:
+            return
+        self._told = now
+        say(self.line(done, now - self._start))
+
+    def line(self, done: int, took_s: float) -> str:
+        """What is said."""
+        rate = (done - self.begun) / max(took_s, 1e-9)
+        left = (self.total - done) / rate if rate > 0 else 0.0
+        ahead = f", {left:.0f} s left" if done < self.total else f" in {took_s:.1f} s"
+        return f"{self.what}: {done}/{self.total} {self.things}, {rate:.0f}/s{ahead}"

@@ -1,0 +1,29 @@
+"""`configtron learn policies`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.learn.options import write
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE
+
+COLUMNS = ("policy", "default", "runs", "about")
+
+
+@click.command(short_help="List the policies there are to choose from.")
+@form_options
+def policies(form: str, output_file: str) -> int:
+    """List the policies there are: the product's default, the paper's ensemble, and what they are held against.
+
+    What runs in simulation only knows the truth: `configtron replay sessions`.
+    """
+    from configtron.learner import POLICIES, PREFERRED
+
+    rows = [
+        {"policy": row.name, "default": row.name == PREFERRED, "runs": "in simulation" if row.oracle else "anywhere",
+         "about": row.help}
+        for row in POLICIES.values()
+    ]  # fmt: skip
+    write(form, output_file, COLUMNS, [{**row} for row in rows])
+    return DONE

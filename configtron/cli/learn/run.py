@@ -1,0 +1,106 @@
+"""`configtron learn run`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+from click.core import ParameterSource
+
+from configtron.cli.learn.options import log_option, say, write
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE, NOTHING, BadInput
+
+if TYPE_CHECKING:
+    from configtron.db.outcomes import Learner, Outcomes
+    from configtron.records import Json
+
+COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "agreed", "arms")
+# What a policy is made of: of one that goes on, none of these can be chosen any more.
+MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm")
+
+
+@click.command(short_help="Let a policy learn from the database's outcomes.")
+@click.option("--policy", default="", metavar="POLICY", help="Which; `learn policies` lists them.  [default: thompson]")
+@click.option("--name", default="", metavar="NAME", help="What it is called.  [default: as the policy]")
+@log_option
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all its chance.")
+@click.option("--classes", default="auto", show_default=True, metavar="K",
+              help="Network classes to begin with; auto: as few as keep their members alike.")  # fmt: skip
+@click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
+              help="Outcomes between two updates.")  # fmt: skip
+@click.option("--engine", default="grid", show_default=True, metavar="NAME",
+              help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic.")  # fmt: skip
+@click.option("--warm", type=click.File("rb"), help="An emulated PLT-tensor to start from, where a policy can.")
+@click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
+@click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
+@form_options
+def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str,
+        **making: object) -> int:  # fmt: skip
+    """Let a policy learn from the database's outcomes, in order of arrival; whoever decided them.
+
+    For each outcome's client the policy first decides itself: profile, arm, class and propensity are kept (table
+    `decision`). Then it is told what the outcome was. It is saved as it goes, in one transaction with its decisions:
+    after an interruption, or a kill, the same command goes on, and under the same seed all comes out as if it had
+    never been interrupted. A policy of that name that is there goes on with what is new.
+
+    Exit code 4: nothing to learn from.
+    """
+    from configtron.cli.learn import lessons
+    from configtron.db.outcomes import Outcomes
+    from configtron.learner import PREFERRED
+
+    ctx, called = click.get_current_context(), name or policy or PREFERRED
+    with Outcomes(settings().db) as store:
+        if fresh:
+            store.drop_learner(called)
+        found = store.learner(called)
+        if found is None:
+            found = _begun(store, called, policy or PREFERRED, making)
+        elif given := [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]:
+            _same(found, policy, given)
+        taken = lessons.learn(store, found, most)
+        if not taken.outcomes:
+            say(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
+        write(form, output_file, COLUMNS, [_row(called, taken)])
+    return DONE if taken.learned else NOTHING
+
+
+def _same(found: Learner, policy: str, given: list[str]) -> None:
+    if given == ["policy"] and found.policy == policy:
+        return
+    wanted = ", ".join(f"--{one.replace('_', '-')}" for one in given if one != "policy" or found.policy != policy)
+    raise BadInput(f"{found.name} ({found.policy}) goes on as it was made, without {wanted}; or start it anew: --fresh")
+
+
+def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -> Learner:
+    from configtron.cli.learn import lessons
+
+    warm, classes = making["warm"], str(making["classes"])
+    if classes != "auto" and not (classes.isascii() and classes.isdigit() and int(classes) > 0):
+        raise BadInput(f"--classes {classes!r}: a number above 0, or auto")
+    numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
+    k = None if classes == "auto" else int(classes)
+    data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
+    return lessons.begin(store, name, policy, k=k, engine=str(making["engine"]), warm=data, **numbers)
+
+
+def _bytes(file: BinaryIO) -> bytes:
+    return file.read()
+
+
+def _row(name: str, taken: object) -> dict[str, Json]:
+    from configtron.cli.learn.lessons import Taken
+    from configtron.cli.learn.options import rounded
+
+    assert isinstance(taken, Taken)
+    arms: Counter[str] = taken.arms
+    total = max(sum(arms.values()), 1)
+    return {
+        "name": name, "policy": taken.policy, "log": taken.log, "learned_now": taken.outcomes,
+        "learned": taken.learned, "updates": taken.updates, "classes": taken.classes,
+        "agreed": rounded(taken.agreed / total) if taken.outcomes else None,
+        "arms": {arm: rounded(count / total) for arm, count in sorted(arms.items())},
+    }  # fmt: skip

@@ -1,0 +1,57 @@
+"""`configtron learn status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.learn.options import say, write
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE
+
+if TYPE_CHECKING:
+    from configtron.db.outcomes import Outcomes
+    from configtron.records import Json
+
+COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "saved", "about")
+
+
+@click.command(short_help="Show logs of outcomes, and policies that learn.")
+@form_options
+def status(form: str, output_file: str) -> int:
+    """Show the logs of outcomes there are, and the policies that learn: how far each has read, and what waits for it.
+
+    Exit code 0 also if there is nothing.
+    """
+    from configtron.db.outcomes import Outcomes
+
+    if not settings().db.is_file():
+        rows: list[dict[str, Json]] = []
+    else:
+        with Outcomes(settings().db, read_only=True) as store:
+            rows = [*_logs(store), *_learners(store)]
+    write(form, output_file, COLUMNS, rows)
+    if not rows:
+        say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
+    return DONE
+
+
+def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
+    for log in store.logs():
+        yield {
+            "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
+            "about": f"{log.source} {log.about}",
+        }  # fmt: skip
+
+
+def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
+    for one in store.learners():
+        waiting = store.count(one.log, one.position)
+        about = f"{one.policy}, from " + (f"log {one.log}" if one.log else "all logs")
+        yield {
+            "kind": "policy", "name": one.name, "policy": one.policy, "log": one.log, "since": one.begun_at,
+            "outcomes": one.outcomes, "waiting": waiting, "saved": one.saved_at, "about": about,
+        }  # fmt: skip

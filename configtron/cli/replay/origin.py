@@ -1,0 +1,110 @@
+"""Where a replay's world comes from: a shape by name, or files; all of it said in words that the database can keep.
+
+A file is kept by its path and a hash of its bytes: a replay that is resumed must find the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from configtron.errors import BadInput
+from configtron.learner.sim import traces
+from configtron.learner.sim.sessions import Arrivals, Sessions
+from configtron.learner.sim.tensor import Tensor, read
+from configtron.learner.sim.world import (
+    ANALYTIC,
+    SESSIONS,
+    World,
+    chance,
+    sources,
+    tensor_of,
+    warm_of,
+    world,
+)
+
+NONE, MIS_SPECIFIED = "none", "mis-specified"
+# The one client of a link trace.
+CLIENT = "192.0.2.0/24"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How to make a world again. files: hash by path of every file that it is made from."""
+
+    source: str
+    tensor: str
+    warm: str
+    sessions: int
+    seed: int
+    classes: int
+    per_s: float
+    rtt_ms: float
+    loss: float
+    files: tuple[tuple[str, str], ...] = ()
+
+    def form(self) -> dict[str, Any]:
+        """As the database keeps it."""
+        return {**asdict(self), "files": dict(self.files)}
+
+
+def origin_of(form: dict[str, Any]) -> Origin:
+    """The origin that `Origin.form` wrote."""
+    return Origin(**{**form, "files": tuple(sorted(form["files"].items()))})
+
+
+def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Hash by path of those names that are files and no shape's or variant's."""
+    known = {*sources(), *ANALYTIC, NONE, MIS_SPECIFIED}
+    return tuple(sorted((name, sha256(_bytes(name)).hexdigest()) for name in names if name not in known))
+
+
+def made(origin: Origin) -> World:
+    """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another."""
+    for name, before in origin.files:
+        if sha256(_bytes(name)).hexdigest() != before:
+            raise BadInput(f"{name}: changed since this replay was begun; begin a new one")
+    shape = origin.source if origin.source in sources() else "spread"
+    tensor = tensor_of(shape, origin.seed, origin.tensor) if origin.tensor in ANALYTIC else _tensor(origin.tensor)
+    warm = _warm(origin, tensor)
+    sessions = None if origin.source in sources() else _sessions(origin, tensor)
+    arrivals = Arrivals(per_s=origin.per_s)
+    return world(tensor, origin.sessions, origin.seed, warm=warm, sessions=sessions, classes=origin.classes,
+                 arrivals=arrivals)  # fmt: skip
+
+
+def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
+    if origin.warm == NONE:
+        return None
+    return warm_of(tensor, origin.source, origin.seed) if origin.warm == MIS_SPECIFIED else _tensor(origin.warm)
+
+
+def _tensor(name: str) -> Tensor:
+    return read(BytesIO(_bytes(name)), name)
+
+
+def _bytes(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise BadInput(f"{name}: {error.strerror}; name a file, or one of: {', '.join(sources())}") from error
+
+
+def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
+    """Sessions from a file of any form we read: CSV with a header, `[s, Mbit/s]` pairs, or a Mahimahi trace."""
+    try:
+        text = _bytes(origin.source).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{origin.source}: not text") from error
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    if any(word.isalpha() for word in first.replace("_", "").split(",")):
+        return traces.csv_sessions(text, tensor, origin.source)
+    whole = first.strip().isdigit()
+    rates = (traces.mahimahi if whole else traces.steps)(text, origin.source)
+    pieces = traces.pieces(rates, origin.rtt_ms, origin.loss)
+    return traces.visited(pieces, CLIENT, tensor, origin.sessions, chance(origin.seed, SESSIONS))
+

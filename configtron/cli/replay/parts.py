@@ -1,0 +1,113 @@
+"""A replay as a row of parts: each done whole and kept, the one under way kept now and then; interrupted, resumed.
+
+What a part is says its kind: a policy's pass over the sessions (`simulate.py`), a study's world of one seed
+(`studying.py`). A job is kept as JSON, and made again from it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from configtron.cli.learn.options import say
+from configtron.db.replays import Replays
+from configtron.errors import BadInput
+from configtron.records import canonical
+
+DONE, STOPPED = "done", "interrupted"
+
+
+class Stop(Exception):
+    """Asked to stop: raised where a part stands whole, with its state."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__()
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """kind: simulate or study; config: all that it is made from; parts: how many."""
+
+    kind: str
+    config: dict[str, Any]
+    parts: int
+
+
+class Work(Protocol):
+    """Does one part, from a state ("" for its beginning). keep(state): the state may be kept; stopping(): stop soon."""
+
+    def __call__(
+        self, job: Job, position: int, state: str, keep: Callable[[str], None], stopping: Callable[[], bool]
+    ) -> Any:
+        """What the part found, as JSON can carry it. Raises `Stop`."""
+
+
+def opened(path: Path) -> Replays:
+    """The database of replays."""
+    return Replays(path)
+
+
+def begun(book: Replays, job: Job) -> int:
+    """Keep a new replay; its number."""
+    return book.begin(canonical({"kind": job.kind, "config": job.config, "parts": job.parts}))
+
+
+def resumed(book: Replays, word: str) -> tuple[int, Job]:
+    """The replay to go on with. Errors: `BadInput` for one that is not there, or no number."""
+    if word != "last" and not (word.isascii() and word.isdigit()):
+        raise BadInput(f"--resume {word!r}: a replay's number is wanted, or nothing for the latest")
+    found = book.replay(None if word == "last" else int(word))
+    form = json.loads(found.config)
+    return found.id, Job(form["kind"], form["config"], form["parts"])
+
+
+def work(book: Replays, number: int, job: Job) -> bool:
+    """Do what is left of it; False if it was interrupted."""
+    from configtron.cli.replay import simulate, studying
+
+    act: Work = simulate.part if job.kind == simulate.KIND else studying.part
+    done, state = book.found(number), book.replay(number).state
+    with _asked() as stopping:
+        for position in range(job.parts):
+            if position in done:
+                continue
+            try:
+                found = act(job, position, state, lambda state: book.keep(number, state), stopping)
+            except Stop as stop:
+                book.keep(number, stop.state)
+                book.finish(number, STOPPED)
+                say(f"replay {number}: interrupted; go on with: configtron replay sessions --resume {number}")
+                return False
+            book.part(number, position, canonical(found))
+            state = ""
+    book.finish(number, DONE)
+    return True
+
+
+def results(book: Replays, number: int) -> list[Any]:
+    """What all parts found, in order."""
+    return [json.loads(found) for found in book.found(number).values()]
+
+
+@contextmanager
+def _asked() -> Iterator[Callable[[], bool]]:
+    """Whether a signal asked to stop; a second one of the same kind ends the process as it always would."""
+    asked: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        signal.signal(number, before[number])
+
+    before = {int(number): signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

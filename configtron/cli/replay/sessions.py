@@ -1,0 +1,100 @@
+"""`configtron replay sessions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import Finite, form_options
+from configtron.errors import DONE, INTERRUPTED, BadInput
+
+if TYPE_CHECKING:
+    from configtron.cli.replay.parts import Job
+
+# A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites, as learner.md's tables.
+SESSIONS, SEEDS = 60_000, 3
+POPS = ("global", "local")
+
+
+def _at_least(least: float) -> Finite:
+    return Finite(least)
+
+
+@click.command(short_help="Put a policy on simulated sessions.")
+@click.option("--policy", "policies", multiple=True, metavar="POLICY",
+              help="Which; several times. `configtron learn policies` lists them.  [default: thompson]")
+@click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
+              help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file: CSV, Mahimahi, [s, Mbit/s].")
+@click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
+              help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic.")
+@click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
+              help="An emulated tensor to start from: a file, or mis-specified.")
+@click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
+              help=f"How many; a CSV has its own.  [default: {SESSIONS}; of a study, its own]")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance.")
+@click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K", help="Network classes.")
+@click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
+              help="Seconds of the sessions' clock between two updates.")
+@click.option("--delay", "delay_s", type=_at_least(0.0), default=5.0, show_default=True, metavar="SECONDS",
+              help="From a session's arrival until it can be learned from.")
+@click.option("--rate", "per_s", type=_at_least(0.001), default=10.0, show_default=True, metavar="PER_S",
+              help="Drawn sessions a second.")
+@click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
+              help="One manager for all, or one for each of five PoPs.")
+@click.option("--batch", type=click.IntRange(1), default=20_000, show_default=True, metavar="N",
+              help="Decisions at once; the result is the same bits whatever it is.")
+@click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
+              help="Round trip of a link trace, which has none.")
+@click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss.")
+@click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`.")
+@click.option("--study", "studies", multiple=True, metavar="NAME",
+              help="A study of the paper's; several times, or all; list names them.")
+@click.option("--seeds", type=click.IntRange(2), default=SEEDS, show_default=True, metavar="N",
+              help="Of a study: worlds that intervals are taken over, from --seed on.")
+@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Of a study: a page with plots too.")
+@click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
+              help="Go on with a replay that was interrupted: a number, or the latest.")
+@form_options
+def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, form: str, output_file: str,
+             **given: Any) -> int:
+    """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
+
+    A session arrives from a prefix whose network the history knows a little wrong, asks for a site, and may change its
+    network meanwhile; its page load time is the tensor's, with noise. Outcomes come back late, and managers update by
+    the clock. Printed is the distance from the best configuration of each session's network, with 95 % intervals.
+
+    An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. Results are
+    the same bits for the same seed, whatever --batch, and after --resume: where it stands is kept in the database.
+
+    Exit code 130: interrupted; what was done is kept.
+    """
+    from configtron.cli.replay import parts, simulate, studying
+
+    if "list" in studies:
+        studying.write_list(form, output_file)
+        return DONE
+    if html and not studies and resume is None:
+        raise BadInput("--html is for --study")
+    if studies and (given["keep_log"] or given["policies"]):
+        raise BadInput("a study has its own policies and keeps no log: take away --policy and --log")
+    with parts.opened(settings().db) as book:
+        if resume is not None:
+            number, job = parts.resumed(book, resume)
+        else:
+            job = studying.job(studies, given) if studies else simulate.job(given)
+            number = parts.begun(book, job)
+        if not parts.work(book, number, job):
+            return INTERRUPTED
+        _tell(job, parts.results(book, number), form, output_file, html)
+    return DONE
+
+
+def _tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
+    from configtron.cli.replay import simulate, studying
+
+    if job.kind == studying.KIND:
+        studying.tell(job, found, form, output_file, html)
+    else:
+        simulate.tell(found, form, output_file)

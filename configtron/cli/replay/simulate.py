@@ -1,0 +1,143 @@
+"""Policies on simulated sessions, one part a policy: run in steps, kept now and then, told as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.learn.pace import Pace
+from configtron.cli.replay.origin import Origin, hashed, made, origin_of
+from configtron.cli.replay.parts import Job, Stop
+from configtron.cli.settings import settings
+from configtron.errors import BadInput
+from configtron.learner import POLICIES, PREFERRED
+from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.metrics import Fared, Measured, fared
+from configtron.learner.sim.world import POPS, World, pops_of
+
+if TYPE_CHECKING:
+    from configtron.records import Json
+
+KIND = "simulate"
+# Sessions of the first row of a report, as learner.md's tables; and the share that the last row is of.
+FIRST, LAST_SHARE = 1000, 0.5
+# Sessions between two looks at the clock and at signals.
+STEP = 20_000
+# A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
+# long as keeping it took, so that it costs a twentieth at most.
+KEEP_S, PRICE = 15.0, 20.0
+COLUMNS = ("policy", "sessions", "median", "p95", "excess_ms", "worse", "gain", "arms")
+
+
+def job(given: dict[str, Any]) -> Job:
+    """The job of these options. Errors: `BadInput`."""
+    from configtron.cli.replay.sessions import SESSIONS
+
+    policies = list(given["policies"]) or [PREFERRED]
+    if strange := [name for name in policies if name not in POLICIES]:
+        raise BadInput(f"no policy is called {strange[0]!r}; there is: {', '.join(POLICIES)}")
+    names = (given["source"], given["tensor"], given["warm"])
+    numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
+    origin = Origin(*names, given["count"] or SESSIONS, **numbers, files=hashed(names))
+    made(origin)
+    how = {key: given[key] for key in ("interval_s", "delay_s", "pops", "batch", "keep_log")}
+    return Job(KIND, {"origin": origin.form(), "policies": policies, **how}, len(policies))
+
+
+def part(
+    job: Job, position: int, state: str, keep: Callable[[str], None], stopping: Callable[[], bool]
+) -> list[dict[str, Any]]:
+    """One policy's pass over the sessions."""
+    origin, name = origin_of(job.config["origin"]), job.config["policies"][position]
+    here = made(origin)
+    replay = _replay(job, here, name)
+    if state:
+        replay.restore(state)
+    _run(replay, name, keep, stopping)
+    if job.config["keep_log"]:
+        _log(replay, origin, name)
+    return list(_found(replay, name))
+
+
+def _replay(job: Job, here: World, name: str) -> Replay:
+    pops = POPS if job.config["pops"] == "local" else 1
+    managers = [here.policy(name, manager) for manager in range(pops)]
+    how = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
+    return Replay(here.sessions, here.tensor, managers, here.noise(), pop=pops_of(here.sessions, pops), **how)
+
+
+def _run(replay: Replay, name: str, keep: Callable[[str], None], stopping: Callable[[], bool]) -> None:
+    total = len(replay.sessions)
+    pace, kept, wait = Pace(f"replay {name}", "sessions", total, replay.at_), time.monotonic(), KEEP_S
+    while replay.at_ < total:
+        replay.run(replay.at_ + STEP)
+        pace(replay.at_, last=replay.at_ == total)
+        if stopping() and replay.at_ < total:
+            raise Stop(replay.save())
+        began = time.monotonic()
+        if began - kept >= wait and replay.at_ < total:
+            keep(replay.save())
+            kept = time.monotonic()
+            wait = max(KEEP_S, PRICE * (kept - began))
+
+
+def _found(replay: Replay, name: str) -> Iterator[dict[str, Any]]:
+    total = replay.at_
+    spans = {f"first {FIRST}": slice(0, FIRST), "all": slice(0, total), "last half": slice(total // 2, total)}
+    for span, rows in spans.items():
+        if span == "all" or total >= 2 * FIRST:
+            yield {"policy": name, "span": span, "updates": replay.updates_, **_form(fared(replay, rows))}
+
+
+def _form(found: Fared) -> dict[str, Any]:
+    numbers = {key: _measured(getattr(found, key)) for key in ("median", "p95", "excess_ms", "worse", "gain")}
+    return {"sessions": found.sessions, **numbers, "arms": {arm: rounded(share) for arm, share in found.arms}}
+
+
+def _measured(one: Measured) -> dict[str, Json]:
+    return dict(zip(("value", "low", "high"), map(rounded, astuple(one)), strict=True))
+
+
+def tell(found: list[Any], form: str, output_file: str) -> None:
+    """The table: a row a policy and span; JSON Lines have intervals as objects."""
+    rows = [row for part in found for row in part]
+    if form == "jsonl":
+        write(form, output_file, COLUMNS, [{"kind": "replay", **row} for row in rows])
+        return
+    write(form, output_file, ("policy", "span", *COLUMNS[1:]), [_plain(row) for row in rows])
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Json]:
+    return {key: _text(value) if isinstance(value, dict) and "low" in value else value for key, value in row.items()}
+
+
+def _text(one: dict[str, Any]) -> str:
+    return f"{one['value']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
+
+
+def _log(replay: Replay, origin: Origin, name: str) -> None:
+    """Outcomes, as a manager would have kept them."""
+    from configtron.db.outcomes import BATCH, Outcomes
+    from configtron.learner.logged import Logged
+    from configtron.records import canonical
+
+    policy = replay.managers[0]
+    at_ns = (replay.sessions.at_s * 1e9).astype(np.int64)
+    if len(replay.managers) > 1:
+        # Each manager names classes for itself; together the names would mean nothing.
+        replay.decisions_.network[:] = -1
+    number = np.zeros(len(at_ns), dtype=np.int64)
+    with Outcomes(settings().db) as store:
+        log = store.begin_log("sim", canonical({"policy": name, **origin.form()}))
+        whole = Logged(
+            number, replay.sessions.seen, replay.decisions_, replay.plt_ms_, at_ns, policy.grid.profiles,
+            policy.class_ids_, {},
+        )  # fmt: skip
+        for at in range(0, len(whole), BATCH):
+            store.add(log, whole[at : at + BATCH])
+    say(f"log {log}: {len(whole)} outcomes")

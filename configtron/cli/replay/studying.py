@@ -1,0 +1,90 @@
+"""Studies of the paper's evaluation, one part a world; told as a table, CSV, JSON Lines, and one page with plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.replay.parts import Job, Stop
+from configtron.errors import BadInput
+from configtron.learner.sim.studies import STUDIES
+from configtron.learner.sim.studies.study import Point, Summary, summed
+
+if TYPE_CHECKING:
+    from configtron.records import Json
+
+KIND = "study"
+EVERY = "all"
+COLUMNS = ("study", "row", "column", "x", "value", "low", "high", "worlds", "paper")
+LISTED = ("study", "paper", "about", "claim")
+
+
+def write_list(form: str, output_file: str) -> None:
+    """The studies there are."""
+    rows: list[dict[str, Json]] = [
+        {"kind": "study", "study": one.name, "paper": one.paper, "about": one.title, "claim": one.claim}
+        for one in STUDIES.values()
+    ]
+    write(form, output_file, LISTED, rows)
+
+
+def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
+    """The job of these studies: for each a world of every label and seed. Errors: `BadInput`."""
+    chosen = list(STUDIES) if EVERY in names else list(dict.fromkeys(names))
+    if strange := [name for name in chosen if name not in STUDIES]:
+        raise BadInput(f"no study is called {strange[0]!r}; there is: {', '.join((*STUDIES, EVERY))}")
+    seeds = range(given["seed"], given["seed"] + given["seeds"])
+    parts = [(name, label, seed) for name in chosen for label in STUDIES[name].labels for seed in seeds]
+    return Job(KIND, {"parts": parts, "sessions": given["count"], "seeds": list(seeds)}, len(parts))
+
+
+def part(
+    job: Job, position: int, state: str, keep: Callable[[str], None], stopping: Callable[[], bool]
+) -> list[tuple[Any, ...]]:
+    """One world of one study; begun anew if it was interrupted."""
+    del state, keep
+    if stopping():
+        raise Stop("")
+    name, label, seed = job.config["parts"][position]
+    study = STUDIES[name]
+    say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
+    return [tuple(point) for point in study.part(label, seed, job.config["sessions"] or study.sessions)]
+
+
+def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
+    """All studies' numbers; curves are in JSON Lines, in CSV and on the page, not in the table."""
+    whole = _summaries(job, found)
+    rows = [
+        _row(name, one) for name, every in whole.items() for one in every if form != "table" or one.x is None
+    ]
+    write(form, output_file, COLUMNS, rows)
+    if html:
+        from configtron.report.lines import opened
+        from configtron.report.page.studied import page
+
+        with opened(html) as out:
+            out.write(page([(STUDIES[name], every) for name, every in whole.items()], _told(job)))
+
+
+def _summaries(job: Job, found: list[Any]) -> dict[str, list[Summary]]:
+    worlds: dict[str, list[list[Point]]] = {}
+    for (name, _, _), points in zip(job.config["parts"], found, strict=True):
+        worlds.setdefault(name, []).append([Point(*point) for point in points])
+    return {name: summed(STUDIES[name], every) for name, every in worlds.items()}
+
+
+def _row(name: str, one: Summary) -> dict[str, Json]:
+    numbers = (one.measured.value, one.measured.low, one.measured.high)
+    value, low, high = map(rounded, numbers)
+    return {
+        "kind": "number" if one.x is None else "curve", "study": name, "row": one.row, "column": one.column,
+        "x": rounded(one.x), "value": value, "low": low, "high": high, "worlds": one.worlds, "paper": one.paper,
+    }  # fmt: skip
+
+
+def _told(job: Job) -> str:
+    seeds = ", ".join(map(str, job.config["seeds"]))
+    count = job.config["sessions"]
+    sessions = f"{count} sessions a world" if count else "sessions as each study says"
+    return f"Analytic tensors of seeds {seeds}; {sessions}."

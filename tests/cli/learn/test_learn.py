@@ -1,0 +1,217 @@
+"""`configtron learn` from outcomes to rules, and how it answers what cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import DONE, NOTHING, USAGE
+from configtron.learner import POLICIES, PREFERRED
+from tests.cli.learn.typed import Typed, replayed, rows, typed
+
+__all__ = ["typed"]
+
+
+@pytest.fixture
+def filled(typed: Typed) -> Typed:
+    """With a log of 1500 outcomes, decided by mab_nc."""
+    replayed(typed, "--policy", "mab_nc", "--log")
+    return typed
+
+
+def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
+    how = ("learn", "run", "--policy", "configtron", "--classes", 4, "--update-every", 60, "-f", "jsonl")
+    code, out, err = filled(*how, "--name", "whole")
+    (row,) = rows(out)
+    assert code == DONE and (row["learned"], row["updates"], row["classes"]) == (1500, 25, 4)
+    assert sum(row["arms"].values()) == pytest.approx(1.0, abs=1e-4) and "1500/1500 outcomes" in err
+    assert rows(filled(*how, "--name", "parts", "--outcomes", 700)[1])[0]["learned"] == 700
+    assert rows(filled("learn", "run", "--name", "parts", "-f", "jsonl")[1])[0]["learned_now"] == 800
+    with Outcomes(tmp_path / "l.db") as store:
+        whole, parts = store.learner("whole"), store.learner("parts")
+        assert whole is not None and parts is not None and whole.state == parts.state
+        assert list(store.decisions("whole")) == list(store.decisions("parts"))
+    code, out, err = filled("learn", "run", "--name", "whole", "-f", "jsonl")
+    assert code == DONE and "nothing new" in err and rows(out)[0]["learned_now"] == 0
+    assert filled("learn", "drop", "whole")[0] == DONE and filled("learn", "drop", "whole")[0] == NOTHING
+
+
+def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
+    assert filled("learn", "run", "--policy", "mab_nc", "--classes", 4)[0] == DONE
+    code, _, err = filled("learn", "run", "--name", "mab_nc", "--classes", 9, "--seed", 3)
+    assert code == USAGE and "without --seed, --classes" in err and "--fresh" in err
+    assert filled("learn", "run", "--name", "mab_nc", "--policy", "default")[0] == USAGE
+    assert filled("learn", "run", "--policy", "mab_nc")[0] == DONE
+    code, out, _ = filled("learn", "run", "--policy", "mab_nc", "--classes", 9, "--fresh", "-f", "jsonl")
+    assert code == DONE and rows(out)[0]["classes"] == 9 and rows(out)[0]["learned_now"] == 1500
+
+
+def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> None:
+    how = ("--classes", 4, "--update-every", 300, "--outcomes", 600, "-f", "jsonl")
+    assert filled("learn", "run", "--warm", "small.npz", *how)[0] == DONE
+    assert filled("learn", "run", "--name", "cold", "--policy", "thompson", *how)[0] == DONE
+    (tmp_path / "small.npz").unlink()
+    assert filled("learn", "run")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        warm, cold = store.learner(PREFERRED), store.learner("cold")
+    assert warm is not None and cold is not None and warm.outcomes == 1500
+    assert warm.warm is not None and cold.warm is None and warm.state != cold.state
+
+
+def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 1000)
+    code, out, err = filled("learn", "evaluate", "mab_nc", "default", "initcwnd=30,tcp_congestion_control=bbr",
+                            "-f", "jsonl")  # fmt: skip
+    said = rows(out)
+    assert code == DONE and err == "" and [row["estimator"] for row in said] == ["logged", "ips", "snips", "dr"] * 3
+    assert {(row["candidate"], row["sessions"]) for row in said} == {
+        ("mab_nc", 500), ("default", 1500), ("initcwnd=30,tcp_congestion_control=bbr", 1500),
+    }  # fmt: skip
+    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if row["effective" if "effective" in row
+               else "ms"] > 1)  # fmt: skip
+    assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
+    filled("learn", "run", "--name", "mab_nc")
+    code, out, err = filled("learn", "evaluate", "mab_nc", "-f", "jsonl")
+    assert "flattered" in err and rows(out)[1]["learned_from_these"] is True and rows(out)[1]["sessions"] == 1500
+
+
+def test_it_says_why(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
+    code, out, _ = filled("learn", "explain", "bandwidth_kbps=5000,rtt_ms=80,loss=0.01,site=news", "-f", "jsonl")
+    said = rows(out)
+    assert code == DONE and said[0]["kind"] == "class" and said[0]["seen"]["rtt_ms"] == 80.0
+    shares = [row["share"] for row in said if row["kind"] == "choice"]
+    assert shares == sorted(shares, reverse=True) and 0.5 < sum(shares) <= 1.0
+    code, out, _ = filled("learn", "explain", "10.0.0.0/24", "-f", "jsonl")
+    assert code == DONE and rows(out)[0]["what"].startswith("nc") and rows(out)[0]["site"] == ""
+    code, out, _ = filled("learn", "explain", "rtt_ms=80", "-f", "jsonl")
+    assert code == DONE and "unknown" in rows(out)[0]["about"]
+    assert filled("learn", "explain", "203.0.113.0/24")[0] == USAGE
+    assert filled("learn", "explain", "speed=9")[0] == USAGE
+    assert filled("learn", "explain", "rtt_ms=80", "--name", "nobody")[0] == USAGE
+
+
+def test_rules_become_what_tune_wants(filled: Typed) -> None:
+    filled("tune", "profile", "set", "mine", "initcwnd=4")
+    filled("tune", "prefix", "set", "198.51.100.0/24", "mine")
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
+    code, out, err = filled("learn", "export", "--to-tune", "-f", "jsonl")
+    said = rows(out)
+    kinds = [row["kind"] for row in said]
+    assert code == DONE and kinds[:3] == ["loss"] * 3 and {"profile", "class", "prefix", "cell", "tree"} <= set(kinds)
+    assert [row["of"] for row in said[:3]] == ["cell", "tree", "class"] and said[2]["p95"] >= said[2]["median"]
+    assert sum(row["share"] for row in said if row["kind"] == "class") == pytest.approx(1.0, abs=1e-4)
+    profiles = {row["profile"]: row["settings"] for row in said if row["kind"] == "profile"}
+    prefixes = {row["prefix"]: row["profile"] for row in said if row["kind"] == "prefix"}
+    kept = rows(filled("tune", "profile", "list", "-f", "jsonl")[1])
+    assert {row["profile"]: row["settings"] for row in kept} == {**profiles, "mine": {"initcwnd": 4}}
+    listed = {row["prefix"]: row["profile"] for row in rows(filled("tune", "prefix", "list", "-f", "jsonl")[1])}
+    assert listed == {**prefixes, "198.51.100.0/24": "mine"} and f"{len(prefixes)} prefixes are wanted" in err
+    assert len(prefixes) > 20
+    # Another policy's rules take the place of these, and leave what is not theirs.
+    filled("learn", "run", "--policy", "default", "--name", "none", "--classes", 4)
+    assert filled("learn", "export", "--name", "none")[0] == USAGE
+    filled("learn", "run", "--policy", "configtron", "--classes", 4)
+    code, out, _ = filled("learn", "export", "--only", "prefix", "--only", "profile", "--to-tune", "-f", "jsonl")
+    again = {row["prefix"]: row["profile"] for row in rows(out) if row["kind"] == "prefix"}
+    listed = {row["prefix"]: row["profile"] for row in rows(filled("tune", "prefix", "list", "-f", "jsonl")[1])}
+    assert listed == {**again, "198.51.100.0/24": "mine"}
+    assert {row["kind"] for row in rows(out)} <= {"prefix", "profile"}
+
+
+def test_status_and_policies(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 100)
+    code, out, _ = filled("learn", "status", "-f", "jsonl")
+    log, policy = rows(out)
+    assert code == DONE and (log["kind"], log["outcomes"], log["source"]) == ("log", 1500, "sim")
+    assert (policy["name"], policy["outcomes"], policy["waiting"]) == ("mab_nc", 100, 1400)
+    code, out, _ = filled("learn", "policies", "-f", "jsonl")
+    assert [row["policy"] for row in rows(out)] == list(POLICIES)
+    assert [row["policy"] for row in rows(out) if row["default"]] == [PREFERRED]
+    assert {row["policy"] for row in rows(out) if row["runs"] != "anywhere"} == {"static", "optimal", "cell_optimum"}
+
+
+def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
+    code, out, err = typed("learn", "status")
+    assert code == DONE and out == "" and "no outcomes yet" in err and not (tmp_path / "l.db").exists()
+    for words in (("run",), ("evaluate", "default"), ("explain", "rtt_ms=80"), ("export",)):
+        code, out, err = typed("learn", *words)
+        assert code == USAGE and out == "" and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--policy", "optimal"),
+        ("run", "--policy", "best"),
+        ("run", "--classes", "few"),
+        ("run", "--classes", "0"),
+        ("run", "--log", "7"),
+        ("run", "--engine", "steam", "--policy", "configtron"),
+        ("run", "--warm", "l.db"),
+        ("evaluate", "nobody"),
+        ("evaluate", "speed=9"),
+        ("explain", "rtt_ms=fast"),
+    ],
+)
+def test_what_cannot_be_is_one_line(filled: Typed, words: tuple[str, ...]) -> None:
+    code, out, err = filled("learn", *words)
+    assert code == USAGE and out == "" and len(err.strip().splitlines()) == 1
+    assert [row["kind"] for row in rows(filled("learn", "status", "-f", "jsonl")[1])] == ["log"]
+
+
+def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
+    lines = [
+        {"context": {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0.01, "site": "news", "prefix": "192.0.2.0/24"},
+         "profile": {"initcwnd": 30}, "plt_ms": 1234.5, "arm": "epsilon", "class": "nc3", "propensity": 0.1},
+        {"plt_ms": 10},
+    ]  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    header = "plt_ms,rtt_ms,site,initcwnd,http_version,propensity"
+    (tmp_path / "b.csv").write_text(f"{header}\n900.5,40,shop,20,h2,0.5\n7,,,,,\n")
+    assert typed("learn", "import", "a.jsonl")[0] == DONE
+    assert typed("learn", "import", "b.csv", "--source", "lab")[0] == DONE
+    from configtron.learner.logged import outcomes_of
+
+    with Outcomes(tmp_path / "l.db") as store:
+        first, second = (outcomes_of(next(store.batches(log)), "") for log in (1, 2))
+        assert [log.source for log in store.logs()] == ["live", "lab"]
+    assert first[0].decision.profile.settings == (("initcwnd", 30),) and first[0].decision.class_id == "nc3"
+    assert first[0].decision.propensity == 0.1 and first[1].decision.arm == "default" and first[1].plt_ms == 10.0
+    assert second[0].decision.context.rtt_ms == 40.0 and second[0].decision.arm == "static"
+    assert second[0].decision.profile.settings == (("http_version", "h2"), ("initcwnd", 20))
+    assert second[1].decision.context.rtt_ms is None and second[1].decision.propensity is None
+    (tmp_path / "none").write_text("\n\n")
+    assert typed("learn", "import", "none")[0] == NOTHING
+    code, _, err = typed("learn", "evaluate", "default", "--log", 2)
+    assert code == USAGE and "no propensities" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"plt_ms": 5}\n{"plt_ms": 0}\n', "line 2"),
+        ('{"plt_ms": 5}\n{\n', "line 2: not JSON"),
+        ('{"plt_ms": 5}\n[1]\n', "line 2: not an object"),
+        ('{"plt_ms": 5}\n{"plt_ms": 5, "plt": 4}\n', "'plt' is no field"),
+        ('{"plt_ms": true}\n', "no number"),
+        ('{"plt_ms": 5, "context": {"loss": 2}}\n', "loss is a share"),
+        ('{"plt_ms": 5, "context": {"speed": 2}}\n', "'speed' is no feature"),
+        ('{"plt_ms": 5, "context": 3}\n', "line 1"),
+        ('{"plt_ms": 5, "profile": {"speed": 2}}\n', "no knob is called 'speed'"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": [2]}}\n', "is no setting"),
+        ('{"plt_ms": 5, "propensity": 1.5}\n', "propensity"),
+        ('{"plt_ms": 5, "arm": "guess"}\n', "no arm is called"),
+        ("rtt_ms\n5\n", "plt_ms is not in the header"),
+        ("plt_ms,speed\n5,5\n", "'speed' is no column"),
+        ("plt_ms,rtt_ms\n5\n", "line 2: 2 columns"),
+        ("plt_ms,rtt_ms\n5,x\n", "rtt_ms: 'x' is no number"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(typed: Typed, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "x").write_text(text)
+    code, _, err = typed("learn", "import", "x")
+    assert code == USAGE and says in err and len(err.strip().splitlines()) == 1

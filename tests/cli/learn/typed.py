@@ -1,0 +1,45 @@
+"""What is typed at a terminal, on a database of a test's own with a small world beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.learner.sim.tensor import write
+from tests.learner.worlds import small_tensor
+
+# Words -> (exit code, stdout, stderr).
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "small.npz").open("wb") as file:
+        write(small_tensor(), file)
+
+    def told(*words: object) -> tuple[int, str, str]:
+        code = run(["--db", str(tmp_path / "l.db"), *map(str, words)])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return told
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def replayed(typed: Typed, *words: object, sessions: int = 1500) -> list[dict[str, Any]]:
+    """A small replay; its rows."""
+    few = ("--tensor", "small.npz", "--sessions", sessions, "--classes", 5, "--update", 10, "-f", "jsonl")
+    code, out, _ = typed("replay", "sessions", *few, *words)
+    assert code == 0
+    return rows(out)

@@ -1,0 +1,203 @@
+"""`configtron replay sessions`: the same bits whatever the batch and after a kill; files as sources; studies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.replay import parts, simulate, studying
+from configtron.db.outcomes import Outcomes
+from configtron.db.replays import Replays
+from configtron.errors import DONE, INTERRUPTED, USAGE
+from configtron.learner.sim.studies import STUDIES
+from tests.cli.learn.typed import Typed, replayed, rows, typed
+from tests.test_layers import ROOT
+
+__all__ = ["typed"]
+
+
+def test_batches_do_not_show(typed: Typed) -> None:
+    one = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz")
+    other = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz", "--batch", 37)
+    assert one == other and len(one) == 2
+    assert replayed(typed, "--policy", "configtron", "--seed", 2) != one[:1]
+
+
+def test_rows_say_how_sessions_fared(typed: Typed) -> None:
+    made = replayed(typed, "--policy", "default", "--policy", "optimal", "--pops", "local", sessions=2500)
+    by = {(row["policy"], row["span"]): row for row in made}
+    assert by["default", "all"]["gain"]["value"] == 0.0 and by["optimal", "all"]["median"]["value"] == 0.0
+    assert [by["default", span]["sessions"] for span in ("first 1000", "all", "last half")] == [1000, 2500, 1250]
+    assert by["optimal", "all"]["excess_ms"]["value"] < by["default", "all"]["excess_ms"]["low"]
+    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50)
+    assert code == DONE and "default" in out and "50/50 sessions" in err
+
+
+@pytest.fixture
+def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "STEP", 400)
+
+
+@pytest.mark.usefixtures("stepped")
+def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = ("--policy", "mab_nc", "--policy", "bo_nc", "--log")
+    whole = replayed(typed, *how)
+    looks = []
+
+    def asked() -> bool:
+        looks.append(1)
+        return len(looks) == 6
+
+    monkeypatch.setattr(parts, "_asked", lambda: _Given(asked))
+    few = ("--tensor", "small.npz", "--sessions", 1500, "--classes", 5, "--update", 10, "-f", "jsonl")
+    code, out, err = typed("replay", "sessions", *few, *how)
+    assert code == INTERRUPTED and out == "" and "--resume 2" in err
+    with Replays(tmp_path / "l.db") as book:
+        kept = book.replay()
+        assert (kept.id, kept.status, kept.parts) == (2, "interrupted", 1) and kept.state
+    code, out, _ = typed("replay", "sessions", "--resume", "-f", "jsonl")
+    assert code == DONE and rows(out) == whole
+    with Outcomes(tmp_path / "l.db") as store:
+        logs = [[(part.plt_ms.tolist(), part.decisions.propensity.tolist()) for part in store.batches(log.id)]
+                for log in store.logs()]  # fmt: skip
+    assert len(logs) == 4 and logs[:2] == logs[2:]
+    assert typed("replay", "sessions", "--resume")[0] == USAGE
+    assert typed("replay", "sessions", "--resume", "2", "-f", "jsonl")[1] == out
+    assert typed("replay", "sessions", "--resume", "9")[0] == USAGE
+    assert typed("replay", "sessions", "--resume", "soon")[0] == USAGE
+
+
+class _Given:
+    """Stands for the signals: says by itself when to stop."""
+
+    def __init__(self, asked: object) -> None:
+        self.asked = asked
+
+    def __enter__(self) -> object:
+        return self.asked
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("stepped")
+def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill leaves is the last state kept: from there it goes on to the same end."""
+    monkeypatch.setattr(simulate, "KEEP_S", 0.0)
+    monkeypatch.setattr(simulate, "PRICE", 0.0)
+    states: list[str] = []
+    monkeypatch.setattr(Replays, "keep", lambda book, number, state: states.append(state))
+    whole = replayed(typed, "--policy", "configtron")
+    assert len(states) == 3
+    with Replays(tmp_path / "l.db") as book:
+        number = book.begin(book.replay(1).config)
+        book._connection.execute("UPDATE replay SET state = ? WHERE id = ?", (states[1], number))
+    assert rows(typed("replay", "sessions", "--resume", "-f", "jsonl")[1]) == whole
+
+
+def test_a_signal_stops_it_where_it_can_go_on(typed: Typed, tmp_path: Path) -> None:
+    many = ("--tensor", "small.npz", "--sessions", "400000", "--policy", "default", "--classes", "5")
+    command = [sys.executable, "-m", "configtron", "--db", str(tmp_path / "s.db"), "replay", "sessions", *many,
+               "--update", "0.2", "-f", "jsonl"]  # fmt: skip
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+                             env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    while not _begun(tmp_path / "s.db"):
+        assert child.poll() is None
+        time.sleep(0.02)
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate()
+    assert child.returncode in (INTERRUPTED, DONE, -signal.SIGTERM) and "Traceback" not in err
+    if child.returncode == INTERRUPTED:
+        assert out == "" and "--resume 1" in err
+
+
+def _begun(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with Replays(path, read_only=True) as book:
+            return bool(book.replays())
+    except Exception:  # it is being made
+        return False
+
+
+def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:
+    header = "at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
+    (tmp_path / "s.csv").write_text(header + "\n" + "".join(f"{at},192.0.2.0/24,news,5000,80,0\n" for at in range(30)))
+    (tmp_path / "m.up").write_text("".join(f"{at}\n" for at in range(1, 4000, 3)))
+    (tmp_path / "s.txt").write_text("0 5\n60 1\n120 8\n")
+    for name, n in (("s.csv", 30), ("m.up", 40), ("s.txt", 40)):
+        (row,) = replayed(typed, "--source", name, "--policy", "default", sessions=40)
+        assert row["sessions"] == n
+    (tmp_path / "s.csv").write_text(header + "\n1,192.0.2.0/24,nowhere,5000,80,0\n")
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "s.csv")
+    assert code == USAGE and "no site 'nowhere'" in err
+
+
+def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path: Path) -> None:
+    replayed(typed, "--policy", "default", sessions=10)
+    with Replays(tmp_path / "l.db") as book:
+        book.begin(book.replay(1).config)
+    (tmp_path / "small.npz").write_bytes(b"another")
+    code, _, err = typed("replay", "sessions", "--resume")
+    assert code == USAGE and "small.npz: changed" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--policy", "best"),
+        ("--source", "nowhere"),
+        ("--tensor", "nowhere"),
+        ("--warm", "nowhere"),
+        ("--tensor", "small.npz", "--warm", "mis-specified"),
+        ("--study", "nothing"),
+        ("--study", "knobs", "--policy", "default"),
+        ("--study", "knobs", "--log"),
+        ("--html", "x.html"),
+        ("--update", "nan"),
+        ("--loss", "2"),
+        ("--seeds", "1", "--study", "knobs"),
+    ],
+)
+def test_what_cannot_be_is_said_at_once(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, out, err = typed("replay", "sessions", "--sessions", 20, *words)
+    assert code == USAGE and out == "" and err.strip()
+    if (tmp_path / "l.db").exists():
+        with Replays(tmp_path / "l.db") as book:
+            assert book.replays() == []
+
+
+def test_a_study_is_told_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
+    code, out, _ = typed("replay", "sessions", "--study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
+    said = rows(out)
+    assert code == DONE and {row["study"] for row in said} == {"knobs"} and {row["worlds"] for row in said} == {2}
+    assert {row["row"]: row["paper"] for row in said if row["column"] == "median excess"}["initcwnd"] == "second"
+    assert all(row["low"] <= row["value"] <= row["high"] for row in said)
+    page = (tmp_path / "s.html").read_text()
+    assert "CT Fig. 9" in page and "paper: median excess" in page
+    assert "<script" not in page and "http" not in _links(page)
+    again = typed("replay", "sessions", "--resume", "1", "-f", "jsonl")[1]
+    assert again == out
+    assert typed("replay", "sessions", "--resume", "1", "-f", "csv")[1].startswith("study,row,column,x,")
+    listed = rows(typed("replay", "sessions", "--study", "list", "-f", "jsonl")[1])
+    assert [row["study"] for row in listed] == list(STUDIES)
+
+
+def _links(page: str) -> str:
+    return " ".join(word for word in page.split() if word.startswith(("href", "src")))
+
+
+def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
+    made = studying.job(("all", "knobs"), {"seed": 4, "seeds": 2, "count": None})
+    assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in STUDIES.values())
+    kept = json.loads(json.dumps(made.config))
+    assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}
