@@ -17,7 +17,7 @@ ROWS = {
         "configtron.cli.fingerprint", "fingerprint", "Tell how servers are configured, from recordings."
     ),
     "tune": Row("configtron.cli.tune", "tune", "Set this host's stack, by client prefix, and take it back."),
-    "learn": Row("configtron.cli.learn", "learn", "Learn which profile serves which clients best."),
+    "learn": Row("configtron.cli.learn", "learn", "Learn which configuration loads pages fastest."),
     "replay": Row("configtron.cli.replay", "replay", "Run production code on recorded worlds."),
 }
 

@@ -72,6 +72,8 @@ def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pyte
     assert typed("replay", "sessions", "--resume", "2", "-f", "jsonl")[1] == out
     assert typed("replay", "sessions", "--resume", "9")[0] == USAGE
     assert typed("replay", "sessions", "--resume", "soon")[0] == USAGE
+    code, _, err = typed("replay", "sessions", "--resume", "2", "--sessions", 7)
+    assert code == USAGE and "leave --sessions out" in err
 
 
 class _Given:

@@ -19,11 +19,12 @@ ROWS = {
 }
 
 
-@click.group(cls=LazyGroup, rows=ROWS, short_help="Learn which profile serves which clients best.")
+@click.group(cls=LazyGroup, rows=ROWS, short_help="Learn which configuration loads pages fastest.")
 def learn() -> None:
-    """Learn which profile serves which clients best, from outcomes: page load times, and the decisions behind them.
+    """Learn which configuration loads pages fastest, for which network and which site.
 
-    The lab's page loads make a tensor (`measure`).
-    Outcomes are in the database (`import`, `configtron replay sessions --log`). A policy reads them in order of
-    arrival (`run`), and can be judged (`evaluate`), asked (`explain`) and handed to `configtron tune` (`export`).
+    The lab's page loads make the PLT-tensor (`measure`), and a policy starts from it or is simulated on it (`configtron
+    replay sessions --tensor`). Outcomes are page load times with the decisions behind them. They are in the database
+    (`import`, `configtron replay sessions --log`). A policy reads them in order of arrival (`run`), and can be judged
+    (`evaluate`), asked (`explain`) and handed to `configtron tune` (`export`).
     """

@@ -13,10 +13,12 @@ from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
+    from configtron.learner.logged import Logged
     from configtron.learner.policy import TablePolicy
     from configtron.learner.value import Estimate
     from configtron.records import Json
 
+BRING = "bring some: configtron learn import, configtron replay sessions --log"
 COLUMNS = (
     "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
 )  # fmt: skip
@@ -33,29 +35,29 @@ def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output
     CANDIDATE is a policy's name (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE, several
     joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many sessions the
     weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr rests on its
-    model alone. A policy is judged by outcomes that came after those it learned from, if there are any; else the row
-    says so, and its value is flattered. Exit code 2: outcomes without propensities.
+    model alone. All are judged by the same outcomes: those that came after any that one of them learned from; if there
+    are none, the row says so, and its value is flattered. Exit code 2: outcomes without propensities.
     """
     from configtron.db.outcomes import Outcomes
 
     rows: list[dict[str, Json]] = []
     with Outcomes(settings().db) as store:
-        for name in candidates:
-            rows += _judged(store, name, log, last)
+        logged = store.last(last, log)
+        if logged is None:
+            raise BadInput(f"no outcomes to judge by; {BRING}")
+        made = {name: _candidate(store, name, log) for name in candidates}
+    # All by the same outcomes, so that they can be compared: those that none of them has learned from.
+    position = max(position for _, position in made.values())
+    later = logged[int((logged.number <= position).sum()) :]
+    for name, (candidate, own) in made.items():
+        rows += _judged(name, candidate, later if len(later) else logged, seen=own > 0 and not len(later))
     write(form, output_file, COLUMNS, rows)
     return DONE
 
 
-def _judged(store: Outcomes, name: str, log: int, last: int) -> list[dict[str, Json]]:
+def _judged(name: str, candidate: TablePolicy, used: Logged, *, seen: bool) -> list[dict[str, Json]]:
     from configtron.learner.value import value
 
-    logged = store.last(last, log)
-    if logged is None:
-        raise BadInput("no outcomes to judge by; bring some: configtron learn import, configtron replay sessions --log")
-    candidate, position = _candidate(store, name, log)
-    later = logged[int((logged.number <= position).sum()) :]
-    seen = position > 0 and not len(later)
-    used = logged if seen else later
     if seen:
         say(f"{name}: has learned from all of these outcomes, so its value is flattered")
     found = value(candidate, used.contexts, used.on(candidate.grid), used.plt_ms)

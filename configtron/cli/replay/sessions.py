@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import Finite, form_options
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites, as learner.md's tables.
 SESSIONS, SEEDS = 60_000, 3
 POPS = ("global", "local")
+# What may be said when one goes on: where the answer goes, not what it is.
+BESIDE_RESUME = ("resume", "html", "form", "output_file")
 
 
 def _at_least(least: float) -> Finite:
@@ -32,7 +35,7 @@ def _at_least(least: float) -> Finite:
 @click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
               help="An emulated tensor to start from: a file, or mis-specified.")
 @click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-              help=f"How many; a CSV has its own.  [default: {SESSIONS}; of a study, its own]")
+              help=f"How many; a CSV has its own, and a study takes no more than its own.  [default: {SESSIONS}]")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance.")
 @click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K", help="Network classes.")
 @click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
@@ -81,6 +84,7 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
         raise BadInput("a study has its own policies and keeps no log: take away --policy and --log")
     with parts.opened(settings().db) as book:
         if resume is not None:
+            _alone()
             number, job = parts.resumed(book, resume)
         else:
             job = studying.job(studies, given) if studies else simulate.job(given)
@@ -89,6 +93,15 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
             return INTERRUPTED
         _tell(job, parts.results(book, number), form, output_file, html)
     return DONE
+
+
+def _alone() -> None:
+    """Nothing that would make it another replay stands beside --resume. Errors: `BadInput`."""
+    ctx = click.get_current_context()
+    given = [one for one in ctx.params if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
+    if strange := [one for one in given if one not in BESIDE_RESUME]:
+        (option,) = [one.opts[0] for one in ctx.command.params if one.name == strange[0]]
+        raise BadInput(f"--resume goes on as it was begun; leave {option} out, or begin a new one")
 
 
 def _tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:

@@ -31,7 +31,7 @@ STEP = 20_000
 # A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
 # long as keeping it took, so that it costs a twentieth at most.
 KEEP_S, PRICE = 15.0, 20.0
-COLUMNS = ("policy", "sessions", "median", "p95", "excess_ms", "worse", "gain", "arms")
+COLUMNS = ("policy", "span", "sessions", "median", "p95", "excess_ms", "worse", "gain")
 
 
 def job(given: dict[str, Any]) -> Job:
@@ -109,7 +109,7 @@ def tell(found: list[Any], form: str, output_file: str) -> None:
     if form == "jsonl":
         write(form, output_file, COLUMNS, [{"kind": "replay", **row} for row in rows])
         return
-    write(form, output_file, ("policy", "span", *COLUMNS[1:]), [_plain(row) for row in rows])
+    write(form, output_file, COLUMNS, [_plain(row) for row in rows])
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Json]:

@@ -49,7 +49,8 @@ def part(
     name, label, seed = job.config["parts"][position]
     study = STUDIES[name]
     say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
-    return [tuple(point) for point in study.part(label, seed, job.config["sessions"] or study.sessions)]
+    sessions = min(job.config["sessions"] or study.sessions, study.sessions)
+    return [tuple(point) for point in study.part(label, seed, sessions)]
 
 
 def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
@@ -86,5 +87,5 @@ def _row(name: str, one: Summary) -> dict[str, Json]:
 def _told(job: Job) -> str:
     seeds = ", ".join(map(str, job.config["seeds"]))
     count = job.config["sessions"]
-    sessions = f"{count} sessions a world" if count else "sessions as each study says"
+    sessions = f"{count} sessions a world, or fewer where a study has fewer" if count else "sessions as each study says"
     return f"Analytic tensors of seeds {seeds}; {sessions}."

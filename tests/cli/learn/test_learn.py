@@ -67,11 +67,9 @@ def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
                             "-f", "jsonl")  # fmt: skip
     said = rows(out)
     assert code == DONE and err == "" and [row["estimator"] for row in said] == ["logged", "ips", "snips", "dr"] * 3
-    assert {(row["candidate"], row["sessions"]) for row in said} == {
-        ("mab_nc", 500), ("default", 1500), ("initcwnd=30,tcp_congestion_control=bbr", 1500),
-    }  # fmt: skip
-    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if row["effective" if "effective" in row
-               else "ms"] > 1)  # fmt: skip
+    assert {row["sessions"] for row in said} == {500}
+    assert len({row["ms"] for row in said if row["estimator"] == "logged"}) == 1
+    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if row.get("effective", 2) > 1)
     assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
     filled("learn", "run", "--name", "mab_nc")
     code, out, err = filled("learn", "evaluate", "mab_nc", "-f", "jsonl")

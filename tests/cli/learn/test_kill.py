@@ -1,0 +1,47 @@
+"""`learn run` killed and taken up again decides what it would have decided, and keeps each decision once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import DONE
+from tests.cli.learn.typed import Typed, typed
+from tests.learner.test_logged import logged
+from tests.test_layers import ROOT
+
+__all__ = ["typed"]
+
+HOW = ("learn", "run", "--policy", "configtron", "--classes", "6", "--update-every", "2000", "--seed", "9")
+
+
+def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with Outcomes(path) as store:
+        log = store.begin_log("sim", "{}")
+        for seed in range(1, 5):
+            store.add(log, logged(20_000, seed))
+    command = [sys.executable, "-m", "configtron", "--db", str(path), *HOW, "--name", "killed"]
+    child = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    with Outcomes(path) as store:
+        while not (found := store.learner("killed")) or not found.position:
+            assert child.poll() is None, "it came to its end before anybody looked"
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        found = store.learner("killed")
+        assert found is not None and 0 < found.position < 80_000
+        assert len(list(store.decisions("killed"))) == found.position
+    assert typed("learn", "run", "--name", "killed")[0] == DONE
+    assert typed(*HOW, "--name", "whole")[0] == DONE
+    with Outcomes(path) as store:
+        killed, whole = store.learner("killed"), store.learner("whole")
+        assert killed is not None and whole is not None and killed.state == whole.state
+        decisions = list(store.decisions("killed"))
+        assert len(decisions) == 80_000 and decisions == list(store.decisions("whole"))
