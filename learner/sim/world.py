@@ -63,6 +63,22 @@ def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
     return analytic(rng, conditions=draw(source, CONDITIONS, rng), own_ln=ANALYTIC[variant])
 
 
+def without_gaps(tensor: Tensor) -> Tensor:
+    """The tensor without conditions where Default was not measured, and without configurations that were not measured
+    everywhere else: sessions ask for every cell. Errors: `BadInput` where nothing but Default is left."""
+    missing = np.isnan(tensor.median_ms)
+    if not missing.any():
+        return tensor
+    here = np.flatnonzero(~missing[:, tensor.grid.default].any(axis=1))
+    kept = np.flatnonzero(~missing[here].any(axis=(0, 2)))
+    if len(kept) < 2:
+        raise BadInput(f"{tensor.missing()} cells of the tensor have no median, too many to put sessions on it")
+    numbers = (tensor.bandwidth_kbps[here], tensor.rtt_ms[here], tensor.loss[here])
+    names = tuple(tensor.names[at] for at in here)
+    grid, median = tensor.grid.only(map(int, kept)), tensor.median_ms[here][:, kept]
+    return Tensor(grid, tensor.sites, names, *numbers, median, tensor.source, tensor.provenance)
+
+
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
     """An emulator's tensor over the same sites, wrong as emulators are. Errors: `BadInput` where the tensor's sites or
     configurations are not the formula's: an emulator of that world must be brought."""

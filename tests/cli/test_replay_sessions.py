@@ -194,12 +194,23 @@ def test_a_study_is_told_in_every_form(typed: Typed, tmp_path: Path, monkeypatch
     assert [row["study"] for row in listed] == list(STUDIES)
 
 
+def test_a_study_stands_on_a_tensor_that_was_brought(typed: Typed, tmp_path: Path) -> None:
+    how = ("--study", "knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
+    code, out, _ = typed("replay", "sessions", *how)
+    assert code == DONE and len(rows(out)) == 10 and "Tensor: small.npz" in (tmp_path / "s.html").read_text()
+    (tmp_path / "small.npz").write_bytes(b"another")
+    with Replays(tmp_path / "l.db") as book:
+        book.begin(book.replay(1).config)
+    code, _, err = typed("replay", "sessions", "--resume")
+    assert code == USAGE and "small.npz: changed" in err
+
+
 def _links(page: str) -> str:
     return " ".join(word for word in page.split() if word.startswith(("href", "src")))
 
 
 def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
-    made = studying.job(("all", "knobs"), {"seed": 4, "seeds": 2, "count": None})
+    made = studying.job(("all", "knobs"), {"seed": 4, "seeds": 2, "count": None, "tensor": "analytic"})
     assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in STUDIES.values())
     kept = json.loads(json.dumps(made.config))
     assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from configtron.errors import BadInput
 from configtron.learner.sim import world as worlds
-from configtron.learner.sim.studies import STUDIES
+from configtron.learner.sim.studies import STUDIES, managers
 from configtron.learner.sim.studies.ablations import blind
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, summed
-from configtron.learner.sim.world import tensor_of, warm_of, world
+from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
+from tests.learner.worlds import small_tensor
 
 STUDY = Study("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 
@@ -33,11 +37,11 @@ def test_numbers_are_means_over_worlds() -> None:
 def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[Point]]]:
     """Each study's first part, on a world of 40 networks."""
     monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    # An hour instead of two days: thirty updates instead of a thousand.
+    monkeypatch.setattr(managers, "DAYS", 0.05)
     name: str = request.param
-    if name in ("updates", "explored"):
-        pytest.skip("takes a thousand updates: run by configtron replay sessions --study")
     study = STUDIES[name]
-    yield name, study.part(study.labels[0], 3, 600)
+    yield name, study.part(study.labels[0], 3, 600, Ground())
 
 
 def test_parts_give_numbers_that_the_paper_can_stand_beside(studied: tuple[str, list[Point]]) -> None:
@@ -58,14 +62,14 @@ def by(points: list[Point]) -> dict[tuple[str, str], float]:
 def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worlds, "CONDITIONS", 30)
     part = STUDIES["convergence"].part
-    one, again, other = part("", 3, 400), part("", 3, 400), part("", 4, 400)
+    one, again, other = (part("", seed, 400, Ground()) for seed in (3, 3, 4))
     assert one == again and one != other
 
 
 def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
     monkeypatch.setattr(worlds, "CONDITIONS", 30)
-    points = STUDIES["gains"].part("fcc", 3, 1500)
+    points = STUDIES["gains"].part("fcc", 3, 1500, Ground())
     found = by(points)
     assert found["fcc optimal", "median gain"] > 0
     assert found["fcc optimal", "median gain"] >= max(y for (_, column), y in found.items() if column == "median gain")
@@ -86,6 +90,42 @@ def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     everything: Any = blind(here, "mab_nc", ())
     assert (everything.shown(seen).site == seen.site).all()
     assert len(set(everything.choose_many(seen).row)) > 20
+
+
+@pytest.mark.parametrize("name", ["gains", "managers", "features", "knobs", "starts", "trees", "arms"])
+def test_a_measured_tensor_is_ground_enough(name: str) -> None:
+    """Any tensor will do: other sites, few conditions, no emulator beside it."""
+    study, ground = STUDIES[name], Ground(brought=small_tensor())
+    (label,) = ground.labels(study.labels)
+    assert label in ("", "measured")
+    points = study.part(label, 3, 500, ground)
+    assert points and not any(np.isnan(point.y) for point in points)
+    rows = {point.row for point in points}
+    assert not any("offline" in row or row == "ranked" for row in rows)
+    assert points == study.part(label, 3, 500, ground)
+    # Knobs are the tensor's alone, and a few hundred sessions are all of one arm.
+    assert name in ("knobs", "arms") or points != study.part(label, 4, 500, ground)
+
+
+def test_gaps_are_taken_out_whole() -> None:
+    tensor = small_tensor()
+    ms = tensor.median_ms.copy()
+    ms[3, tensor.grid.default, 1] = np.nan
+    ms[5, 11, 0] = ms[3, 20, 0] = np.nan
+    left = without_gaps(replace(tensor, median_ms=ms))
+    assert left.missing() == 0 and "n3" not in left.names and len(left.names) == 23
+    gone = {profile.name for profile in tensor.grid.profiles} - {profile.name for profile in left.grid.profiles}
+    assert gone == {tensor.grid.profiles[11].name} and without_gaps(tensor) is tensor
+    assert left.context(4, 2) == tensor.context(5, 2)
+    ms[:, 1:] = np.where(np.arange(ms.shape[1] - 1)[None, :, None] != tensor.grid.default - 1, np.nan, ms[:, 1:])
+    ms[:, 0] = np.nan
+    with pytest.raises(BadInput, match="too many"):
+        without_gaps(replace(tensor, median_ms=ms))
+
+
+def test_pops_are_a_share_of_prefixes_each() -> None:
+    here = world(tensor_of("spread", 3), 50, 3)
+    assert list(np.bincount(pops_of(here.sessions, 4))) == [300] * 4
 
 
 def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:

@@ -12,9 +12,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from configtron.cli.learn.options import say
 from configtron.errors import BadInput
 from configtron.learner.sim import traces
 from configtron.learner.sim.sessions import Arrivals, Sessions
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.tensor import Tensor, read
 from configtron.learner.sim.world import (
     ANALYTIC,
@@ -24,6 +26,7 @@ from configtron.learner.sim.world import (
     sources,
     tensor_of,
     warm_of,
+    without_gaps,
     world,
 )
 
@@ -65,9 +68,7 @@ def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def made(origin: Origin) -> World:
     """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another."""
-    for name, before in origin.files:
-        if sha256(_bytes(name)).hexdigest() != before:
-            raise BadInput(f"{name}: changed since this replay was begun; begin a new one")
+    _unchanged(origin.files)
     shape = origin.source if origin.source in sources() else "spread"
     tensor = tensor_of(shape, origin.seed, origin.tensor) if origin.tensor in ANALYTIC else _tensor(origin.tensor)
     warm = _warm(origin, tensor)
@@ -77,6 +78,12 @@ def made(origin: Origin) -> World:
                  arrivals=arrivals)  # fmt: skip
 
 
+def _unchanged(files: Iterable[tuple[str, str]]) -> None:
+    for name, before in files:
+        if sha256(_bytes(name)).hexdigest() != before:
+            raise BadInput(f"{name}: changed since this replay was begun; begin a new one")
+
+
 def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
     if origin.warm == NONE:
         return None
@@ -84,7 +91,19 @@ def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
 
 
 def _tensor(name: str) -> Tensor:
-    return read(BytesIO(_bytes(name)), name)
+    found = read(BytesIO(_bytes(name)), name)
+    whole = without_gaps(found)
+    if whole is not found:
+        left = f"{len(whole.names)} of {len(found.names)} conditions"
+        of = f"{len(whole.grid)} of {len(found.grid)} configurations"
+        say(f"{name}: {found.missing()} cells without a median; left are {left}, {of}")
+    return whole
+
+
+def ground(tensor: str, files: tuple[tuple[str, str], ...]) -> Ground:
+    """What studies stand on. Errors: `BadInput` for a file that cannot be read, or has changed."""
+    _unchanged(files)
+    return Ground(tensor) if tensor in ANALYTIC else Ground(brought=_tensor(tensor))
 
 
 def _bytes(name: str) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.replay.origin import ground, hashed
 from configtron.cli.replay.parts import Job, Stop
 from configtron.errors import BadInput
 from configtron.learner.sim.studies import STUDIES
@@ -35,8 +36,11 @@ def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
     if strange := [name for name in chosen if name not in STUDIES]:
         raise BadInput(f"no study is called {strange[0]!r}; there is: {', '.join((*STUDIES, EVERY))}")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
-    parts = [(name, label, seed) for name in chosen for label in STUDIES[name].labels for seed in seeds]
-    return Job(KIND, {"parts": parts, "sessions": given["count"], "seeds": list(seeds)}, len(parts))
+    files = hashed([given["tensor"]])
+    under = ground(given["tensor"], files)
+    parts = [(name, label, seed) for name in chosen for label in under.labels(STUDIES[name].labels) for seed in seeds]
+    how = {"sessions": given["count"], "seeds": list(seeds), "tensor": given["tensor"], "files": dict(files)}
+    return Job(KIND, {"parts": parts, **how}, len(parts))
 
 
 def part(
@@ -49,8 +53,9 @@ def part(
     name, label, seed = job.config["parts"][position]
     study = STUDIES[name]
     say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
+    under = ground(job.config["tensor"], tuple(job.config["files"].items()))
     sessions = min(job.config["sessions"] or study.sessions, study.sessions)
-    return [tuple(point) for point in study.part(label, seed, sessions)]
+    return [tuple(point) for point in study.part(label, seed, sessions, under)]
 
 
 def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
@@ -88,4 +93,5 @@ def _told(job: Job) -> str:
     seeds = ", ".join(map(str, job.config["seeds"]))
     count = job.config["sessions"]
     sessions = f"{count} sessions a world, or fewer where a study has fewer" if count else "sessions as each study says"
-    return f"Analytic tensors of seeds {seeds}; {sessions}."
+    tensor = job.config["tensor"]
+    return f"Tensor: {tensor}; seeds {seeds}; {sessions}."

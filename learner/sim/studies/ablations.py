@@ -9,8 +9,9 @@ import numpy as np
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.importance import knob_importance
 from configtron.learner.policy import TablePolicy
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, away, last_half, lived, quantiles
-from configtron.learner.sim.world import CLASSES, World, chance, classes_of, tensor_of, world
+from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
 
 # Sites from the heaviest on that count as complex.
 COMPLEX = 3
@@ -70,9 +71,9 @@ def blind(here: World, name: str, hidden: tuple[str, ...]) -> TablePolicy:
     return Blind(made, hidden, usual)  # type: ignore[return-value]
 
 
-def features(_: str, seed: int, sessions: int) -> list[Point]:
+def features(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Each learner with all features, and without some."""
-    here, found = world(tensor_of("spread", seed), sessions, seed), []
+    here, found = world(ground.tensor("spread", seed), sessions, seed), []
     heavy = np.argsort(here.tensor.median_ms[:, here.tensor.grid.default].mean(axis=0))[-COMPLEX:]
     for name in LEARNERS:
         for words, hidden in HIDDEN.items():
@@ -87,11 +88,11 @@ def features(_: str, seed: int, sessions: int) -> list[Point]:
     return found
 
 
-def knobs(_: str, seed: int, sessions: int) -> list[Point]:
+def knobs(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Each knob held at its default, all else chosen best. Sessions play no part."""
     del sessions
     found = []
-    for knob in knob_importance(tensor_of("spread", seed), chance(seed, RESAMPLING)):
+    for knob in knob_importance(ground.tensor("spread", seed), chance(seed, RESAMPLING)):
         found += [Point(knob.name, "median excess", knob.median), Point(knob.name, "p95 excess", knob.p95)]
     return found
 

@@ -11,8 +11,9 @@ from configtron.learner.engines.grid import GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import EVERY_S, Plot, Point, Study, away, lived, quantiles
-from configtron.learner.sim.world import POLICY, World, chance, tensor_of, world
+from configtron.learner.sim.world import POLICY, World, chance, world
 
 # Updates at whose end the curves are read: CT's "iterations".
 AT = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 115)
@@ -40,9 +41,9 @@ def _between(replay: Replay, first: int, last: int) -> slice:
     return slice(int(begin), int(end))
 
 
-def convergence(_: str, seed: int, sessions: int) -> list[Point]:
+def convergence(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Distance from the best by update, median and 95th percentile."""
-    here, found = world(tensor_of("spread", seed), sessions, seed), []
+    here, found = world(ground.tensor("spread", seed), sessions, seed), []
     for row, make in RIVALS.items():
         replay = lived(here, [make(here)])
         for name, (first, last) in SPANS.items():
@@ -58,9 +59,9 @@ def convergence(_: str, seed: int, sessions: int) -> list[Point]:
     return found
 
 
-def arms(_: str, seed: int, sessions: int) -> list[Point]:
+def arms(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Which arm decided, by update."""
-    here, found = world(tensor_of("spread", seed), sessions, seed), []
+    here, found = world(ground.tensor("spread", seed), sessions, seed), []
     replay = lived(here, [_ensemble(here)])
     shown = ("lhc", "gp", "epsilon", "tree", "greedy")
     for name, (first, last) in SPANS.items():

@@ -5,22 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
+from configtron.learner.sim.studies.ground import MEASURED, Ground
 from configtron.learner.sim.studies.study import Plot, Point, Study, default_ms, last_half, lived
-from configtron.learner.sim.world import tensor_of, warm_of, world
+from configtron.learner.sim.world import world
 
 POLICIES = (
     "static", "brute_nc", "bo", "bo_nc", "cherrypick_nc", "mab_nc", "offline", "configtron", "thompson",
     "cell_optimum", "optimal",
 )  # fmt: skip
+# What is nothing without an emulator's tensor.
+FROM_EMULATORS = ("offline",)
 # Where the curve of a distribution is read.
 SHARES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 
 
-def part(trace: str, seed: int, sessions: int) -> list[Point]:
+def part(trace: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """One trace: every policy on the same sessions; after learning, which is the last half of them."""
-    tensor = tensor_of(trace, seed)
-    here, found = world(tensor, sessions, seed, warm=warm_of(tensor, trace, seed)), []
-    for name in POLICIES:
+    tensor = ground.tensor(trace, seed)
+    here, found = world(tensor, sessions, seed, warm=ground.warm(tensor, trace, seed)), []
+    for name in POLICIES if here.warm is not None else [name for name in POLICIES if name not in FROM_EMULATORS]:
         replay = lived(here, [here.policy(name)])
         rows, row = last_half(replay), f"{trace} {name}"
         ms, default = replay.median_ms_[rows], default_ms(replay, rows)
@@ -57,5 +60,7 @@ STUDY = Study(
         **{(f"{trace} configtron", "tail ms"): "900 to 1400" for trace in DEFAULT_MEDIAN_MS},
         **{(f"{trace} optimal", "median gain"): "0.08 to 0.18" for trace in DEFAULT_MEDIAN_MS},
     },
-    plots=tuple(Plot(trace, "share of sessions", f"gain on Default, {trace}") for trace in DEFAULT_MEDIAN_MS),
+    plots=tuple(
+        Plot(trace, "share of sessions", f"gain on Default, {trace}") for trace in (*DEFAULT_MEDIAN_MS, MEASURED)
+    ),
 )  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.learner.sim.analytic import analytic
-from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, Conditions, draw
+from configtron.learner.columns import Codes
+from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Plot, Point, Study, away, last_half, lived, quantiles
 from configtron.learner.sim.tensor import Tensor
-from configtron.learner.sim.world import SESSIONS, TENSOR, chance, tensor_of, world
+from configtron.learner.sim.world import SESSIONS, chance, world
 
 # Networks of each PoP's own, and share of its prefixes whose network is another's: CT's 17 %.
 OF_A_POP, OVERLAP = 75, 0.17
@@ -22,14 +23,10 @@ DAY_S, DAYS = 86_400.0, 2.0
 INTERVALS_S = {"2 min": 120.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 21_600.0, "1 day": DAY_S}
 
 
-def local(_: str, seed: int, sessions: int) -> list[Point]:
+def local(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Four PoPs, one a trace, each with its own manager, or all with one."""
-    rng = chance(seed, TENSOR)
-    drawn_ = [draw(trace, OF_A_POP, rng) for trace in DEFAULT_MEDIAN_MS]
-    names = Conditions.__dataclass_fields__
-    every = Conditions(*(np.concatenate([getattr(one, name) for one in drawn_]) for name in names))
-    tensor = analytic(rng, conditions=every)
-    here = world(tensor, 0, seed, sessions=_homed(tensor, sessions, seed))
+    tensor, homes = ground.parted(tuple(DEFAULT_MEDIAN_MS), OF_A_POP, seed)
+    here = world(tensor, 0, seed, sessions=_homed(tensor, homes, sessions, seed))
     found = []
     for name in LEARNERS:
         tails = {}
@@ -46,23 +43,25 @@ def local(_: str, seed: int, sessions: int) -> list[Point]:
     return found
 
 
-def _homed(tensor: Tensor, n: int, seed: int) -> Sessions:
+def _homed(tensor: Tensor, homes: list[Codes], n: int, seed: int) -> Sessions:
     """Sessions whose prefixes are at home in their PoP's networks, but for the overlap."""
-    rng, pops = chance(seed, SESSIONS), len(DEFAULT_MEDIAN_MS)
+    rng, pops = chance(seed, SESSIONS), len(homes)
     pop = np.arange(USUAL.prefixes) % pops
     abroad = rng.random(USUAL.prefixes) < OVERLAP
     whose = np.where(abroad, rng.integers(pops, size=USUAL.prefixes), pop)
-    return drawn(tensor, n, rng, home=whose * OF_A_POP + rng.integers(OF_A_POP, size=USUAL.prefixes))
+    at = rng.random(USUAL.prefixes)
+    home = np.array([homes[pop][int(share * len(homes[pop]))] for pop, share in zip(whose, at, strict=True)])
+    return drawn(tensor, n, rng, home=home)
 
 
 def _tail_ms(replay: Replay) -> float:
     return float(np.percentile(replay.median_ms_[last_half(replay)], 95))
 
 
-def updates(_: str, seed: int, sessions: int) -> list[Point]:
+def updates(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """The same two days, learned from more and more rarely."""
     arrivals = Arrivals(per_s=sessions / (DAYS * DAY_S))
-    here, found = world(tensor_of("spread", seed), sessions, seed, arrivals=arrivals), []
+    here, found = world(ground.tensor("spread", seed), sessions, seed, arrivals=arrivals), []
     for name in UPDATED:
         for row, interval_s in INTERVALS_S.items():
             replay = lived(here, [here.policy(name)], interval_s)

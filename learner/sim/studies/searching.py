@@ -10,9 +10,10 @@ from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.engines.grid import GridEngine
 from configtron.learner.engines.lhc import latin
 from configtron.learner.sim.sessions import Arrivals
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, lived, quantiles
 from configtron.learner.sim.tensor import Tensor
-from configtron.learner.sim.world import CLASSES, NOISE, chance, classes_of, tensor_of, warm_of, world
+from configtron.learner.sim.world import CLASSES, NOISE, chance, classes_of, world
 from configtron.learner.templates import templates
 from configtron.learner.tree import LEAST_LEAF, tree_columns
 
@@ -26,12 +27,12 @@ PREFIXES, EVERY_S = 40, 4.0
 FOLDS = 5
 
 
-def starts(_: str, seed: int, sessions: int) -> list[Point]:
+def starts(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Configurations tried until one is near the best, from several starts, without noise. Sessions play no part."""
     del sessions
-    tensor, rng = tensor_of("spread", seed), chance(seed, NOISE)
-    ranked = templates(warm_of(tensor, "spread", seed), FIRST)
-    names = ("lhc", "random", "one knob at a time", "ranked")
+    tensor, rng = ground.tensor("spread", seed), chance(seed, NOISE)
+    emulated = ground.warm(tensor, "spread", seed)
+    names = ("lhc", "random", "one knob at a time", *(() if emulated is None else ("ranked",)))
     engine, tried = GridEngine(tensor.grid), dict[str, list[int]]((name, []) for name in names)
     for _cell in range(CELLS):
         truth = tensor.median_ms[rng.integers(len(tensor.names)), :, rng.integers(len(tensor.sites))].astype(np.float64)
@@ -39,8 +40,9 @@ def starts(_: str, seed: int, sessions: int) -> list[Point]:
             "lhc": latin(tensor.grid, FIRST, rng),
             "random": rng.permutation(len(tensor.grid))[:FIRST],
             "one knob at a time": _one_knob(tensor, rng),
-            "ranked": ranked,
         }
+        if emulated is not None:
+            begins["ranked"] = templates(emulated, FIRST)
         for name, first in begins.items():
             tried[name].append(_until_near(engine, truth, first))
     found = []
@@ -70,9 +72,9 @@ def _until_near(engine: GridEngine, truth: Floats, first: Codes) -> int:
     return len(tried)
 
 
-def explored(_: str, seed: int, sessions: int) -> list[Point]:
+def explored(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Share of the space that Bayesian optimisation tests, per client and per class and site, and who is done."""
-    tensor, found = tensor_of("spread", seed), []
+    tensor, found = ground.tensor("spread", seed), []
     here = world(tensor, sessions, seed, arrivals=Arrivals(prefixes=PREFIXES))
     for row, name in (("per client", "bo"), ("per class and site", "bo_nc")):
         made = here.policy(name)
@@ -90,7 +92,7 @@ def explored(_: str, seed: int, sessions: int) -> list[Point]:
     return found
 
 
-def accuracy(_: str, seed: int, sessions: int) -> list[Point]:
+def accuracy(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Cross-validated accuracy of three kinds of models, and what their mistakes cost."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.pipeline import make_pipeline
@@ -98,7 +100,7 @@ def accuracy(_: str, seed: int, sessions: int) -> list[Point]:
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
-    tensor = tensor_of("spread", seed)
+    tensor = ground.tensor("spread", seed)
     here = world(tensor, sessions, seed)
     seen, condition = here.sessions.seen, here.sessions.condition
     columns = tree_columns(seen.points(), seen.site, len(tensor.sites))
@@ -117,11 +119,10 @@ def accuracy(_: str, seed: int, sessions: int) -> list[Point]:
             said = _crossed(model, columns, label)
             lost = tensor.lookup(condition, said, seen.site) / tensor.lookup(condition, label, seen.site) - 1.0
             wrong = said != label
-            found += [
-                Point(f"{name}, best {whose}", "accuracy", float(1.0 - wrong.mean())),
-                Point(f"{name}, best {whose}", "median cost of a mistake", float(np.median(lost[wrong]))),
-                Point(f"{name}, best {whose}", "mean cost over all", float(lost.mean())),
-            ]
+            row = f"{name}, best {whose}"
+            found += [Point(row, "accuracy", float(1.0 - wrong.mean())), Point(row, "mean cost", float(lost.mean()))]
+            if wrong.any():
+                found.append(Point(row, "median cost of a mistake", float(np.median(lost[wrong]))))
     return found
 
 

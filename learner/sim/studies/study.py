@@ -1,6 +1,6 @@
 """What a study is: worlds of several seeds, what is read from each, the paper's figures beside ours.
 
-A study is a function of (label, seed, sessions) that gives points; labels are what it compares apart (traces, PoPs).
+A study is a function of (label, seed, sessions, ground) that gives points; labels are what it compares apart (traces).
 Each point is one number of one world; over worlds they become a mean with Student's interval. Points with an x are a
 curve's, the others a table's.
 """
@@ -17,6 +17,7 @@ from configtron.learner.columns import Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay, loads
 from configtron.learner.sim.metrics import Measured, over
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.world import World, pops_of
 
 # Seconds between updates unless a study sweeps them: 500 sessions, as learner.md's tables.
@@ -47,7 +48,7 @@ class Study:
     """A row of the checklist.
 
     paper      where in the paper; claim: what it says there
-    part       (label, seed, sessions) -> points
+    part       (label, seed, sessions, ground) -> points
     sessions   of a world, unless told
     figures    the paper's own, by (row, column)
     differs    what keeps ours from being the paper's, in words
@@ -57,7 +58,7 @@ class Study:
     title: str
     paper: str
     claim: str
-    part: Callable[[str, int, int], list[Point]]
+    part: Callable[[str, int, int, Ground], list[Point]]
     differs: str
     labels: tuple[str, ...] = ("",)
     sessions: int = 60_000
