@@ -76,6 +76,12 @@ class Outcomes(Database):
             cursor = self._connection.execute("INSERT INTO log (begun_at, source, about) VALUES (?, ?, ?)", row)
         return cast(int, cursor.lastrowid)
 
+    def drop_logs(self, about: str) -> int:
+        """Forget logs that were made so, with their outcomes; how many there were."""
+        with self._clear(), self._transaction():
+            self._connection.execute("DELETE FROM outcome WHERE log IN (SELECT id FROM log WHERE about = ?)", (about,))
+            return self._connection.execute("DELETE FROM log WHERE about = ?", (about,)).rowcount
+
     def logs(self) -> list[Log]:
         """Every log, oldest first, with how many outcomes it holds."""
         query = (

@@ -135,7 +135,10 @@ def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(header + "\n" + "".join(f"{at},192.0.2.0/24,news,5000,80,0\n" for at in range(30)))
     (tmp_path / "m.up").write_text("".join(f"{at}\n" for at in range(1, 4000, 3)))
     (tmp_path / "s.txt").write_text("0 5\n60 1\n120 8\n")
-    for name, n in (("s.csv", 30), ("m.up", 40), ("s.txt", 40)):
+    seen = {"prefix": "192.0.2.0/24", "rtt_ms": 40.0, "bandwidth_kbps": 9000.0, "loss": 0.0}
+    lines = [json.dumps({"schema": "configtron.context/1", "at": 1e9 + at, "context": seen}) for at in range(9)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    for name, n in (("s.csv", 30), ("m.up", 40), ("s.txt", 40), ("c.jsonl", 40)):
         (row,) = replayed(typed, "--source", name, "--policy", "default", sessions=40)
         assert row["sessions"] == n
     (tmp_path / "s.csv").write_text(header + "\n1,192.0.2.0/24,nowhere,5000,80,0\n")

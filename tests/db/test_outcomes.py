@@ -69,6 +69,14 @@ def test_columns_come_back_in_batches_of_any_size(store: Outcomes) -> None:
     assert outcomes_of(found, "sim") == mine
 
 
+def test_a_log_made_again_takes_the_place_of_the_old_one(store: Outcomes) -> None:
+    one, two = store.begin_log("sim", '{"a":1}'), store.begin_log("sim", '{"a":2}')
+    store.add(one, logged(5))
+    store.add(two, logged(6))
+    assert store.drop_logs('{"a":1}') == 1 and store.drop_logs('{"a":1}') == 0
+    assert store.count() == 6 and [log.id for log in store.logs()] == [two]
+
+
 def test_all_or_none(store: Outcomes) -> None:
     log = store.begin_log("sim", "{}")
     told = logged(20)

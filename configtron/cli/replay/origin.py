@@ -15,6 +15,7 @@ from typing import Any
 from configtron.cli.learn.options import say
 from configtron.errors import BadInput
 from configtron.learner.sim import traces
+from configtron.learner.sim.captured import captured
 from configtron.learner.sim.sessions import Arrivals, Sessions
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.tensor import Tensor, read
@@ -114,12 +115,14 @@ def _bytes(name: str) -> bytes:
 
 
 def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
-    """Sessions from a file of any form we read: CSV with a header, `[s, Mbit/s]` pairs, or a Mahimahi trace."""
+    """Sessions from a file of any form we read: contexts as JSON Lines, CSV with a header, link traces of two kinds."""
     try:
         text = _bytes(origin.source).decode()
     except UnicodeDecodeError as error:
         raise BadInput(f"{origin.source}: not text") from error
     first = next((line for line in text.splitlines() if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return captured(text, tensor, origin.sessions, chance(origin.seed, SESSIONS), origin.source)
     if any(word.isalpha() for word in first.replace("_", "").split(",")):
         return traces.csv_sessions(text, tensor, origin.source)
     whole = first.strip().isdigit()

@@ -10,7 +10,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -33,11 +33,12 @@ class Stop(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """kind: simulate or study; config: all that it is made from; parts: how many."""
+    """kind: simulate or study; config: all that it is made from; parts: how many; number: the database's, once kept."""
 
     kind: str
     config: dict[str, Any]
     parts: int
+    number: int = 0
 
 
 class Work(Protocol):
@@ -73,7 +74,7 @@ def work(book: Replays, number: int, job: Job) -> bool:
     from configtron.cli.replay import simulate, studying
 
     act: Work = simulate.part if job.kind == simulate.KIND else studying.part
-    done, state = book.found(number), book.replay(number).state
+    job, done, state = replace(job, number=number), book.found(number), book.replay(number).state
     with _asked() as stopping:
         for position in range(job.parts):
             if position in done:

@@ -29,7 +29,8 @@ def _at_least(least: float) -> Finite:
 @click.option("--policy", "policies", multiple=True, metavar="POLICY",
               help="Which; several times. `configtron learn policies` lists them.  [default: thompson]")
 @click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
-              help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file: CSV, Mahimahi, [s, Mbit/s].")
+              help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
+                   " contexts as JSON Lines, CSV, Mahimahi, [s, Mbit/s].")
 @click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
               help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic.")
 @click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",

@@ -60,7 +60,7 @@ def part(
         replay.restore(state)
     _run(replay, name, keep, stopping)
     if job.config["keep_log"]:
-        _log(replay, origin, name)
+        _log(replay, {"replay": job.number, "policy": name, **origin.form()})
     return list(_found(replay, name))
 
 
@@ -120,8 +120,8 @@ def _text(one: dict[str, Any]) -> str:
     return f"{one['value']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
 
 
-def _log(replay: Replay, origin: Origin, name: str) -> None:
-    """Outcomes, as a manager would have kept them."""
+def _log(replay: Replay, about: dict[str, Json]) -> None:
+    """Outcomes, as a manager would have kept them. What a kill left of this log before goes first."""
     from configtron.db.outcomes import BATCH, Outcomes
     from configtron.learner.logged import Logged
     from configtron.records import canonical
@@ -133,7 +133,8 @@ def _log(replay: Replay, origin: Origin, name: str) -> None:
         replay.decisions_.network[:] = -1
     number = np.zeros(len(at_ns), dtype=np.int64)
     with Outcomes(settings().db) as store:
-        log = store.begin_log("sim", canonical({"policy": name, **origin.form()}))
+        store.drop_logs(canonical(about))
+        log = store.begin_log("sim", canonical(about))
         whole = Logged(
             number, replay.sessions.seen, replay.decisions_, replay.plt_ms_, at_ns, policy.grid.profiles,
             policy.class_ids_, {},
