@@ -22,7 +22,7 @@ CREATE TABLE log (
 ) STRICT;
 
 -- One outcome with the decision that led to it. Words and configurations by number and without a check by SQLite, which
--- would cost half of the speed: they are written in the same transaction. The number is the order of arrival.
+-- would look up five of them a row: they are written in the same transaction. The number is the order of arrival.
 CREATE TABLE outcome (
     id             INTEGER PRIMARY KEY,
     log            INTEGER NOT NULL,

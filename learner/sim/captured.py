@@ -64,8 +64,8 @@ def _by_prefix(text: str, name: str) -> dict[str, list[tuple[float, Context]]]:
             if not str(form["schema"]).startswith(CONTEXT):
                 continue
             context: dict[str, Any] = form["context"]
-            numbers = {key: float(context[key]) for key in NUMBERS if key in context}
-            one = Context(**numbers, prefix=str(context.get("prefix", "")))
+            kbps, rtt, loss = (float(context[key]) if key in context else None for key in NUMBERS)
+            one = Context(kbps, rtt, loss, prefix=str(context.get("prefix", "")))
             found.setdefault(one.prefix, []).append((float(form["at"]), one))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadInput(f"{name}, line {number}: no context ({type(error).__name__}: {error})") from error
