@@ -12,6 +12,7 @@ ROWS = {
     "run": Row("configtron.cli.learn.run", "run", "Let a policy learn from the database's outcomes."),
     "status": Row("configtron.cli.learn.status", "status", "Show logs of outcomes, and policies that learn."),
     "policies": Row("configtron.cli.learn.policies", "policies", "List the policies there are to choose from."),
+    "knobs": Row("configtron.cli.learn.knobs", "knobs", "Show which knobs matter, and which do nothing."),
     "evaluate": Row("configtron.cli.learn.evaluate", "evaluate", "Say what a policy would have made of outcomes."),
     "explain": Row("configtron.cli.learn.explain", "explain", "Say which profile a client gets, and why."),
     "export": Row("configtron.cli.learn.export", "export", "Write a policy as rules, and what it costs to do so."),

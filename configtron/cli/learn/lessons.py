@@ -72,7 +72,10 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
     taken, pace = Taken(found.policy, found.log, learned=found.outcomes), Pace("learn", "outcomes", total)
     for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
         part = _first(logged, total - taken.outcomes)
-        chosen = taught(policy, part)
+        try:
+            chosen = taught(policy, part)
+        except BadInput as error:
+            raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
         store.save_learner(found.name, policy.save(), part, chosen, policy.grid.profiles, policy.class_ids_)
         taken.outcomes += len(part)
         taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())

@@ -9,6 +9,8 @@ from configtron.cli.learn.options import say
 
 # Often enough for whoever waits, rarely enough for a log.
 EVERY_S = 5.0
+# Below it a rate is told with two digits: parts of a study take minutes.
+SLOW = 10.0
 
 
 class Pace:
@@ -30,5 +32,6 @@ class Pace:
         """What is said."""
         rate = (done - self.begun) / max(took_s, 1e-9)
         left = (self.total - done) / rate if rate > 0 else 0.0
+        each = f"{rate:.0f}" if rate >= SLOW else f"{rate:.2g}"
         ahead = f", {left:.0f} s left" if done < self.total else f" in {took_s:.1f} s"
-        return f"{self.what}: {done}/{self.total} {self.things}, {rate:.0f}/s{ahead}"
+        return f"{self.what}: {done}/{self.total} {self.things}, {each}/s{ahead}"

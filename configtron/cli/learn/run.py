@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from configtron.cli.learn.options import log_option, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
@@ -46,7 +46,8 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     after an interruption, or a kill, the same command goes on, and under the same seed all comes out as if it had
     never been interrupted. A policy of that name that is there goes on with what is new.
 
-    Exit code 4: nothing to learn from.
+    `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
+    policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
     """
     from configtron.cli.learn import lessons
     from configtron.db.outcomes import Outcomes
@@ -65,7 +66,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         if not taken.outcomes:
             say(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
         write(form, output_file, COLUMNS, [_row(called, taken)])
-    return DONE if taken.learned else NOTHING
+    return DONE
 
 
 def _same(found: Learner, policy: str, given: list[str]) -> None:

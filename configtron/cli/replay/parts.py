@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from configtron.cli.learn.options import say
+from configtron.cli.learn.pace import Pace
 from configtron.db.replays import Replays
 from configtron.errors import BadInput
 from configtron.records import canonical
@@ -75,6 +76,7 @@ def work(book: Replays, number: int, job: Job) -> bool:
 
     act: Work = simulate.part if job.kind == simulate.KIND else studying.part
     job, done, state = replace(job, number=number), book.found(number), book.replay(number).state
+    pace = Pace(f"replay {number}", "parts", job.parts, len(done))
     with _asked() as stopping:
         for position in range(job.parts):
             if position in done:
@@ -87,7 +89,9 @@ def work(book: Replays, number: int, job: Job) -> bool:
                 say(f"replay {number}: interrupted; go on with: configtron replay sessions --resume {number}")
                 return False
             book.part(number, position, canonical(found))
-            state = ""
+            state, finished = "", len(book.found(number))
+            if finished < job.parts:
+                pace(finished)
     book.finish(number, DONE)
     return True
 
@@ -105,6 +109,7 @@ def _asked() -> Iterator[Callable[[], bool]]:
     def note(number: int, _: FrameType | None) -> None:
         asked.append(number)
         signal.signal(number, before[number])
+        say("stopping where it can be resumed; once more, and it ends at once")
 
     before = {int(number): signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -24,7 +24,8 @@ LISTED = ("study", "paper", "about", "claim")
 def write_list(form: str, output_file: str) -> None:
     """The studies there are."""
     rows: list[dict[str, Json]] = [
-        {"kind": "study", "study": one.name, "paper": one.paper, "about": one.title, "claim": one.claim}
+        {"kind": "study", "study": one.name, "paper": one.paper, "about": one.title, "claim": one.claim,
+         "differs": one.differs}
         for one in STUDIES.values()
     ]
     write(form, output_file, LISTED, rows)

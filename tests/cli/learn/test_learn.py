@@ -132,6 +132,26 @@ def test_status_and_policies(filled: Typed) -> None:
     assert {row["policy"] for row in rows(out) if row["runs"] != "anywhere"} == {"static", "optimal", "cell_optimum"}
 
 
+def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed) -> None:
+    """The small world's formula knows three knobs; pacing and corking do nothing in it."""
+    code, out, err = filled("learn", "knobs", "-f", "jsonl")
+    assert code == DONE and len(rows(out)) == 7 and {row["kind"] for row in rows(out)} == {"knob"} and "no policy" in err
+    assert "dead: without effect" in next(row["about"] for row in rows(out) if row["knob"] == "tcp_low_latency")
+    code, out, err = filled("learn", "knobs", "--tensor", "small.npz", "-f", "jsonl")
+    found = [row for row in rows(out) if row["kind"] == "importance"]
+    assert {row["knob"] for row in found if row["p95"] == 0.0} == {"pacing", "tcp_autocorking"}
+    assert all(row["median_low"] <= row["median"] <= row["median_high"] for row in found)
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
+    code, out, _ = filled("learn", "knobs", "-f", "jsonl")
+    dead = [row for row in rows(out) if row["kind"] == "dead"]
+    assert code == DONE and all(row["pairs"] > 0 and row["unseen"] > 0 for row in dead)
+    assert "initcwnd" not in {row["knob"] for row in dead if not row["where"]}
+    filled("learn", "run", "--policy", "default", "--classes", 4)
+    assert "no knob can be told dead" in filled("learn", "knobs", "--name", "default")[2]
+    assert filled("learn", "knobs", "--name", "nobody")[0] == USAGE
+    assert filled("learn", "knobs", "--tensor", "l.db")[0] == USAGE
+
+
 def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
     code, out, err = typed("learn", "status")
     assert code == DONE and out == "" and "no outcomes yet" in err and not (tmp_path / "l.db").exists()

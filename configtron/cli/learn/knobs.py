@@ -1,0 +1,109 @@
+"""`configtron learn knobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import form_options
+from configtron.errors import DONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from configtron.db.outcomes import Learner
+    from configtron.learner.importance import DeadKnob
+    from configtron.learner.sim.tensor import Tensor
+    from configtron.records import Json
+
+COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
+# Of the bootstrap's resamples: the same question has the same answer.
+SEED = 0
+
+
+@click.command(short_help="Show which knobs matter, and which do nothing.")
+@click.option("--name", default="", metavar="NAME", help="By what this policy has seen.  [default: the one saved last]")
+@click.option("--tensor", type=click.File("rb"), help="By this PLT-tensor.")
+@form_options
+def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> int:
+    """Show the knobs that are learned about, which of them do nothing and, on a tensor, what is lost without each.
+
+    \b
+    knob        its values, the default first, and where it is known to be without effect
+    dead        no difference beyond noise in what was seen (kind `dead` of a policy, or of a tensor with repeats):
+                between how many pairs, and the largest effect that could have stayed unseen
+    importance  excess of the best configuration with this knob at its default over the best of all, median and p95
+                over networks and sites, with 95 % intervals
+    """
+    from configtron.learner.sim.tensor import read
+
+    rows = list(_table())
+    if tensor is not None:
+        rows += _of_tensor(read(tensor, tensor.name))
+    elif found := _learner(name):
+        rows += _of_policy(found)
+    else:
+        say("no policy has seen anything yet, and no --tensor is named: what is known beforehand")
+    write(form, output_file, COLUMNS, rows)
+    return DONE
+
+
+def _learner(name: str) -> Learner | None:
+    from configtron.cli.learn.options import saved
+    from configtron.db.outcomes import Outcomes
+
+    if not name and not settings().db.is_file():
+        return None
+    with Outcomes(settings().db) as store:
+        return saved(store, name) if name or store.learners() else None
+
+
+def _table() -> Iterator[dict[str, Json]]:
+    from configtron.knobs import TUNABLE
+    from configtron.learner.grid import DEAD
+    from configtron.records import value_form
+
+    for knob in TUNABLE:
+        values = [knob.default, *(value for value in knob.values if value != knob.default)]
+        dead = [f"dead{f' where {one.where} is {one.value}' if one.where else ''}: {one.reason}"
+                for one in DEAD if one.knob == knob.name]  # fmt: skip
+        about = "; ".join([", ".join(map(str, values)), *dead])
+        yield {"kind": "knob", "knob": knob.name, "values": [value_form(one) for one in values], "about": about}
+
+
+def _of_tensor(tensor: Tensor) -> Iterator[dict[str, Json]]:
+    import numpy as np
+
+    from configtron.learner.importance import dead_knobs, knob_importance, tensor_tally
+
+    names = ("median", "median_low", "median_high", "p95", "p95_low", "p95_high")
+    for row in knob_importance(tensor, np.random.default_rng(SEED)):
+        yield {"kind": "importance", "knob": row.name, **{key: rounded(getattr(row, key)) for key in names}}
+    if tensor.repeats_ms is not None:
+        tally = tensor_tally(tensor)
+        yield from _dead(dead_knobs(tensor.grid, tally, tally.noise_ln(0.0)))
+
+
+def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
+    from configtron.cli.learn.options import revived
+    from configtron.learner.classpolicy import ClassPolicy
+    from configtron.learner.importance import dead_knobs
+    from configtron.learner.thompson import FIRST_NOISE_LN
+
+    policy = revived(found)
+    if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
+        say(f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
+        return
+    yield from _dead(dead_knobs(policy.grid, policy.tally_, policy.tally_.noise_ln(FIRST_NOISE_LN)))
+
+
+def _dead(found: Iterable[DeadKnob]) -> Iterator[dict[str, Json]]:
+    for one in found:
+        where = f"{one.dead.where}={one.dead.value}" if one.dead.where else ""
+        about = f"{one.dead.reason}; {one.pairs} pairs; an effect below {one.unseen:.2g} would be unseen"
+        yield {"kind": "dead", "knob": one.dead.knob, "where": where, "pairs": one.pairs, "unseen": rounded(one.unseen),
+               "about": about}  # fmt: skip

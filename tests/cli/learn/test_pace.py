@@ -1,0 +1,23 @@
+"""How fast, and how long still: by a clock that the test holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.cli.learn import pace
+from configtron.cli.learn.pace import Pace
+
+
+def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    clock = [0.0]
+    monkeypatch.setattr(pace, "say", said.append)
+    told = Pace("learn", "outcomes", 1000, 200, lambda: clock[0])
+    for at, done in ((1.0, 250), (6.0, 500), (7.0, 600)):
+        clock[0] = at
+        told(done)
+    clock[0] = 16.0
+    told(1000, last=True)
+    assert said == ["learn: 500/1000 outcomes, 50/s, 10 s left", "learn: 1000/1000 outcomes, 50/s in 16.0 s"]
+    assert told.line(201, 10.0) == "learn: 201/1000 outcomes, 0.1/s, 7990 s left"
+    assert told.line(200, 0.0) == "learn: 200/1000 outcomes, 0/s, 0 s left"
