@@ -40,7 +40,7 @@ def _section(study: Study, found: Sequence[Summary]) -> Element:
     for plot in study.plots:
         series = _series(found, plot.column)
         if series:
-            drawing = curves(series, plot.x, plot.y, log_x=plot.log_x)
+            drawing = curves(series, plot.x, plot.y, log_x=plot.log_x, least=plot.least)
             add(section, scrolled(drawing, f"{plot.y} by {plot.x}", "card wide"))
     return add(section, el("p", el("b", "Where ours differs: "), study.differs))
 

@@ -35,12 +35,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A curve's column as a plot: axes in words; x on a logarithmic axis or not."""
+    """A curve's column as a plot: axes in words; x on a logarithmic axis or not; least: y is cut off below it."""
 
     column: str
     x: str
     y: str
     log_x: bool = False
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

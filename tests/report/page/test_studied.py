@@ -47,6 +47,21 @@ def test_a_curve_shows_its_numbers() -> None:
     assert "0.5 at 1, 0.25 at 10" in svg.get("aria-label", "")
 
 
+def test_what_is_cut_off_is_said_to_be() -> None:
+    series = [Series("a", [(0.0, -9.0, -9.0, -9.0), (1.0, 1.0, 1.0, 1.0)])]
+    whole, cut = (fromstring(written(curves(series, "x", "y", least=least))) for least in (None, -1.0))
+    heights = []
+    for svg in (whole, cut):
+        (line,) = svg.findall("polyline")
+        heights.append([float(pair.split(",")[1]) for pair in line.get("points", "").split()])
+    assert heights[0] == heights[1] and "cut off at -1" in written(curves(series, "x", "y", least=-1.0))
+    zero = [
+        float(next(one.get("y1", "") for one in svg.findall("line") if one.get("class") == "axis"))
+        for svg in (whole, cut)
+    ]
+    assert zero[0] < zero[1] and "cut" not in written(curves(series, "x", "y", least=-10.0))
+
+
 def test_many_series_stay_apart() -> None:
     drawing = fromstring(written(curves([Series(f"s{n}", [(0.0, n, n, n)]) for n in range(14)], "x", "y")))
     looks = {(line.get("class"), line.get("stroke-dasharray")) for line in drawing.findall("polyline")}
