@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites, as learner.md's tables.
 SESSIONS, SEEDS = 60_000, 3
+# Decisions at once: as many as are made between two looks at signals.
+MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
 # What may be said when one goes on: where the answer goes, not what it is.
 BESIDE_RESUME = ("resume", "html", "form", "output_file")
@@ -47,7 +49,7 @@ def _at_least(least: float) -> Finite:
               help="Drawn sessions a second.")
 @click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
               help="One manager for all, or one for each of five PoPs.")
-@click.option("--batch", type=click.IntRange(1), default=20_000, show_default=True, metavar="N",
+@click.option("--batch", type=click.IntRange(1, MOST_AT_ONCE), default=MOST_AT_ONCE, show_default=True, metavar="N",
               help="Decisions at once; the result is the same bits whatever it is.")
 @click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
               help="Round trip of a link trace, which has none.")

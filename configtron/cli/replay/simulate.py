@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +44,8 @@ def job(given: dict[str, Any]) -> Job:
     names = (given["source"], given["tensor"], given["warm"])
     numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
     origin = Origin(*names, given["count"] or SESSIONS, **numbers, files=hashed(names))
-    made(origin)
+    # Whatever is wrong with it is said now; how many sessions there are makes no difference to that.
+    made(replace(origin, sessions=1))
     how = {key: given[key] for key in ("interval_s", "delay_s", "pops", "batch", "keep_log")}
     return Job(KIND, {"origin": origin.form(), "policies": policies, **how}, len(policies))
 
@@ -128,15 +129,15 @@ def _log(replay: Replay, about: dict[str, Json]) -> None:
 
     policy = replay.managers[0]
     at_ns = (replay.sessions.at_s * 1e9).astype(np.int64)
+    number, decisions = np.zeros(len(at_ns), dtype=np.int64), replay.decisions_
     if len(replay.managers) > 1:
         # Each manager names classes for itself; together the names would mean nothing.
-        replay.decisions_.network[:] = -1
-    number = np.zeros(len(at_ns), dtype=np.int64)
+        decisions = replace(decisions, network=number - 1)
     with Outcomes(settings().db) as store:
         store.drop_logs(canonical(about))
         log = store.begin_log("sim", canonical(about))
         whole = Logged(
-            number, replay.sessions.seen, replay.decisions_, replay.plt_ms_, at_ns, policy.grid.profiles,
+            number, replay.sessions.seen, decisions, replay.plt_ms_, at_ns, policy.grid.profiles,
             policy.class_ids_, {},
         )  # fmt: skip
         for at in range(0, len(whole), BATCH):
