@@ -166,6 +166,8 @@ def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path:
         ("--study", "nothing"),
         ("--study", "knobs", "--policy", "default"),
         ("--study", "knobs", "--log"),
+        ("--study", "knobs", "--pops", "local"),
+        ("--study", "knobs", "--study", "arms", "--warm", "none"),
         ("--html", "x.html"),
         ("--update", "nan"),
         ("--loss", "2"),

@@ -21,6 +21,8 @@ MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
 # What may be said when one goes on: where the answer goes, not what it is.
 BESIDE_RESUME = ("resume", "html", "form", "output_file")
+# What a study can be told: on which tensor, how many worlds, how large.
+BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
 
 
 def _at_least(least: float) -> Finite:
@@ -83,11 +85,11 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
         return DONE
     if html and not studies and resume is None:
         raise BadInput("--html is for --study")
-    if studies and (given["keep_log"] or given["policies"]):
-        raise BadInput("a study has its own policies and keeps no log: take away --policy and --log")
+    if studies:
+        _only(BESIDE_STUDY, "a study is as it is")
     with parts.opened(settings().db) as book:
         if resume is not None:
-            _alone()
+            _only(BESIDE_RESUME, "--resume goes on as it was begun")
             number, job = parts.resumed(book, resume)
         else:
             job = studying.job(studies, given) if studies else simulate.job(given)
@@ -98,13 +100,13 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
     return DONE
 
 
-def _alone() -> None:
-    """Nothing that would make it another replay stands beside --resume. Errors: `BadInput`."""
+def _only(beside: tuple[str, ...], why: str) -> None:
+    """Nothing that would make no difference is said. Errors: `BadInput`."""
     ctx = click.get_current_context()
     given = [one for one in ctx.params if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
-    if strange := [one for one in given if one not in BESIDE_RESUME]:
+    if strange := [one for one in given if one not in beside]:
         (option,) = [one.opts[0] for one in ctx.command.params if one.name == strange[0]]
-        raise BadInput(f"--resume goes on as it was begun; leave {option} out, or begin a new one")
+        raise BadInput(f"{why}; leave {option} out")
 
 
 def _tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
