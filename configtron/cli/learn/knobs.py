@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
 SEED = 0
+# A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
+SMALL = 0.05
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
@@ -34,8 +36,9 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
 
     \b
     knob        its values, the default first, and where it is known to be without effect
-    dead        no difference beyond noise in what was seen (kind `dead` of a policy, or of a tensor with repeats):
-                between how many pairs, and the largest effect that could have stayed unseen
+    dead        no difference beyond noise in what was seen (by a policy, or a tensor with repeats): between how many
+                pairs, and the largest effect that could have stayed unseen, which is 5 % at most
+    unproven    the same, but a larger effect could have stayed unseen: more outcomes would tell
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """
@@ -105,5 +108,6 @@ def _dead(found: Iterable[DeadKnob]) -> Iterator[dict[str, Json]]:
     for one in found:
         where = f"{one.dead.where}={one.dead.value}" if one.dead.where else ""
         about = f"{one.dead.reason}; {one.pairs} pairs; an effect below {one.unseen:.2g} would be unseen"
-        yield {"kind": "dead", "knob": one.dead.knob, "where": where, "pairs": one.pairs, "unseen": rounded(one.unseen),
+        kind = "dead" if one.unseen <= SMALL else "unproven"
+        yield {"kind": kind, "knob": one.dead.knob, "where": where, "pairs": one.pairs, "unseen": rounded(one.unseen),
                "about": about}  # fmt: skip
