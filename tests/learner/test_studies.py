@@ -66,6 +66,17 @@ def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> Non
     assert one == again and one != other
 
 
+def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    points = STUDIES["arms"].part("", 3, 2000, Ground())
+    totals: dict[tuple[str, float | None], float] = {}
+    for point in points:
+        totals[point.column, point.x] = totals.get((point.column, point.x), 0.0) + point.y
+    # Two thousand sessions are four updates: of the hundredth nothing is said.
+    assert {key[0] for key in totals} == {"update 1", "updates 3 to 10", "share"}
+    assert all(total == pytest.approx(1.0) for total in totals.values())
+
+
 def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
     monkeypatch.setattr(worlds, "CONDITIONS", 30)

@@ -66,16 +66,19 @@ def arms(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     shown = ("lhc", "gp", "epsilon", "tree", "greedy")
     for name, (first, last) in SPANS.items():
         shares = _shares(replay, _between(replay, first, last))
-        found += [Point(arm, name, shares[arm]) for arm in shown]
+        found += [Point(arm, name, share) for arm, share in shares.items() if arm in shown]
     for at in AT:
         shares = _shares(replay, _between(replay, at - 1, at))
-        found += [Point(arm, "share", shares[arm], float(at)) for arm in shown]
+        found += [Point(arm, "share", share, float(at)) for arm, share in shares.items() if arm in shown]
     return found
 
 
 def _shares(replay: Replay, rows: slice) -> dict[str, float]:
+    """Share of each arm, 0 too; nothing where there were no sessions."""
     arm = replay.decisions_.arm[rows]
-    count = np.bincount(arm, minlength=len(ARMS)) / max(len(arm), 1)
+    if not len(arm):
+        return {}
+    count = np.bincount(arm, minlength=len(ARMS)) / len(arm)
     return dict(zip(ARMS, count.tolist(), strict=True))
 
 
