@@ -25,10 +25,11 @@ from configtron.learner.columns import Floats
 from configtron.learner.engines.grid import Engine, GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.grid import Grid
+from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.tensor import Tensor
 from configtron.learner.templates import templates
-from configtron.learner.thompson import LinearPolicy, Thompson
+from configtron.learner.thompson import Thompson
 
 __all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy"]
 

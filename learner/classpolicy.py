@@ -12,13 +12,15 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.evolve import Divergence, remainders, split
+from configtron.learner.evolve import Divergence, parted, remainders, split
 from configtron.learner.grid import Grid
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
 from configtron.learner.tally import Tally, no_tally
 
 # Loads by which one cell's configuration is drawn to what that configuration did everywhere.
 PRIOR_LOADS = 3.0
+# Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
+PART_MEMBERS = 25
 
 
 class ClassPolicy(TablePolicy):
@@ -27,9 +29,10 @@ class ClassPolicy(TablePolicy):
     classes     those to start with, made offline (`classes.fit`, `classes.choose_k`)
     divergence  when a class is split; None: classes stay as they are
     window      latest outcomes that are kept, to judge classes (and to grow trees) by
+    part_at     outcomes after which every class is cut, once, into one for every PART_MEMBERS of its members; 0: never
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_")
+    STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_")
 
     def __init__(
         self,
@@ -41,9 +44,11 @@ class ClassPolicy(TablePolicy):
         update_every: int = 500,
         divergence: Divergence | None = None,
         window: int = 10_000,
+        part_at: int = 0,
     ):
         super().__init__(grid, sites, rng, update_every=update_every)
-        self.divergence, self.window = divergence, window
+        self.divergence, self.window, self.part_at = divergence, window, part_at
+        self.parted_ = False
         self.classes_ = classes
         self.class_ids_ = classes.ids
         self.recent_ = nothing_seen()
@@ -66,21 +71,30 @@ class ClassPolicy(TablePolicy):
         """Keep what was seen, split what diverged; outcomes come back under the class they belong to now."""
         self.tally_ = self.tally_.plus(seen.row, seen.configuration, seen.log_ms)
         self.recent_ = joined([self.recent_, seen])[-self.window :]
-        if self.divergence is None or not len(seen):
+        if not len(seen):
             return seen
-        now, before = self.recent_, len(self.classes_)
-        rest = remainders(now.row, now.configuration, now.log_ms)
-        self.classes_ = split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+        now, before = self.recent_, self.classes_
+        self.classes_ = self._evolved(now)
         self.class_ids_ = self.classes_.ids
-        if len(self.classes_) == before:
+        if len(self.classes_) == len(before):
             return seen
-        self.recent_ = self._moved(now)
+        self.recent_ = self.moved(now, before)
         self.tally_ = regrouped(self.tally_, self.rows, now, self.recent_)
-        self.grow(before * (len(self.sites) + 1))
+        self.grow(len(before) * (len(self.sites) + 1))
         return self.recent_[-len(seen) :]
 
-    def _moved(self, seen: Seen) -> Seen:
-        """Outcomes of known clients under the class that is nearest now."""
+    def _evolved(self, now: Seen) -> Classes:
+        """The classes after what is due: cut once, split whenever they diverge."""
+        if self.part_at and not self.parted_ and len(now) >= min(self.part_at, self.window):
+            self.parted_ = True
+            return parted(self.classes_, now.network, now.point, PART_MEMBERS, self.rng)
+        if self.divergence is None:
+            return self.classes_
+        rest = remainders(now.row, now.configuration, now.log_ms)
+        return split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+
+    def moved(self, seen: Seen, before: Classes) -> Seen:
+        """Outcomes of known clients under the class that is nearest now; `before` are the classes they were of."""
         network = self.classes_.again(seen.network, seen.point)
         row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
         return Seen(row, network, seen.configuration, seen.site, seen.point, seen.log_ms)
@@ -104,10 +118,10 @@ class ClassPolicy(TablePolicy):
 
 
 def regrouped(tally: Tally, rows: int, before: Seen, after: Seen) -> Tally:
-    """The tally with room for `rows`; outcomes that changed their row move to the new one, nothing counts twice."""
+    """The tally with room for `rows`; outcomes that changed row or ln(ms) are taken out and in again."""
     room = np.zeros((rows - len(tally.count), tally.count.shape[1]))
     wide = Tally(*(np.concatenate((column, room)) for column in (tally.count, tally.total, tally.square)))
-    changed = np.flatnonzero(before.row != after.row)
+    changed = np.flatnonzero((before.row != after.row) | (before.log_ms != after.log_ms))
     nothing = no_tally(rows, tally.count.shape[1])
     gone = nothing.plus(before.row[changed], before.configuration[changed], before.log_ms[changed])
     come = nothing.plus(after.row[changed], after.configuration[changed], after.log_ms[changed])

@@ -10,6 +10,9 @@ Reads as   classes with the same ids in the same places, one more at the end for
 Fails as   no split, where members differ but not by where they are: noise is not another network.
 Differs    from CT, which says classes "evolve" and not how.
 Source     CT section 4.
+
+`parted` asks nothing: every class is cut into as many as its members make up, for a learner that shares between classes
+what it learns, and to whom a fine class therefore costs little (docs/design/0016).
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def split(
         mine = (network == k) & ~np.isnan(rest)
         if mine.sum() < 2 * bound.least_members or rest[mine].std() <= bound.spread_ln:
             continue
-        halves = _halves(points[mine] / classes.scale[k], rng)
+        halves = _clusters(points[mine] / classes.scale[k], 2, rng)
         sizes = np.bincount(halves, minlength=2)
         if sizes.min() < bound.least_members:
             continue
@@ -59,28 +62,48 @@ def split(
             continue
         centres = [points[mine][halves == side].mean(axis=0) for side in (0, 1)]
         stays = int(sizes.argmax())
-        classes = _with(classes, k, centres[stays], centres[1 - stays], sizes[[stays, 1 - stays]].astype(np.float64))
+        classes = _with(
+            classes, k, centres[stays], centres[1 - stays][None], sizes[[stays, 1 - stays]].astype(np.float64)
+        )
     return classes
 
 
-def _halves(points: Floats, rng: np.random.Generator) -> Codes:
+def parted(classes: Classes, network: Codes, points: Floats, least_members: int, rng: np.random.Generator) -> Classes:
+    """Classes, each cut by k-means into one for every `least_members` members. network (n,), points (n, 3)."""
+    found = classes
+    for k in range(len(classes)):
+        mine = points[network == k]
+        parts = len(mine) // least_members
+        if parts < 2:
+            continue
+        label = _clusters(mine / classes.scale[k], parts, rng)
+        sizes = np.bincount(label, minlength=parts)
+        order = np.argsort(-sizes, kind="stable")
+        centres = np.stack([mine[label == part].mean(axis=0) for part in order])
+        found = _with(found, k, centres[0], centres[1:], sizes[order].astype(np.float64))
+    return found
+
+
+def _clusters(points: Floats, k: int, rng: np.random.Generator) -> Codes:
     from sklearn.cluster import KMeans
 
-    means = KMeans(2, n_init=2, random_state=int(rng.integers(2**31))).fit(points)
+    means = KMeans(k, n_init=2, random_state=int(rng.integers(2**31))).fit(points)
     labels: Codes = means.labels_.astype(np.int64)
     return labels
 
 
 def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Floats) -> Classes:
-    centroid = np.concatenate((classes.centroid, leaves[None]))
+    """Class k at `stays` (3,), new ones at `leaves` (m, 3); counts (1 + m,) members of each."""
+    new = len(leaves)
+    centroid = np.concatenate((classes.centroid, leaves))
     centroid[k] = stays
     count = np.concatenate((classes.count, counts[1:]))
     count[k] = counts[0]
-    scale = np.concatenate((classes.scale, classes.scale[k][None]))
-    spread = np.concatenate((classes.spread, [0.0]))
+    scale = np.concatenate((classes.scale, np.repeat(classes.scale[k][None], new, axis=0)))
+    spread = np.concatenate((classes.spread, np.zeros(new)))
     born = 1 + max(int(name.removeprefix("nc")) for name in classes.ids)
-    devices = (*classes.devices, classes.devices[k]) if classes.devices else ()
-    return Classes((*classes.ids, f"nc{born}"), centroid, scale, count, spread, devices)
+    devices = (*classes.devices, *(classes.devices[k],) * new) if classes.devices else ()
+    return Classes((*classes.ids, *(f"nc{born + at}" for at in range(new))), centroid, scale, count, spread, devices)
 
 
 def moved(classes: Classes, contexts: Contexts, share: float) -> Classes:

@@ -4,9 +4,11 @@ A configuration's features are differences to the default's, so the model's valu
 in ln(ms), and zero for Default itself. Ordered knobs (numbers, more than two) enter by their binary logarithm, its
 square and its inverse power; names by one-hot; two knobs together by the products of their first-order features.
 
-A cell's features are its class's centroid, up to second order, its site, and the site's heaviness times the
-centroid's: a heavy page loses more on a slow network, whichever page it is. (A slope of its own for every site was
-tried as well: it trebles the work, and learns more slowly.)
+A cell's features are its class's centroid, up to second order, its site, and what a textbook says decides how much a
+transport can gain there: how many round trips a load takes (its level over the round trip, learned, so a heavy page is
+told from a light one without knowing it), their inverse, which is the share of the time that one round trip saved is;
+how far the pipe is above the window that this loss allows (Mathis et al. 1997), and above some packets. (A slope of its
+own for every site was tried as well: it trebles the work, and learns more slowly.)
 Prior standard deviations stand beside the features: they say how large an effect is plausible.
 """
 
@@ -21,11 +23,19 @@ from configtron.learner.grid import Grid
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12
-# How strongly an effect may depend on the network, its squares and products, the site, its heaviness by network:
-# shares of the effect.
-NETWORK_SHARE, CURVE_SHARE, SITE_SHARE, HEAVY_SHARE = 0.6, 0.3, 0.6, 0.35
-# Loads that an earlier opinion of a site's heaviness is worth; a site's level is known to a tenth after as many.
-HEAVY_LOADS = 10.0
+# How strongly an effect may depend on the network, its squares and products, the site, what a textbook says: shares of
+# the effect.
+NETWORK_SHARE, CURVE_SHARE, SITE_SHARE, TEXTBOOK_SHARE = 0.6, 0.3, 0.6, 0.5
+# Round trips of a load where nothing was seen, ln: a dozen. Loads that an opinion from other cells is worth.
+USUAL_ROUNDS_LN, OPINION_LOADS = 2.5, 3.0
+# Precision, in loads, that a slope of round trips over networks and sites is zero: there to keep it finite.
+SLOPE_LOADS = 0.3
+# Packets in flight that a loss allows: 0.87 / sqrt(loss), with delayed acknowledgements.
+MATHIS = 0.87
+# Bits in a packet of a full-sized segment; kbit/s times ms are bits.
+PACKET_BITS = 12_000.0
+# ln(packets) above which a pipe is large (20) and very large (150): slow start ends in between.
+LARGE_PIPES_LN = (3.0, 5.0)
 # Centre and scale of ln(kbit/s), ln(ms), ln(loss + floor): 5 Mbit/s, 80 ms, 0.5 %, and what clients spread by.
 CENTRE_LN, SCALE_LN = (8.5, 4.4, -5.0), (1.3, 0.8, 1.0)
 
@@ -55,35 +65,75 @@ def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
     return np.stack(columns, axis=1), np.array(prior)
 
 
-def cell_features(centroid: Floats, heaviness: Floats) -> tuple[Floats, Floats]:
-    """(classes x (sites + 1), q) features and (q,) prior shares.
-
-    centroid: (classes, 3), `nearest.point`'s coordinates; heaviness: (sites,) e-folds that a site takes longer than its
-    like. The last site of each class is "any other": it has the network's features only.
-    """
-    sites = len(heaviness)
+def network_features(centroid: Floats) -> Floats:
+    """(classes, 10): one, and (classes, 3) `nearest.point`'s coordinates, scaled, up to second order."""
     z = (centroid - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     products = np.stack([z[:, a] * z[:, b] for a, b in combinations(range(3), 2)], axis=1)
-    shape = np.concatenate((z, z**2 - 1.0), axis=1)
-    network = np.concatenate((np.ones((len(z), 1)), shape, products), axis=1)
-    place = np.concatenate((np.eye(sites), np.zeros((1, sites))))
-    heavy = np.tile(np.append(heaviness, 0.0), len(z))[:, None] * np.repeat(shape, sites + 1, axis=0)
-    rows = np.concatenate((np.repeat(network, sites + 1, axis=0), np.tile(place, (len(z), 1)), heavy), axis=1)
-    shares = [1.0] + [NETWORK_SHARE] * 3 + [CURVE_SHARE] * 6 + [SITE_SHARE] * sites + [HEAVY_SHARE] * 6
-    return rows, np.array(shares)
+    return np.concatenate((np.ones((len(z), 1)), z, z**2 - 1.0, products), axis=1)
 
 
-def heaviness(level_ln: Floats, loads: Floats, before: Floats) -> Floats:
-    """(sites,) e-folds that a site takes longer than its like, about zero on average.
+def cell_features(centroid: Floats, rounds_ln: Floats) -> tuple[Floats, Floats]:
+    """(classes x (sites + 1), q) features and (q,) prior shares.
 
-    level_ln (classes, sites): expected ln(ms) of Default, NaN where nothing was seen; loads (classes, sites) it rests
-    on; before (sites,): what was thought, worth `HEAVY_LOADS` loads. Classes' own levels are fitted along and dropped.
+    centroid: (classes, 3), `nearest.point`'s coordinates; rounds_ln: (classes, sites + 1) ln of the round trips that a
+    load takes under Default. The last site of each class is "any other": it has no place of its own.
     """
+    places = rounds_ln.shape[1]
+    place = np.eye(places)[:, :-1]
+    plain = np.concatenate(
+        (np.repeat(network_features(centroid), places, axis=0), np.tile(place, (len(centroid), 1))), axis=1
+    )
+    textbook = _textbook(np.repeat(centroid, places, axis=0), rounds_ln.ravel())
+    shares = [1.0] + [NETWORK_SHARE] * 3 + [CURVE_SHARE] * 6 + [SITE_SHARE] * (places - 1)
+    return np.concatenate((plain, textbook), axis=1), np.array(shares + [TEXTBOOK_SHARE] * textbook.shape[1])
+
+
+def _textbook(point: Floats, rounds_ln: Floats) -> Floats:
+    """(cells, 15): what round trips, loss and pipe decide. point (cells, 3), rounds_ln (cells,)."""
+    z = (point - np.array(CENTRE_LN)) / np.array(SCALE_LN)
+    rounds = rounds_ln - USUAL_ROUNDS_LN
+    # One round trip's share of the load, times three: about one at the least there is, a handshake and a request.
+    share = 3.0 * np.exp(-rounds_ln)
+    pipe_ln = point[:, 0] + point[:, 1] - np.log(PACKET_BITS)
+    above = pipe_ln - np.log(MATHIS) + 0.5 * point[:, 2]
+    limited, either = np.maximum(above, 0.0), 1.0 / (1.0 + np.exp(-2.0 * above))
+    by_network = [rounds * z[:, 0], rounds * z[:, 1], rounds * z[:, 2]]
+    by_share = [share, share * z[:, 0], share * z[:, 1], share * z[:, 2], share * limited]
+    large = [np.maximum(pipe_ln - bound, 0.0) / 2.0 for bound in LARGE_PIPES_LN]
+    columns = [rounds, rounds**2 - 1.0, *by_network, limited, limited * rounds, either, *by_share, *large]
+    return np.stack(columns, axis=1)
+
+
+def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[Floats, Floats] | None = None) -> Floats:
+    """(classes, sites + 1) ln of the round trips that a load takes, for every cell, seen or not.
+
+    level_ln (classes, sites + 1): expected ln(ms) of Default, NaN where nothing was seen; loads (classes, sites + 1) it
+    rests on; before: the sums (`rounds_sums`) of an emulated tensor. What is seen is drawn to a regression over all
+    cells by `OPINION_LOADS`.
+    """
+    places = level_ln.shape[1]
+    square, cross = rounds_sums(centroid, level_ln, loads)
+    if before is not None:
+        square, cross = square + before[0], cross + before[1]
+    slope = np.linalg.solve(square + SLOPE_LOADS * np.eye(len(cross)), cross)
+    opinion = (_rounds_columns(centroid, places) @ slope).reshape(level_ln.shape)
     weight = np.where(np.isnan(level_ln), 0.0, loads)
-    level = np.nan_to_num(level_ln)
-    of_class = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
-    normal = np.diag(weight.sum(axis=0)) - weight.T @ of_class + HEAVY_LOADS * np.eye(len(before))
-    right = (weight * level).sum(axis=0) - of_class.T @ (weight * level).sum(axis=1) + HEAVY_LOADS * before
-    found: Floats = np.linalg.solve(normal, right)
-    centred: Floats = found - found.mean()
-    return centred
+    seen = np.nan_to_num(level_ln) - centroid[:, 1:2] - USUAL_ROUNDS_LN
+    found: Floats = USUAL_ROUNDS_LN + opinion + weight / (weight + OPINION_LOADS) * (seen - opinion)
+    return found
+
+
+def rounds_sums(centroid: Floats, level_ln: Floats, loads: Floats) -> tuple[Floats, Floats]:
+    """Sums of the regression of round trips over networks and sites, each cell as often as it was loaded."""
+    x = _rounds_columns(centroid, level_ln.shape[1])
+    weight = np.where(np.isnan(level_ln), 0.0, loads).ravel()
+    y = (np.nan_to_num(level_ln) - centroid[:, 1:2] - USUAL_ROUNDS_LN).ravel()
+    return x.T @ (weight[:, None] * x), x.T @ (weight * y)
+
+
+def _rounds_columns(centroid: Floats, places: int) -> Floats:
+    """(classes x places, .): the network, the site, and each site's slopes over the network."""
+    network, place = np.repeat(network_features(centroid), places, axis=0), np.tile(np.eye(places), (len(centroid), 1))
+    place[:, -1] = 0.0
+    slopes = (place[:, :-1, None] * network[:, None, 1:4]).reshape(len(network), -1)
+    return np.concatenate((network, place[:, :-1], slopes), axis=1)

@@ -1,14 +1,19 @@
-"""A Bayesian linear model of the excess over Default, shared by all cells, with a residual of each cell's own.
+"""A Bayesian linear model of the excess over Default, shared by all cells, with effects of each class's and cell's own.
 
 Question   How much slower or faster than Default is each configuration in each cell, and how sure is that?
-Method     ln(ms) = level(cell) + f(configuration)' T g(cell) + residual(cell, configuration) + noise. T has a normal
-           prior; the level is flat and integrated out; the residual is normal and independent, so it is integrated out
-           too and its share comes back as shrinkage. All from sums per cell and configuration: nothing is replayed.
+Method     ln(ms) = level(cell) + f(configuration)' (T g(cell) + u(class) + v(cell)) + residual(cell, configuration) +
+           noise. T has a normal prior; u and v, what features leave unexplained of a class on all sites and of one
+           cell, are normal around zero with covariances (`Spread`); the level is flat; the residual is normal and
+           independent. All but T are integrated out exactly, from sums per cell and configuration: nothing is replayed.
+           Given T they come back by regression.
 Stop when  computed; there is no iteration.
-Reads as   mean and variance of the excess, draws from their joint distribution, for every cell and configuration.
+Reads as   mean of the excess and draws from its joint distribution, for every cell and configuration.
 Fails as   nothing seen: the prior (or the warm start), whose mean without a warm start is no difference at all.
 Differs    from a GP per cell (CT): one noisy page load teaches every cell that shares a feature.
-Source     Lindley and Smith 1972 (hierarchical linear model); Agrawal and Goyal 2013 (linear Thompson sampling).
+Source     Lindley and Smith 1972 (hierarchical linear model); Laird and Ware 1982 (effects of a group's own); Agrawal
+           and Goyal 2013 (linear Thompson sampling).
+
+Cells come class by class, each class with the same number of places (sites and "any other"), in the same order.
 """
 
 from __future__ import annotations
@@ -17,13 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.columns import Floats
+from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
 
 # Precision of a cell's level: e-folds of freedom, so that a cell with one load is not taken to know its level.
 LEVEL_PRECISION = 1e-4
-# Cells whose outer products are summed at a time: bounds memory at some ten megabytes.
-CELLS_AT_ONCE = 128
+# Classes whose products are summed at a time: bounds memory at some ten megabytes.
+CLASSES_AT_ONCE = 16
 
 
 @keep
@@ -55,25 +60,67 @@ def weights(count: Floats, noise_ln: float, residual_ln: float) -> Floats:
     return found
 
 
-def evidence(weight: Floats, mean_ln: Floats, features: Floats, cells: Floats) -> Evidence:
-    """What means tell about T. weight, mean_ln (cells, configurations); features (configurations, f); cells (cells, q).
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """How effects differ beyond what features explain: covariances (f, f) of classes, and of cells within a class."""
 
-    Cells without any weight are skipped: they would add nothing but time.
+    of_class: Floats
+    of_cell: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Witnesses:
+    """What means say of each cell's f effects once its level is integrated out, by class.
+
+    precision (classes, places, f, f), shift (classes, places, f): of T g(cell) + u(class), the cell's own effects
+    integrated out, too; raw_precision (cells, f, f), raw_shift (cells, f): of the sum of all three.
     """
-    used = np.flatnonzero(weight.sum(axis=1) > 0)
-    f, q = features.shape[1], cells.shape[1]
+
+    precision: Floats
+    shift: Floats
+    raw_precision: Floats
+    raw_shift: Floats
+    own_covariance: Floats
+    spread: Spread
+
+    def of_class(self) -> Floats:
+        """(classes, f, f): Cholesky factors of the precision of each class's own effects, given T."""
+        found: Floats = np.linalg.cholesky(self.precision.sum(axis=1) + np.linalg.inv(self.spread.of_class))
+        return found
+
+
+def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread) -> Witnesses:
+    """Sums over configurations. weight, mean_ln (cells, configurations); features (configurations, f)."""
+    f = features.shape[1]
     outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), f * f)
-    precision, shift = np.zeros((f * f, q * q)), np.zeros((f, q))
-    for start in range(0, len(used), CELLS_AT_ONCE):
-        rows = used[start : start + CELLS_AT_ONCE]
-        w, g = weight[rows], cells[rows]
-        wy, total = w * mean_ln[rows], w.sum(axis=1) + LEVEL_PRECISION
-        s = w @ features
-        inner = w @ outer - ((s / total[:, None])[:, :, None] * s[:, None, :]).reshape(len(rows), f * f)
-        precision += inner.T @ (g[:, :, None] * g[:, None, :]).reshape(len(rows), q * q)
-        shift += (wy @ features - (wy.sum(axis=1) / total)[:, None] * s).T @ g
+    wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features
+    precision = (weight @ outer).reshape(-1, f, f) - (s / total[:, None])[:, :, None] * s[:, None, :]
+    shift = wy @ features - (wy.sum(axis=1) / total)[:, None] * s
+    own = np.linalg.inv(precision + np.linalg.inv(spread.of_cell))
+    lost = precision @ own
+    left, rest = precision - lost @ precision, shift - (lost @ shift[:, :, None])[:, :, 0]
+    return Witnesses(left.reshape(-1, places, f, f), rest.reshape(-1, places, f), precision, shift, own, spread)
+
+
+def evidence(seen: Witnesses, cells: Floats) -> Evidence:
+    """What they tell about T. cells (cells, q). Classes that saw nothing would add nothing but time."""
+    classes, places, f, _ = seen.precision.shape
+    q = cells.shape[1]
+    g, factor = cells.reshape(classes, places, q), seen.of_class()
+    precision, shift = np.zeros((f * f, q * q)), np.einsum("ksf,ksq->fq", seen.shift, g).ravel()
+    lost = np.zeros((f * q, f * q))
+    used = np.flatnonzero(np.trace(seen.precision.sum(axis=1), axis1=1, axis2=2) > 0)
+    for start in range(0, len(used), CLASSES_AT_ONCE):
+        k = used[start : start + CLASSES_AT_ONCE]
+        flat, here = seen.precision[k].reshape(len(k), places, f * f), g[k]
+        precision += flat.reshape(-1, f * f).T @ (here[..., :, None] * here[..., None, :]).reshape(-1, q * q)
+        cross = (flat.transpose(0, 2, 1) @ here).reshape(len(k), f, f * q)
+        both = np.concatenate((cross, seen.shift[k].sum(axis=1)[:, :, None]), axis=2)
+        solved = np.linalg.solve(factor[k], both).reshape(len(k) * f, f * q + 1)
+        lost += solved[:, :-1].T @ solved[:, :-1]
+        shift -= solved[:, :-1].T @ solved[:, -1]
     ordered = precision.reshape(f, f, q, q).transpose(0, 2, 1, 3).reshape(f * q, f * q)
-    return Evidence(ordered, shift.ravel())
+    return Evidence(ordered - lost, shift)
 
 
 def likelihood_ln(before: Evidence, seen: Evidence) -> float:
@@ -89,11 +136,16 @@ def _weight_ln(known: Evidence) -> float:
 
 
 class Model:
-    """The posterior over cells and configurations. features (configurations, f), cells (cells, q) as for `evidence`."""
+    """The posterior over cells and configurations.
+
+    known: of T; seen: the same loads as in it, by cell; features (configurations, f), cells (cells, q);
+    count, mean_ln (cells, configurations).
+    """
 
     def __init__(
         self,
         known: Evidence,
+        seen: Witnesses,
         features: Floats,
         cells: Floats,
         count: Floats,
@@ -104,60 +156,61 @@ class Model:
     ):
         from scipy.linalg import cho_solve
 
-        self.features, self.cells = features, cells
+        self.features, self.cells, self._seen = features, cells, seen
         self._factor = np.linalg.cholesky(known.precision)
         self._centre = cho_solve((self._factor, True), known.shift)
-        self._weight = weights(count, noise_ln, residual_ln)
-        self._mean_ln, self._total = mean_ln, self._weight.sum(axis=1) + LEVEL_PRECISION
+        self._of_class, self._own_factor = seen.of_class(), np.linalg.cholesky(seen.own_covariance)
+        weight = weights(count, noise_ln, residual_ln)
+        self._mean_ln, self._total = mean_ln, weight.sum(axis=1) + LEVEL_PRECISION
+        self._s, self._wy = weight @ features, (weight * mean_ln).sum(axis=1)
         self._shrink = count * residual_ln**2 / (noise_ln**2 + count * residual_ln**2)
         # Variance of the residual once seen `count` times.
         self.residual_variance = residual_ln**2 * (1.0 - self._shrink)
+        self._mean_effects = self.effects(self._centre[None])
 
-    def linear(self, effect: Floats) -> Floats:
-        """(cells, configurations) excess of the shared part, for one T (f x q,)."""
-        table: Floats = self.cells @ (effect.reshape(self.features.shape[1], -1).T @ self.features.T)
-        return table
+    def effects(self, shared: Floats, rng: np.random.Generator | None = None, boldness: float = 0.0) -> Floats:
+        """(n, cells, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means given
+        T; with a generator they are drawn, deviations times `boldness`."""
+        classes, places, f = self._seen.shift.shape
+        of_cell = (self.cells @ shared.reshape(len(shared) * f, -1).T).reshape(classes * places, len(shared), f)
+        by_class = of_cell.transpose(0, 2, 1).reshape(classes, places, f, -1)
+        rest = self._seen.shift[..., None] - self._seen.precision @ by_class
+        right = np.linalg.solve(self._of_class, rest.sum(axis=1))
+        if rng is not None:
+            right += boldness * rng.standard_normal(right.shape)
+        of_class = np.linalg.solve(self._of_class.transpose(0, 2, 1), right)
+        above = (by_class + of_class[:, None]).reshape(classes * places, f, -1)
+        own = self._seen.own_covariance @ (self._seen.raw_shift[:, :, None] - self._seen.raw_precision @ above)
+        if rng is not None:
+            own += boldness * (self._own_factor @ rng.standard_normal(own.shape))
+        return np.ascontiguousarray((above + own).transpose(2, 0, 1))
 
-    def level(self, shared: Floats) -> Floats:
-        """(cells,) ln(ms) of Default, given the shared part; meaningless for a cell that saw nothing."""
-        found: Floats = (self._weight * (self._mean_ln - shared)).sum(axis=1) / self._total
+    def level(self, effects: Floats) -> Floats:
+        """(n, cells) ln(ms) of Default, given the effects; meaningless for a cell that saw nothing."""
+        found: Floats = (self._wy - (self._s * effects).sum(axis=2)) / self._total
         return found
 
-    def table(self, effect: Floats) -> Floats:
-        """(cells, configurations): the shared part plus each cell's shrunken residual."""
-        shared = self.linear(effect)
-        rest: Floats = self._mean_ln - self.level(shared)[:, None] - shared
-        return shared + self._shrink * rest
+    def table(self, effects: Floats, among: Codes | slice = slice(None)) -> Floats:
+        """(n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken residual."""
+        linear: Floats = effects @ self.features[among].T
+        rest: Floats = self._mean_ln[:, among] - self.level(effects)[:, :, None] - linear
+        return linear + self._shrink[:, among] * rest
 
     def mean(self) -> Floats:
         """(cells, configurations) posterior mean of the excess over the cell's level, ln(ms)."""
-        return self.table(self._centre)
+        found: Floats = self.table(self._mean_effects)[0]
+        return found
 
     def levels(self) -> Floats:
         """(cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""
-        seen = self._weight.sum(axis=1) > 0
-        return np.where(seen, self.level(self.linear(self._centre)), np.nan)
+        return np.where(self._total > LEVEL_PRECISION, self.level(self._mean_effects)[0], np.nan)
 
-    def draw(self, rng: np.random.Generator, boldness: float) -> Floats:
-        """(cells, configurations): one table from the posterior, its deviations times `boldness`."""
+    def draws(self, n: int, rng: np.random.Generator, boldness: float, among: Codes | slice = slice(None)) -> Floats:
+        """(n, cells, configurations), perhaps some only: tables from the posterior, deviations times `boldness`."""
         from scipy.linalg import solve_triangular
 
-        deviate = rng.standard_normal(len(self._centre))
-        effect = self._centre + boldness * solve_triangular(self._factor, deviate, lower=True, trans=1)
-        own = rng.standard_normal(self.residual_variance.shape) * np.sqrt(self.residual_variance)
-        return self.table(effect) + boldness * own
-
-    def variance(self) -> Floats:
-        """(cells, configurations) posterior variance of the shared part's excess over Default, ln(ms) squared."""
-        from scipy.linalg import cho_solve
-
-        f, q = self.features.shape[1], self.cells.shape[1]
-        spread = cho_solve((self._factor, True), np.eye(f * q)).reshape(f, q, f, q)
-        spread = np.ascontiguousarray(spread.transpose(0, 2, 1, 3)).reshape(f * f, q * q)
-        outer = (self.features[:, :, None] * self.features[:, None, :]).reshape(-1, f * f)
-        inner = outer @ spread
-        found = np.empty((len(self.cells), len(self.features)))
-        for start in range(0, len(self.cells), CELLS_AT_ONCE):
-            g = self.cells[start : start + CELLS_AT_ONCE]
-            found[start : start + len(g)] = (g[:, :, None] * g[:, None, :]).reshape(len(g), -1) @ inner.T
-        return np.maximum(found, 0.0)
+        normal = rng.standard_normal((len(self._centre), n))
+        shared = self._centre + boldness * solve_triangular(self._factor, normal, lower=True, trans=1).T
+        found = self.table(self.effects(shared, rng, boldness), among)
+        found += boldness * np.sqrt(self.residual_variance[:, among]) * rng.standard_normal(found.shape)
+        return found

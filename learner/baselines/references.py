@@ -12,8 +12,11 @@ import numpy as np
 
 from configtron.learner.columns import ARM
 from configtron.learner.linear import Model
+from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.served import Served, always
-from configtron.learner.thompson import LinearPolicy
+
+# Posterior draws that a deviation is taken from: within a quarter, mostly.
+DRAWS = 16
 
 
 class LinUcb(LinearPolicy):
@@ -27,8 +30,9 @@ class LinUcb(LinearPolicy):
 
     def serve(self, model: Model) -> Served:
         mean = model.mean()
-        hopeful = mean - self.width * np.sqrt(model.variance() + model.residual_variance)
-        picks = self.candidates_[hopeful[:, self.candidates_].argmin(axis=1)]
+        drawn = model.draws(DRAWS, self.rng, 1.0, self.candidates_)
+        hopeful = mean[:, self.candidates_] - self.width * drawn.std(axis=0)
+        picks = self.candidates_[hopeful.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)
 

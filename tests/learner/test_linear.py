@@ -2,57 +2,82 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
-from configtron.learner.features import cell_features, configuration_features, heaviness
+from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.grid import live_grid, paper_grid
-from configtron.learner.linear import LEVEL_PRECISION, Evidence, Model, evidence, likelihood_ln, prior, weights
+from configtron.learner.linear import (
+    LEVEL_PRECISION,
+    Evidence,
+    Model,
+    Spread,
+    Witnesses,
+    evidence,
+    likelihood_ln,
+    prior,
+    weights,
+    witnesses,
+)
 from configtron.learner.templates import regret, templates
-from configtron.learner.thompson import emulated
+from configtron.learner.warmstart import emulated, plain_spread
 from tests.learner.worlds import small_classes, small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1
+# Two classes of three places; covariances that are not diagonal, so that a transposed one shows.
+PLACES = 3
+SPREAD = Spread(np.array([[0.09, 0.05], [0.05, 0.16]]), np.array([[0.04, -0.01], [-0.01, 0.02]]))
+KNOB_SD, SHARE = np.array([0.5, 0.3]), np.array([1.0, 0.6, 0.4])
 
 
 def small_problem() -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(4)
-    features, cells = rng.standard_normal((6, 2)), rng.standard_normal((5, 3))
+    features, cells = rng.standard_normal((6, 2)), rng.standard_normal((6, 3))
     features[0] = 0.0
-    count = rng.integers(0, 4, (5, 6)).astype(float)
-    mean = np.where(count > 0, 7.0 + rng.standard_normal((5, 6)), 0.0)
+    count = rng.integers(0, 4, (6, 6)).astype(float)
+    mean = np.where(count > 0, 7.0 + rng.standard_normal((6, 6)), 0.0)
     return features, cells, count, mean
 
 
-def written_out(features, cells, count, mean, knob_sd, share):  # type: ignore[no-untyped-def]
-    """Posterior mean of (T, levels, residuals) as one linear model with every unknown a column."""
-    used = np.argwhere(count > 0)
-    wide, deep = len(cells), len(features)
-    rows, y, noise = [], [], []
-    for c, k in used:
-        level, own = np.zeros(wide), np.zeros((wide, deep))
-        level[c], own[c, k] = 1.0, 1.0
-        rows.append(np.concatenate((np.outer(features[k], cells[c]).ravel(), level, own.ravel())))
-        y.append(mean[c, k])
-        noise.append(NOISE**2 / count[c, k])
-    x, weight = np.array(rows), np.diag(1.0 / np.array(noise))
-    spread = np.outer(knob_sd, share).ravel()
-    precision = np.diag(
-        np.concatenate((spread**-2, np.full(wide, LEVEL_PRECISION), np.full(wide * deep, RESIDUAL**-2)))
-    )
-    return np.linalg.solve(x.T @ weight @ x + precision, x.T @ weight @ np.array(y)), spread
+def small_model(features, cells, count, mean, known=None):  # type: ignore[no-untyped-def]
+    seen: Witnesses = witnesses(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
+    known = known or prior(KNOB_SD, SHARE).plus(evidence(seen, cells))
+    return Model(known, seen, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
+
+
+def written_out(features, cells, count, mean):  # type: ignore[no-untyped-def]
+    """Posterior mean and covariance of every cell's excess, as one linear model with every unknown a column."""
+    wide, deep, f = len(cells), len(features), features.shape[1]
+
+    def columns(c, k, level):  # type: ignore[no-untyped-def]
+        levels, residual = np.zeros(wide), np.zeros((wide, deep))
+        of_class, of_cell = np.zeros((wide // PLACES, f)), np.zeros((wide, f))
+        levels[c], residual[c, k] = level, 1.0
+        of_class[c // PLACES], of_cell[c] = features[k], features[k]
+        shared = np.outer(features[k], cells[c])
+        return np.concatenate([x.ravel() for x in (shared, of_class, of_cell, levels, residual)])
+
+    every = [(c, k) for c in range(wide) for k in range(deep)]
+    x, weight = np.array([columns(c, k, 1.0) for c, k in every]), np.diag(count.ravel() / NOISE**2)
+    blocks = [np.diag(np.outer(KNOB_SD, SHARE).ravel() ** -2)]
+    blocks += [np.linalg.inv(SPREAD.of_class)] * (wide // PLACES) + [np.linalg.inv(SPREAD.of_cell)] * wide
+    blocks += [np.diag(np.full(wide, LEVEL_PRECISION)), np.diag(np.full(wide * deep, RESIDUAL**-2))]
+    precision = x.T @ weight @ x + block_diag(*blocks)
+    centre = np.linalg.solve(precision, x.T @ weight @ mean.ravel())
+    asked = np.array([columns(c, k, 0.0) for c, k in every])
+    spread = np.einsum("ij,ij->i", asked, np.linalg.solve(precision, asked.T).T)
+    return (asked @ centre).reshape(wide, deep), spread.reshape(wide, deep)
 
 
 def test_the_mean_is_that_of_one_big_regression() -> None:
-    features, cells, count, mean = small_problem()
-    knob_sd, share = np.array([0.5, 0.3]), np.array([1.0, 0.6, 0.4])
-    known = prior(knob_sd, share).plus(evidence(weights(count, NOISE, RESIDUAL), mean, features, cells))
-    model = Model(known, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
-    big, _ = written_out(features, cells, count, mean, knob_sd, share)
-    effect, own = big[:6].reshape(2, 3), big[6 + 5 :].reshape(5, 6)
-    assert np.allclose(model.mean(), cells @ effect.T @ features.T + own, atol=2e-3)
+    problem = small_problem()
+    big, _ = written_out(*problem)
+    assert np.allclose(small_model(*problem).mean(), big, atol=3e-3)
 
 
 def test_the_likelihood_is_that_of_the_data() -> None:
@@ -73,16 +98,19 @@ def test_the_likelihood_is_that_of_the_data() -> None:
     assert np.isclose(ours[0] - ours[1], plain[0] - plain[1])
 
 
-def test_draws_spread_as_the_variance_says() -> None:
+def test_draws_spread_as_one_big_regression_says() -> None:
     features, cells, count, mean = small_problem()
-    known = prior(np.array([0.5, 0.3]), np.array([1.0, 0.6, 0.4]))
-    known = known.plus(evidence(weights(count, NOISE, RESIDUAL), mean, features, cells))
-    blind = Model(known, features, cells, 0 * count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
-    rng = np.random.default_rng(1)
-    drawn = np.stack([blind.draw(rng, 1.0) for _ in range(4000)])
-    expected = blind.variance() + RESIDUAL**2
-    assert np.allclose(drawn.var(axis=0), expected, rtol=0.12)
-    assert np.allclose(drawn.mean(axis=0), blind.mean(), atol=0.1)
+    # Without any loads, levels are free and say nothing of the excess; with some, draws given the level spread less.
+    blind = small_model(features, cells, 0 * count, 0 * mean)
+    _, spread = written_out(features, cells, 0 * count, 0 * mean)
+    drawn = blind.draws(4000, np.random.default_rng(1), 1.0)
+    assert np.allclose(drawn.var(axis=0)[:, 1:], spread[:, 1:], rtol=0.15) and np.allclose(
+        drawn.mean(axis=0), 0, atol=0.1
+    )
+    informed = small_model(features, cells, count, mean)
+    some = informed.draws(4000, np.random.default_rng(1), 1.0, np.array([2, 4]))
+    assert np.allclose(some.mean(axis=0), informed.mean()[:, [2, 4]], atol=0.03)
+    assert (some.var(axis=0) < drawn.var(axis=0)[:, [2, 4]]).all()
 
 
 def test_default_has_no_excess() -> None:
@@ -92,20 +120,23 @@ def test_default_has_no_excess() -> None:
         assert np.linalg.matrix_rank(features) == features.shape[1], "two features say the same"
 
 
-def test_any_other_site_is_the_network_alone() -> None:
-    features, share = cell_features(np.array([[8.5, 4.4, -5.0], [9.0, 3.0, -6.0]]), np.array([0.5, 0.0, -0.5]))
-    assert features.shape == (8, len(share)) and not features[[3, 7], 10:].any() and features[0, 10] == 1.0
-    assert (features[3, :4] == [1, 0, 0, 0]).all()
+def test_any_other_site_has_no_place_of_its_own() -> None:
+    features, share = cell_features(np.array([[8.5, 4.4, -5.0], [9.0, 3.0, -6.0]]), np.full((2, 4), 2.5))
+    assert features.shape == (8, len(share)) and features[0, 10] == 1.0
+    assert not features[[3, 7], 10:13].any() and (features[3, :4] == [1, 0, 0, 0]).all()
 
 
-def test_a_sites_heaviness_is_found_between_unlike_classes() -> None:
+def test_round_trips_are_known_where_seen_and_guessed_elsewhere() -> None:
     rng = np.random.default_rng(1)
-    truth, level = np.array([0.8, 0.0, -0.8]), rng.uniform(5, 9, (20, 1))
-    loads = rng.integers(0, 30, (20, 3)).astype(float)
-    seen = np.where(loads > 0, level + truth + 0.2 * rng.standard_normal((20, 3)), np.nan)
-    assert np.allclose(heaviness(seen, loads, np.zeros(3)), truth, atol=0.12)
-    nothing = np.full((20, 3), np.nan)
-    assert np.allclose(heaviness(nothing, loads, truth), truth)
+    centroid = np.stack((rng.uniform(6, 11, 30), rng.uniform(3, 6, 30), rng.uniform(-6, -3, 30)), axis=1)
+    truth = 2.5 + 0.4 * (centroid[:, 1:2] - 4.4) + np.array([[0.8, 0.0, -0.8, 0.0]])
+    loads = np.tile([40.0, 40.0, 40.0, 0.0], (30, 1))
+    loads[20:, 1] = 0.0
+    level = np.where(loads > 0, truth + centroid[:, 1:2], np.nan)
+    found = rounds_of(centroid, level, loads)
+    assert np.allclose(found[:, :3], truth[:, :3], atol=0.1)
+    blind = rounds_of(centroid, np.full((30, 4), np.nan), np.zeros((30, 4)))
+    assert np.allclose(blind, 2.5)
 
 
 def test_another_worlds_tensor_is_no_warm_start() -> None:
@@ -116,11 +147,25 @@ def test_another_worlds_tensor_is_no_warm_start() -> None:
 
 
 def test_a_warm_start_counts_as_stated() -> None:
+    """Few loads count in proportion; many cannot count for more than conditions differ."""
     tensor = small_tensor()
-    features, _ = configuration_features(tensor.grid)
-    one, two = emulated(tensor, features, 1000.0), emulated(tensor, features, 2000.0)
-    for a, b in ((one.precision, two.precision), (one.shift, two.shift)):
-        assert np.abs(2 * a - b).max() < 0.01 * np.abs(b).max()
+    features, sd = configuration_features(tensor.grid)
+    one, two, many = (np.trace(emulated(tensor, features, sd, loads).evidence.precision) for loads in (1.0, 2.0, 1e6))
+    assert 1.9 < two / one <= 2.0 and many < 1e5 * one
+
+
+def test_a_spread_is_found_where_conditions_differ() -> None:
+    """Effects that only some conditions have, on all their sites: a class's own, in that direction alone."""
+    tensor = small_tensor(conditions=120)
+    features, sd = configuration_features(tensor.grid)
+    hidden = np.random.default_rng(1).standard_normal(120)
+    bent = tensor.median_ms * np.exp(0.3 * hidden[:, None, None] * features[:, 0][None, :, None])
+    before = emulated(tensor, features, sd, 1.0).spread
+    after = emulated(replace(tensor, median_ms=bent.astype(np.float32)), features, sd, 1.0).spread
+    grown = np.diag(after.of_class - before.of_class)
+    assert 0.05 < grown[0] < 0.13 and np.abs(grown[1:]).max() < 0.02
+    assert np.abs(after.of_cell - before.of_cell).max() < 0.02
+    assert np.allclose(emulated(small_tensor(), features, sd, 1.0).spread.of_class, plain_spread(sd).of_class)
 
 
 def test_templates_begin_with_default_and_leave_ever_less() -> None:

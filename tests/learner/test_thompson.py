@@ -46,9 +46,9 @@ def test_the_guardrail_serves_nothing_that_is_likely_slower() -> None:
 
 
 def test_nothing_known_nothing_allowed_is_default() -> None:
-    one = thompson(allowance=0.0)
+    one = thompson(allowance=0.0, guard_ln=0.0)
     assert (one.served_.configuration == TENSOR.grid.default).all() and (one.served_.explore == 0.02).all()
-    some = thompson(allowance=0.25)
+    some = thompson(allowance=0.25, guard_ln=0.0)
     away = (some.served_.configuration != TENSOR.grid.default).mean()
     assert 0.1 < away <= 0.25
 
@@ -63,20 +63,20 @@ def test_exploration_dies_down() -> None:
     one = thompson()
     likeliest = []
     for seed in range(4):
-        lived(one, TENSOR, 3000, seed=seed)
+        lived(one, TENSOR, 2000, seed=seed)
         likeliest.append(one.served_.probabilities(len(TENSOR.grid)).max(axis=1)[:-1].mean())
     assert likeliest[-1] > likeliest[0] + 0.03
 
 
 def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     wrong = replace(WARM, median_ms=(1e7 / WARM.median_ms).astype(np.float32))
-    first, last, trust = {}, {}, {}
-    for name, warm in (("cold", None), ("warm", WARM), ("wrong", wrong)):
+    first, last, served = {}, {}, {}
+    for name, warm, sessions in (("cold", None, 500), ("warm", WARM, 2500), ("wrong", wrong, 12_000)):
         one = policy("thompson", Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(3), 250, warm))
-        contexts, condition, chosen, _ = lived(one, TENSOR, 12_000, batch=250)
+        contexts, condition, chosen, _ = lived(one, TENSOR, sessions, batch=250)
         away = TENSOR.lookup(condition, chosen.configuration, contexts.site) / TENSOR.best_ms[condition, contexts.site]
-        trust[name] = one.trust_  # type: ignore[attr-defined]
+        served[name] = len(one.candidates_)  # type: ignore[attr-defined]
         first[name], last[name] = np.median(away[:500]), np.median(away[-2000:])
-    assert first["warm"] < first["cold"] and last["warm"] < 1.1 and last["cold"] < 1.1
+    assert first["warm"] < first["cold"] and last["warm"] < 1.1
     assert last["wrong"] < first["wrong"] - 0.1 and last["wrong"] < 1.15
-    assert trust["wrong"] < 0.1 < trust["warm"]
+    assert served["wrong"] == len(TENSOR.grid) > served["warm"], "templates of a world that is not this one"

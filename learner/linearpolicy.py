@@ -1,0 +1,204 @@
+"""What policies over the shared model have in common: evidence, warm start, candidates, fine classes.
+
+Question   What does everything that was seen say of every cell, and may the warm start be believed?
+Method     Loads are corrected for where in its class a client is, and drawn in where they are far beyond what was
+           expected of a cell that has shown itself: one bad moment in twenty must not outweigh the other loads. Sums
+           per cell and configuration go into `linear.Model`. The shared effects are found anew once loads have grown by
+           a tenth, what is a class's or a cell's own at every update.
+           Classes are cut fine after `part_at` loads: what is shared need not be learned again in each.
+           Warm start: an emulated tensor counts as `warm_loads` real page loads, and as less where what is seen is
+           unlikely under it.
+Stop when  never.
+Reads as   `model()`; subclasses make the table from it (`serve`).
+Fails as   `BadInput` for a warm start over other configurations or sites.
+Differs    from CT, which searches every cell on its own: docs/design/0014, 0016.
+Source     Lindley and Smith 1972; Huber 1964 (loads drawn in).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.classes import Classes
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.features import cell_features, configuration_features, rounds_of
+from configtron.learner.grid import Grid
+from configtron.learner.linear import Evidence, Model, Witnesses, evidence, likelihood_ln, prior, weights, witnesses
+from configtron.learner.policy import Seen
+from configtron.learner.served import Served
+from configtron.learner.sim.tensor import Tensor
+from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
+from configtron.learner.within import no_slopes
+
+# A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
+# it has wrong begins to show.
+WARM_LOADS = 10_000.0
+# Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1, 2, 4, 8 and every
+# 16th, since each comparison costs as much as an update.
+TRUSTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
+JUDGE_EVERY = 16
+# Below this share a warm start is taken for another world's, and its templates for void.
+LEAST_TRUST = 0.2
+# Loads by which all that was seen must have grown before the shared effects are found anew: a tenth moves them by a
+# twentieth of what is uncertain about them.
+GROWTH = 1.1
+# A load further than this from what was expected, in deviations of a load, counts as so far; where its class has shown
+# the configuration as often, so that a wrong expectation is not defended.
+FAR_SIGMAS, SHOWN_LOADS = 2.5, 3.0
+
+
+class LinearPolicy(ClassPolicy):
+    """What policies over the shared model have in common: evidence, warm start, candidates; `serve` makes the table.
+
+    candidates     configurations that may be served (with Default); None: all, as once the warm start is distrusted
+    warm           emulated tensor over the same grid and sites (`BadInput` for another's)
+    warm_loads     how many real page loads the whole of it counts as, at most: less once loads contradict it (`trust_`)
+    residual_ln    how far a cell's configuration may differ from the shared model, standard deviation
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        *ClassPolicy.STATE,
+        "slopes_",
+        "expected_",
+        "rounds_ln_",
+        "trust_",
+        "candidates_",
+        "shared_",
+        "shared_loads_",
+    )
+
+    def __init__(
+        self,
+        grid: Grid,
+        sites: tuple[str, ...],
+        rng: np.random.Generator,
+        classes: Classes,
+        *,
+        update_every: int = 500,
+        candidates: Codes | None = None,
+        warm: Tensor | None = None,
+        warm_loads: float = WARM_LOADS,
+        residual_ln: float = 0.05,
+        part_at: int = 4000,
+        **more: Any,
+    ):
+        super().__init__(grid, sites, rng, classes, update_every=update_every, part_at=part_at, **more)
+        every = np.arange(len(grid)) if candidates is None else candidates
+        self.candidates_ = np.unique(np.append(every, grid.default))
+        self.residual_ln = residual_ln
+        self._features, knob_sd = configuration_features(grid)
+        self._plain = plain_spread(knob_sd)
+        self._warm: WarmStart | None = None
+        self.trust_ = 1.0
+        if warm is not None:
+            if warm.grid.profiles != grid.profiles or warm.sites != sites:
+                raise BadInput("warm start: the tensor has other configurations or sites; emulate these, or go without")
+            self._warm = emulated(warm, self._features, knob_sd, warm_loads)
+        unseen = np.full((len(classes), len(sites) + 1), np.nan)
+        self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
+        self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_)[1])
+        self.slopes_ = no_slopes(len(classes))
+        self.expected_: Floats = np.full((self.rows, len(grid)), np.nan)
+        self._look()
+        self.served_ = self.serve(self.model())
+
+    def model(self) -> Model:
+        """The posterior from all that was seen."""
+        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
+        count, noise = self.tally_.count, self.tally_.noise_ln(FIRST_NOISE_LN)
+        mean, known = np.nan_to_num(self.tally_.mean()), self._believed(self.trust_).plus(self.shared_)
+        how = {"noise_ln": noise, "residual_ln": self.residual_ln}
+        return Model(known, self._witnesses(noise), self._features, cells, count, mean, **how)
+
+    def _look(self) -> None:
+        """What all loads say of the shared effects."""
+        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
+        self.shared_: Evidence = evidence(self._witnesses(self.tally_.noise_ln(FIRST_NOISE_LN)), cells)
+        self.shared_loads_ = float(self.tally_.count.sum())
+
+    def _believed(self, trust: float) -> Evidence:
+        """What is held before anything is seen, with that much trust in the warm start."""
+        return self._prior if self._warm is None else self._prior.plus(self._warm.evidence.times(trust))
+
+    def _witnesses(self, noise_ln: float) -> Witnesses:
+        weight, places = weights(self.tally_.count, noise_ln, self.residual_ln), len(self.sites) + 1
+        spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
+        return witnesses(weight, np.nan_to_num(self.tally_.mean()), self._features, places, spread)
+
+    def _rounds(self, level_ln: Floats, loads: Floats) -> Floats:
+        warm = None if self._warm is None else self._warm.rounds
+        return rounds_of(self.classes_.centroid, level_ln, loads, warm)
+
+    def _judge_warm_start(self) -> None:
+        """Trust the warm start as far as what was seen is likely under it; now and then, for it is slow to change."""
+        now_and_then = self.updates_ % JUDGE_EVERY == 0 or self.updates_ & (self.updates_ - 1) == 0
+        if self._warm is None or not now_and_then:
+            return
+        before = self.distrusted
+        self.trust_ = max(TRUSTS, key=lambda trust: likelihood_ln(self._believed(trust), self.shared_))
+        if self.distrusted:
+            self.candidates_ = np.arange(len(self.grid))
+        if self.distrusted != before:
+            self._look()
+
+    @property
+    def distrusted(self) -> bool:
+        """Whether there is no warm start that what was seen bears out; then its templates are void, too."""
+        return self._warm is None or self.trust_ < LEAST_TRUST
+
+    def serve(self, model: Model) -> Served:
+        """The table until the next update."""
+        raise NotImplementedError
+
+    def expected_ln(self) -> Floats:
+        return self.model().mean()
+
+    def prepare(self, seen: Seen) -> Seen:
+        return super().prepare(self._as_at_centroid(seen))
+
+    def _as_at_centroid(self, seen: Seen) -> Seen:
+        """Loads corrected for where in its class a client is, and drawn in where they are far off."""
+        known = seen.row >= 0
+        network, point, row = seen.network[known], seen.point[known], seen.row[known]
+        away = point - self.classes_.centroid[network]
+        rest = seen.log_ms[known] - self.expected_[row, seen.configuration[known]]
+        told = ~np.isnan(rest)
+        slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
+        far = FAR_SIGMAS * self.tally_.noise_ln(FIRST_NOISE_LN)
+        shown = self.tally_.count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)
+        beyond = np.where(told & (shown[network, seen.configuration[known]] >= SHOWN_LOADS), rest - slope, 0.0)
+        beyond -= np.clip(beyond, -far, far)
+        log_ms = seen.log_ms.copy()
+        log_ms[known] -= slope + beyond
+        self.slopes_ = self.slopes_.plus(network[told], away[told], (rest - beyond)[told])
+        return replace(seen, log_ms=log_ms)
+
+    def moved(self, seen: Seen, before: Classes) -> Seen:
+        """Outcomes as at the centroid they belong to now."""
+        after, known = super().moved(seen, before), seen.network >= 0
+        apart = self.classes_.centroid[after.network[known]] - before.centroid[seen.network[known]]
+        log_ms = seen.log_ms.copy()
+        log_ms[known] += (apart * self.slopes_.slopes()[seen.network[known]]).sum(axis=1)
+        return replace(after, log_ms=log_ms)
+
+    def grow(self, before: int) -> None:
+        self.slopes_ = self.slopes_.grown(len(self.classes_))
+        unseen = np.full((len(self.classes_), len(self.sites) + 1), np.nan)
+        self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
+        self.shared_loads_ = 0.0
+
+    def learn(self, seen: Seen) -> None:
+        if self.tally_.count.sum() >= GROWTH * self.shared_loads_:
+            self._look()
+        self._judge_warm_start()
+        model = self.model()
+        level = model.levels()
+        self.expected_ = model.mean() + level[:, None]
+        table = (len(self.classes_), len(self.sites) + 1)
+        self.rounds_ln_ = self._rounds(level.reshape(table), self.tally_.count.sum(axis=1).reshape(table))
+        self.served_ = self.serve(model)

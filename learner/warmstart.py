@@ -1,0 +1,100 @@
+"""What an emulated tensor tells before the first real load: effects, how they differ, how many round trips loads take.
+
+Question   What may be taken from an emulator whose networks are other networks, and whose strengths are wrong?
+Method     Every condition is a class of its own, known exactly and counted as few loads. From it: evidence about the
+           shared effects; the round trips that loads take; and, most of all, covariances. What features leave
+           unexplained of each cell's effects is averaged over sites (a class's own) and what is left (a cell's own).
+           Mostly it is few directions: a hidden queue decides on pacing, windows and controls at once. Knowing
+           the directions, some dozen loads place a class in them.
+Stop when  computed, once.
+Reads as   `WarmStart`: evidence, sums, spread.
+Fails as   `plain_spread`, where there is no tensor: every feature by itself.
+Differs    CT starts from no emulator.
+Source     Efron and Morris 1975 (a prior's spread from many alike); Laird and Ware 1982.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.learner.columns import Contexts, Floats
+from configtron.learner.features import cell_features, rounds_sums
+from configtron.learner.linear import Evidence, Spread, evidence, witnesses
+from configtron.learner.sim.tensor import Tensor
+
+# Spread of one load around its cell's and configuration's mean, until repeats have shown it.
+FIRST_NOISE_LN = 0.25
+# Loads that a tensor's page load times under Default count as, all together, where round trips are judged: some hundred
+# real loads say more than an emulator.
+ROUNDS_LOADS = 300.0
+# A class's and a cell's own effects where no tensor shows them: shares of a feature's prior deviation.
+CLASS_SHARE, CELL_SHARE = 0.3, 0.1
+# Directions in which no emulated condition differs may yet differ in the world: share of a feature's prior deviation.
+LEAST_SHARE = 0.03
+# Ridge that keeps a cell's effects finite where the grid leaves two features alike; a hundredth of one configuration.
+RIDGE = 0.01
+# Of the regression of effects over cells, in cells: there to keep it finite.
+CELL_RIDGE = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarmStart:
+    """evidence: of shared effects, worth the stated loads; rounds: as `features.rounds_sums`; spread: of own ones."""
+
+    evidence: Evidence
+    rounds: tuple[Floats, Floats]
+    spread: Spread
+
+
+def plain_spread(knob_sd_ln: Floats) -> Spread:
+    """Own effects of every feature by itself."""
+    return Spread(np.diag((CLASS_SHARE * knob_sd_ln) ** 2), np.diag((CELL_SHARE * knob_sd_ln) ** 2))
+
+
+def emulated(warm: Tensor, features: Floats, knob_sd_ln: Floats, loads: float) -> WarmStart:
+    """What a tensor tells, all of it together counting as `loads` page loads; unmeasured cells tell nothing.
+
+    features (configurations, f) and knob_sd_ln (f,) as from `features.configuration_features`.
+    """
+    points, level = _levels(warm)
+    rounds_ln = level - points[:, 1:2]
+    usual = np.where(np.isnan(rounds_ln), np.nanmean(rounds_ln), rounds_ln)
+    cells, share = cell_features(points, np.concatenate((usual, usual[:, :1]), axis=1))
+    inner = np.arange(len(cells)).reshape(len(points), -1)[:, :-1].ravel()
+    log_ms = np.log(warm.median_ms.astype(np.float64)).transpose(0, 2, 1).reshape(-1, len(warm.grid))
+    spread = _spread(log_ms, warm.grid.default, features, cells[inner], share, len(warm.sites), knob_sd_ln)
+    measured = ~np.isnan(log_ms)
+    weight = loads / max(int(measured.sum()), 1) * measured / FIRST_NOISE_LN**2
+    told = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.sites), spread), cells[inner])
+    other = np.full((len(points), 1), np.nan)
+    counted = np.full((1, level.shape[1] + 1), ROUNDS_LOADS / level.size)
+    return WarmStart(told, rounds_sums(points, np.concatenate((level, other), axis=1), counted), spread)
+
+
+def _spread(
+    log_ms: Floats, default: int, features: Floats, cells: Floats, share: Floats, sites: int, knob_sd_ln: Floats
+) -> Spread:
+    """Covariances of what `cells` (n, q) leave of effects, n = conditions x sites; of fully measured conditions."""
+    full = (~np.isnan(log_ms)).all(axis=1).reshape(-1, sites).all(axis=1)
+    if full.sum() < 2 * features.shape[1]:
+        return plain_spread(knob_sd_ln)
+    rows = np.repeat(full, sites)
+    excess, g = log_ms[rows] - log_ms[rows][:, [default]], cells[rows]
+    effects = np.linalg.solve(features.T @ features + RIDGE * np.eye(features.shape[1]), features.T @ excess.T).T
+    explained = g @ np.linalg.solve(g.T @ g + CELL_RIDGE * np.diag(1.0 / share**2), g.T @ effects)
+    rest = (effects - explained).reshape(int(full.sum()), sites, -1)
+    of_class = rest.mean(axis=1)
+    of_cell = (rest - of_class[:, None]).reshape(len(g), -1)
+    # The regression has taken a freedom of the conditions for each of its columns.
+    free = max(len(of_class) - g.shape[1], len(of_class) // 2)
+    least = np.diag((LEAST_SHARE * knob_sd_ln) ** 2)
+    return Spread(of_class.T @ of_class / free + least, of_cell.T @ of_cell / len(of_cell) + least)
+
+
+def _levels(tensor: Tensor) -> tuple[Floats, Floats]:
+    """(conditions, 3) where classes see them, and (conditions, sites) ln(ms) under Default."""
+    columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
+    points = Contexts(*columns, np.zeros(len(tensor.names), dtype=np.int64), tensor.sites).points()
+    return points, np.log(tensor.median_ms[:, tensor.grid.default, :].astype(np.float64))
