@@ -28,6 +28,9 @@ KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12
 NETWORK_SHARE, CURVE_SHARE, SITE_SHARE, TEXTBOOK_SHARE = 0.6, 0.3, 0.6, 0.5
 # Round trips of a load where nothing was seen, ln: a dozen. Loads that an opinion from other cells is worth.
 USUAL_ROUNDS_LN, OPINION_LOADS = 2.5, 3.0
+# No load takes less than a handshake and a request; and where it takes a thousand round trips, more of them change
+# nothing. Beyond, the features' squares would believe a guess the more the further it goes astray.
+LEAST_ROUNDS_LN, MOST_ROUNDS_LN = 0.7, 7.0
 # Precision, in loads, that a slope of round trips over networks and sites is zero: there to keep it finite.
 SLOPE_LOADS = 0.3
 # Packets in flight that a loss allows: 0.87 / sqrt(loss), with delayed acknowledgements.
@@ -118,8 +121,8 @@ def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[F
     slope = np.linalg.solve(square + SLOPE_LOADS * np.eye(len(cross)), cross)
     opinion = (_rounds_columns(centroid, places) @ slope).reshape(level_ln.shape)
     weight = np.where(np.isnan(level_ln), 0.0, loads)
-    seen = np.nan_to_num(level_ln) - centroid[:, 1:2] - USUAL_ROUNDS_LN
-    found: Floats = USUAL_ROUNDS_LN + opinion + weight / (weight + OPINION_LOADS) * (seen - opinion)
+    mixed = USUAL_ROUNDS_LN + opinion + weight / (weight + OPINION_LOADS) * (_rounds(centroid, level_ln) - opinion)
+    found: Floats = np.clip(mixed, LEAST_ROUNDS_LN, MOST_ROUNDS_LN)
     return found
 
 
@@ -127,8 +130,13 @@ def rounds_sums(centroid: Floats, level_ln: Floats, loads: Floats) -> tuple[Floa
     """Sums of the regression of round trips over networks and sites, each cell as often as it was loaded."""
     x = _rounds_columns(centroid, level_ln.shape[1])
     weight = np.where(np.isnan(level_ln), 0.0, loads).ravel()
-    y = (np.nan_to_num(level_ln) - centroid[:, 1:2] - USUAL_ROUNDS_LN).ravel()
-    return x.T @ (weight[:, None] * x), x.T @ (weight * y)
+    return x.T @ (weight[:, None] * x), x.T @ (weight * _rounds(centroid, level_ln).ravel())
+
+
+def _rounds(centroid: Floats, level_ln: Floats) -> Floats:
+    """(classes, places) ln of round trips as seen, less the usual ones; anything where nothing was seen."""
+    seen: Floats = np.clip(np.nan_to_num(level_ln) - centroid[:, 1:2], LEAST_ROUNDS_LN, MOST_ROUNDS_LN)
+    return seen - USUAL_ROUNDS_LN
 
 
 def _rounds_columns(centroid: Floats, places: int) -> Floats:

@@ -47,6 +47,8 @@ LEAST_TRUST = 0.2
 # Loads by which all that was seen must have grown before the shared effects are found anew: a tenth moves them by a
 # twentieth of what is uncertain about them.
 GROWTH = 1.1
+# Further from Default, either way, than almost any configuration: three times as long, or a third.
+MOST_EXCESS_LN = 1.1
 # A load further than this from what was expected, in deviations of a load, counts as so far; where its class has shown
 # the configuration as often, so that a wrong expectation is not defended.
 FAR_SIGMAS, SHOWN_LOADS = 2.5, 3.0
@@ -134,6 +136,14 @@ class LinearPolicy(ClassPolicy):
         warm = None if self._warm is None else self._warm.rounds
         return rounds_of(self.classes_.centroid, level_ln, loads, warm)
 
+    def _count_rounds(self, level: Floats) -> None:
+        """Round trips from what loads took, set right by the model for what they were served, but not by any amount:
+        else one cell's wild guess makes its own feature, and that feature the guess."""
+        loads, table = self.tally_.count.sum(axis=1), (len(self.classes_), len(self.sites) + 1)
+        took = self.tally_.total.sum(axis=1) / np.maximum(loads, 1.0)
+        found = took + np.clip(level - took, -MOST_EXCESS_LN, MOST_EXCESS_LN)
+        self.rounds_ln_ = self._rounds(found.reshape(table), loads.reshape(table))
+
     def _judge_warm_start(self) -> None:
         """Trust the warm start as far as what was seen is likely under it; now and then, for it is slow to change."""
         now_and_then = self.updates_ % JUDGE_EVERY == 0 or self.updates_ & (self.updates_ - 1) == 0
@@ -199,6 +209,5 @@ class LinearPolicy(ClassPolicy):
         model = self.model()
         level = model.levels()
         self.expected_ = model.mean() + level[:, None]
-        table = (len(self.classes_), len(self.sites) + 1)
-        self.rounds_ln_ = self._rounds(level.reshape(table), self.tally_.count.sum(axis=1).reshape(table))
+        self._count_rounds(level)
         self.served_ = self.serve(model)
