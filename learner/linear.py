@@ -196,6 +196,11 @@ class Model:
         rest: Floats = self._mean_ln[:, among] - self.level(effects)[:, :, None] - linear
         return linear + self._shrink[:, among] * rest
 
+    def shared(self) -> Floats:
+        """(cells, configurations) posterior mean of what features alone say of the excess, ln(ms)."""
+        found: Floats = self.cells @ self._centre.reshape(self.features.shape[1], -1).T @ self.features.T
+        return found
+
     def mean(self) -> Floats:
         """(cells, configurations) posterior mean of the excess over the cell's level, ln(ms)."""
         found: Floats = self.table(self._mean_effects)[0]

@@ -22,7 +22,7 @@ from configtron.learner.state import decode, encode, keep, rng_state, set_rng_st
 from configtron.nouns import Context, Decision, Outcome
 
 # Of the texts that `save` writes; raised when old texts no longer say enough.
-STATE_VERSION = 1
+STATE_VERSION = 2
 # Outcomes between updates when the caller updates by its own clock.
 NEVER = 2**62
 

@@ -7,7 +7,7 @@ import numpy as np
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.evolve import Divergence, moved, remainders, split
+from configtron.learner.evolve import Divergence, moved, parted, remainders, split
 from tests.learner.worlds import SITES, small_tensor
 
 BOUND = Divergence(spread_ln=0.2, least_members=50)
@@ -69,3 +69,25 @@ def test_centroids_follow_their_members_under_the_same_names() -> None:
     columns = (np.exp(shifted[:, 0]), np.exp(shifted[:, 1]), np.exp(shifted[:, 2]) - 0.002)
     after = moved(classes, Contexts(*columns, np.zeros(400, dtype=np.int64), SITES), 0.5)
     assert after.ids == classes.ids and np.allclose(after.centroid - classes.centroid, 0.15, atol=0.02)
+
+
+def test_classes_are_cut_into_as_many_as_their_members_make_up() -> None:
+    points = np.concatenate([two_crowds(800, apart=1.0, slower=0.0)[0], [[14.0, 2.0, -3.0]] * 30])
+    classes = fit(points, 2, np.random.default_rng(1))
+    network = classes.assign(points)
+    after = parted(classes, network, points, 100, np.random.default_rng(1))
+    sizes = np.bincount(network)
+    assert (
+        len(after) == 2 + sizes.max() // 100 - 1
+        and after.ids[:2] == ("nc0", "nc1")
+        and len(set(after.ids)) == len(after)
+    )
+    assert after.count.sum() == 830
+    small = int(sizes.argmin())
+    assert (after.centroid[small] == classes.centroid[small]).all(), "thirty members make up no second class"
+    now = after.assign(points)
+    assert (now[800:] == small).all()
+    apart = [
+        np.linalg.norm(points[:800] - c.centroid[n[:800]], axis=1).mean() for c, n in ((classes, network), (after, now))
+    ]
+    assert apart[1] < 0.5 * apart[0]

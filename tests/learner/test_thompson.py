@@ -80,3 +80,46 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     assert first["warm"] < first["cold"] and last["warm"] < 1.1
     assert last["wrong"] < first["wrong"] - 0.1 and last["wrong"] < 1.15
     assert served["wrong"] == len(TENSOR.grid) > served["warm"], "templates of a world that is not this one"
+
+
+def cut(log_ms_off: float = 0.0) -> Thompson:
+    """A policy that cut its classes, after 1500 loads; the last 500 may all be off by some ln(ms)."""
+    one = thompson(WARM, part_at=1000)
+    lived(one, TENSOR, 1000)
+    contexts, _, chosen, ms = lived(thompson(WARM, part_at=0), TENSOR, 500, seed=2)
+    where = one.where(contexts)
+    one.observe_many(contexts, replace(chosen, row=where[0], network=where[1]), ms * np.exp(log_ms_off))
+    return one
+
+
+def test_classes_are_cut_once_and_nothing_is_lost() -> None:
+    one = cut()
+    assert len(one.classes_) > 3 * len(CLASSES) and one.tally_.count.sum() == 1500
+    assert one.served_.weight.shape[0] == one.rows == len(one.tally_.count)
+    before, again = len(one.classes_), thompson(WARM, part_at=1000)
+    again.restore(one.save())
+    for each in (one, again):
+        lived(each, TENSOR, 1500, seed=3)
+    assert len(one.classes_) == before and one.save() == again.save()
+    assert (one.recent_.network == one.classes_.assign(one.recent_.point)).all()
+
+
+def test_a_far_load_counts_as_far_as_loads_go() -> None:
+    usual, late = cut(), cut(3.0)
+    shift = (late.tally_.total.sum() - usual.tally_.total.sum()) / 500
+    assert 0.2 < shift < 2.0, "e-folds that three e-folds of bad luck were taken for, on average"
+
+
+def test_loads_are_as_at_the_centroid_they_belong_to_now() -> None:
+    """A class of a wide network is cut; its slopes say by how much each part differs; levels must not mix."""
+    one = thompson(WARM, part_at=1000)
+    one.slopes_ = replace(one.slopes_, cross=one.slopes_.cross + np.array([-60.0, 0.0, 0.0]))
+    before, slope = one.classes_, one.slopes_.slopes()
+    lived(one, TENSOR, 500)
+    seen = one.recent_
+    one.classes_ = replace(before, centroid=before.centroid + np.array([0.5, 0.0, 0.0]))
+    moved = one.moved(seen, before)
+    stayed = moved.network == seen.network
+    assert stayed.any() and slope[:, 0].max() < 0
+    expected = 0.5 * one.slopes_.slopes()[seen.network[stayed], 0]
+    assert np.allclose((moved.log_ms - seen.log_ms)[stayed], expected) and (expected < 0).all()

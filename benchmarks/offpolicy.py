@@ -1,0 +1,116 @@
+"""Off-policy value: how often each estimator's 95 % interval holds the truth, over replays of logged sessions.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.offpolicy [REPLAYS [SESSIONS [SEED]]]
+
+The log: sessions of an analytic world, half of them decided uniformly over 32 templates and half by the templates'
+best static one, as an operator who wants to learn something would log. The candidates: the offline model (served as it
+is) and a Thompson sampler that has lived through other sessions, both kept to those templates. The truth is the mean
+over all networks, sites and the candidate's own probabilities, exactly, by the sessions' own frequencies; the noise's
+mean is taken from a long sample. Claim: at least 90 % of 200 replays, for IPS, SNIPS and DR.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.simulator import classes_of, lived
+from configtron.learner import PREFERRED, Setting, policy
+from configtron.learner.baselines.default import Static
+from configtron.learner.columns import ARM, Codes, Contexts
+from configtron.learner.policy import TablePolicy
+from configtron.learner.served import Served
+from configtron.learner.sim.analytic import analytic, mis_specified
+from configtron.learner.sim.noise import Noise
+from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
+from configtron.learner.sim.tensor import Tensor
+from configtron.learner.templates import templates
+from configtron.learner.value import value
+
+CLAIM_HELD = 0.90
+# Sessions that the truth is taken over, and that its candidate has learned from.
+TRUTH_SESSIONS, LEARNED_SESSIONS, NOISE_SAMPLE = 200_000, 20_000, 4_000_000
+# Networks do not change within a session here: a change is no part of what a log can tell of a choice.
+STILL = Arrivals(change_share=0.0)
+
+
+class Logger(Static):
+    """Half of the sessions uniformly over some configurations, half to the first of them."""
+
+    name = "logger"
+
+    def __init__(self, world: Tensor, rng: np.random.Generator, some: Codes):
+        super().__init__(world.grid, rng, int(some[0]))
+        one, half = np.array([[some[0]]]), np.full((1, 1), np.nan)
+        arm = np.full((1, 1), ARM["static"], dtype=np.int8)
+        self.served_ = Served(one, arm, np.ones((1, 1)), half, np.full(1, 0.5), some, world.grid.default)
+
+
+def only(made: TablePolicy, some: Codes) -> TablePolicy:
+    """The candidate kept to what was logged: other configurations go to the first of them."""
+    served = made.served_
+    kept = np.where(np.isin(served.configuration, some), served.configuration, some[0])
+    explore = np.zeros(len(served.explore))
+    made.served_ = replace(served, configuration=kept, explore=explore, default=int(some[0]))
+    return made
+
+
+def true_ms(made: TablePolicy, world: Tensor, sessions: Sessions, factor: float) -> float:
+    """The candidate's mean page load time, every choice weighed by its probability."""
+    row, _ = made.where(sessions.seen)
+    table = made.served_.probabilities(len(world.grid))
+    total = 0.0
+    for at in range(0, len(sessions), 10_000):
+        part = slice(at, at + 10_000)
+        ms = world.median_ms[sessions.condition[part], :, sessions.seen.site[part]].astype(np.float64)
+        total += float((table[row[part]] * ms).sum())
+    return factor * total / len(sessions)
+
+
+def main(replays: int = 200, n: int = 10_000, seed: int = 1) -> None:
+    """Print the table."""
+    world, warm = analytic(np.random.default_rng(seed)), mis_specified(np.random.default_rng(seed + 100))
+    some = templates(warm, 32)
+    factor = float(Noise().factors(NOISE_SAMPLE, np.random.default_rng(seed + 400)).mean())
+    every = drawn(world, TRUTH_SESSIONS, np.random.default_rng(seed + 500), STILL)
+    setting = Setting(world.grid, world.sites, classes_of(world, seed), np.random.default_rng(seed), 0, warm, world)
+    learned = drawn(world, LEARNED_SESSIONS, np.random.default_rng(seed + 200), STILL)
+    candidates = {
+        "offline": only(policy("offline", setting), some),
+        PREFERRED: only(lived(PREFERRED, world, learned, warm, seed).managers[0], some),
+    }
+    print(f"{replays} replays of {n} sessions, seed {seed}; share of 95 % intervals that hold the truth; mean width")
+    print(
+        f"{'candidate':12s}{'truth, ms':>12s}" + "".join(f"{name:>18s}" for name in ("ips", "snips", "dr")) + "   claim"
+    )
+    for name, made in candidates.items():
+        true = true_ms(made, world, every, factor)
+        held, width = {"ips": 0, "snips": 0, "dr": 0}, {"ips": 0.0, "snips": 0.0, "dr": 0.0}
+        start = time.process_time()
+        for at in range(replays):
+            rng = np.random.default_rng((seed, 600, at))
+            sessions = picked(every, rng.integers(len(every), size=n))
+            logger = Logger(world, rng, some)
+            chosen = logger.choose_many(sessions.seen)
+            ms = world.lookup(sessions.condition, chosen.configuration, sessions.seen.site) * Noise().factors(n, rng)
+            found = value(made, sessions.seen, chosen, ms)
+            for key in held:
+                estimate = getattr(found, key)
+                held[key] += estimate.holds(true)
+                width[key] += (estimate.high_ms - estimate.low_ms) / replays
+        cells = "".join(f"{held[key] / replays:10.3f}{width[key]:6.0f}ms" for key in held)
+        print(f"{name:12s}{true:12.0f}{cells}   >= {CLAIM_HELD}; {time.process_time() - start:.0f} CPU s", flush=True)
+
+
+def picked(sessions: Sessions, rows: Codes) -> Sessions:
+    """Those sessions, in order of arrival."""
+    rows = np.sort(rows)
+    seen: Contexts = sessions.seen[rows]
+    return Sessions(sessions.at_s[rows], sessions.condition[rows], sessions.change_s[rows], sessions.after[rows], seen)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
