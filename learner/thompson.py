@@ -6,7 +6,7 @@ Method     `linear.Model` on sums per cell and configuration. At each update `dr
            is uncertain is tried, in proportion, and the propensity is known.
            Guardrail: a configuration whose upper-confidence excess over Default is above `guard_ln` is not served;
            a share `allowance` of a cell's draws may be unproven, so that a cold start learns at all.
-           In every cell a fiftieth of the sessions gets Default, as a measure of the rest.
+           In every cell a hundredth of the sessions gets Default, as a measure of the rest.
 Stop when  never: exploration shrinks with the posterior.
 Reads as   up to `draws` configurations per cell with their weights.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
@@ -26,8 +26,8 @@ from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.served import Served, mixed
 
 # Sessions that get Default in every cell: what everything is measured against must itself be measured, or a warm start
-# that is wrong about Default is never found out. One in fifty costs a fiftieth of the gain.
-HOLDBACK_SHARE = 0.02
+# that is wrong about Default is never found out. One in a hundred costs a hundredth of the gain.
+HOLDBACK_SHARE = 0.01
 # A cell that is served Default alone would never learn that it could do better, whoever said so: this share of its
 # sessions looks around. Two in a hundred find a gain within some hundred loads of all such cells together.
 LOOKING_SHARE = 0.02
@@ -50,7 +50,7 @@ class Thompson(LinearPolicy):
     def __init__(
         self,
         *given: Any,
-        boldness: float = 0.4,
+        boldness: float = 0.3,
         draws: int = 16,
         guard_ln: float | None = 0.1,
         guard_sigmas: float = 1.0,

@@ -32,7 +32,7 @@ ROUNDS_LOADS = 300.0
 # A class's and a cell's own effects where no tensor shows them: shares of a feature's prior deviation.
 CLASS_SHARE, CELL_SHARE = 0.3, 0.1
 # Directions in which no emulated condition differs may yet differ in the world: share of a feature's prior deviation.
-LEAST_SHARE = 0.03
+LEAST_SHARE = 0.01
 # Ridge that keeps a cell's effects finite where the grid leaves two features alike; a hundredth of one configuration.
 RIDGE = 0.01
 # Of the regression of effects over cells, in cells: there to keep it finite.

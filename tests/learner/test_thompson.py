@@ -56,7 +56,7 @@ def test_nothing_known_nothing_allowed_is_default() -> None:
 def test_default_is_measured_in_every_cell() -> None:
     one = thompson(WARM)
     share = one.served_.probabilities(len(TENSOR.grid))[:, TENSOR.grid.default]
-    assert (share >= 0.02 - 1e-12).all() and share.min() < 0.03
+    assert (share >= 0.01 - 1e-12).all() and share.min() < 0.02
 
 
 def test_exploration_dies_down() -> None:
