@@ -95,7 +95,7 @@ def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
     from configtron.cli.learn.options import revived
     from configtron.learner.classpolicy import ClassPolicy
     from configtron.learner.importance import dead_knobs
-    from configtron.learner.thompson import FIRST_NOISE_LN
+    from configtron.learner.warmstart import FIRST_NOISE_LN
 
     policy = revived(found)
     if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
