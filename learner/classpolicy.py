@@ -29,7 +29,8 @@ class ClassPolicy(TablePolicy):
     classes     those to start with, made offline (`classes.fit`, `classes.choose_k`)
     divergence  when a class is split; None: classes stay as they are
     window      latest outcomes that are kept, to judge classes (and to grow trees) by
-    part_at     outcomes after which every class is cut, once, into one for every PART_MEMBERS of its members; 0: never
+    part_at     outcomes after which every class is cut, once, into one for every PART_MEMBERS of its
+                members by then; 0: never
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_")
@@ -87,7 +88,9 @@ class ClassPolicy(TablePolicy):
         """The classes after what is due: cut once, split whenever they diverge."""
         if self.part_at and not self.parted_ and len(now) >= min(self.part_at, self.window):
             self.parted_ = True
-            return parted(self.classes_, now.network, now.point, PART_MEMBERS, self.rng)
+            # An update that brought more at once must not make for more classes.
+            members = round(PART_MEMBERS * len(now) / min(self.part_at, self.window))
+            return parted(self.classes_, now.network, now.point, members, self.rng)
         if self.divergence is None:
             return self.classes_
         rest = remainders(now.row, now.configuration, now.log_ms)
