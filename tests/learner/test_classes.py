@@ -74,3 +74,16 @@ def test_classes_start_from_a_tensor() -> None:
     tensor = small_tensor(conditions=60)
     wide, tight = (of_tensor(tensor, np.random.default_rng(1), sigma_ln=sigma) for sigma in (0.6, 0.15))
     assert len(wide) < len(tight) and wide.count.sum() == 180 and (tight.spread >= 0).all()
+
+
+def test_few_clients_are_of_the_classes_that_many_are_of() -> None:
+    """One by one and as a column are two ways to the same bits, ties, unknown features and a choice of classes too."""
+    rng = np.random.default_rng(8)
+    points = rng.normal(size=(300, 3))
+    points[7, 1], points[11] = np.nan, np.nan
+    classes = fit(points, 12, rng)
+    tied = replace(classes, centroid=np.repeat(classes.centroid[:6], 2, axis=0))
+    for these in (classes, tied):
+        for among in (None, [3, 5, 8]):
+            alone = np.concatenate([these.assign(points[at : at + 1], among) for at in range(300)])
+            assert (alone == these.assign(points, among)).all() and alone[7] == alone[11] == -1
