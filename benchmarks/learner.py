@@ -16,13 +16,13 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.errors import Missing
+from configtron.grid import live_grid, paper_grid
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import fit
 from configtron.learner.columns import Codes, Contexts
 from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
 from configtron.learner.engines.grid import Engine, GridEngine, coordinates
 from configtron.learner.engines.lhc import latin
-from configtron.learner.grid import live_grid, paper_grid
 from tests.learner.worlds import clients, lived, small_tensor
 
 CLAIM_SUGGESTION_MS, CLAIM_RATIO, CLAIM_UPDATE_S = 2.0, 100.0, 1.0

@@ -26,9 +26,9 @@ from configtron.learner.served import Served
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.templates import templates
 from configtron.learner.value import value
+from configtron.tensor import Tensor
 
 CLAIM_HELD = 0.90
 # Sessions that the truth is taken over, and that its candidate has learned from.

@@ -26,7 +26,7 @@ from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.sessions import Sessions, drawn
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 
 def away(world: Tensor, sessions: Sessions, configuration: Codes) -> str:

@@ -27,9 +27,9 @@ from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Sessions, drawn
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
+from configtron.tensor import Tensor
 
 BATCH, TEMPLATES, FIRST = 500, 32, 1000
 WORSE = 1.2

@@ -30,8 +30,8 @@ from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.tree import tree_columns
+from configtron.tensor import Tensor
 
 CLASSES, EVERY_S, FIRST = 20, 50.0, 1000
 # The goals.

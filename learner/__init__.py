@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.baselines.brute import BruteClass, BrutePrefix
 from configtron.learner.baselines.default import Default, Static
 from configtron.learner.baselines.mab import Bandit
@@ -24,12 +25,11 @@ from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.engines.grid import Engine, GridEngine
 from configtron.learner.ensemble import Ensemble
-from configtron.learner.grid import Grid
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import TablePolicy
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
+from configtron.tensor import Tensor
 
 __all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy"]
 
@@ -121,7 +121,7 @@ def _cherrypick(s: Setting) -> TablePolicy:
     return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
 
 
-# The product's own choice; the table that chose it is in docs/design/0014.
+# The product's own choice; the table that chose it is in docs/design/0018.
 PREFERRED = "thompson"
 
 POLICIES = {

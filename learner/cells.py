@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.engines.grid import Engine
 from configtron.learner.engines.lhc import latin
-from configtron.learner.grid import Grid
 from configtron.learner.state import keep
 from configtron.learner.tally import Tally
 

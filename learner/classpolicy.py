@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.evolve import Divergence, parted, remainders, split
-from configtron.learner.grid import Grid
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
 from configtron.learner.tally import Tally, no_tally
 

@@ -18,8 +18,8 @@ from itertools import combinations
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Floats
-from configtron.learner.grid import Grid
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12

@@ -11,7 +11,7 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
 Stop when  never.
 Reads as   `model()`; subclasses make the table from it (`serve`).
 Fails as   `BadInput` for a warm start over other configurations or sites.
-Differs    from CT, which searches every cell on its own: docs/design/0014, 0016.
+Differs    from CT, which searches every cell on its own: docs/design/0018, 0021.
 Source     Lindley and Smith 1972; Huber 1964 (loads drawn in).
 """
 
@@ -23,17 +23,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
-from configtron.learner.grid import Grid
 from configtron.learner.linear import Evidence, Model, Witnesses, evidence, likelihood_ln, prior, weights, witnesses
 from configtron.learner.policy import Seen
 from configtron.learner.served import Served
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
 from configtron.learner.within import no_slopes
+from configtron.tensor import Tensor
 
 # A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
 # it has wrong begins to show.

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid, live_grid
 from configtron.learner.classes import Classes, choose_k, fit
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
-from configtron.learner.grid import Grid, live_grid
 from configtron.learner.policy import TablePolicy
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.nouns import Context, Decision, Knob, Outcome, Profile

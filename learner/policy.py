@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
-from configtron.learner.grid import Grid
 from configtron.learner.served import Served
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
 from configtron.nouns import Context, Decision, Outcome

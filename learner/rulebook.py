@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import Loss, loss
-from configtron.learner.grid import Grid
 from configtron.learner.policy import TablePolicy
 from configtron.nouns import Context, Profile
 

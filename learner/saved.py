@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import Classes
-from configtron.learner.grid import Grid
 from configtron.learner.policy import TablePolicy
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.state import decode, encode, keep
 from configtron.nouns import Knob
+from configtron.tensor import Tensor
 
 for kind in (Grid, Knob):
     keep(kind)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 
 def templates(tensor: Tensor, n: int) -> Codes:

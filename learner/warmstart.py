@@ -22,7 +22,7 @@ import numpy as np
 from configtron.learner.columns import Contexts, Floats
 from configtron.learner.features import cell_features, rounds_sums
 from configtron.learner.linear import Evidence, Spread, evidence, witnesses
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.
 FIRST_NOISE_LN = 0.25

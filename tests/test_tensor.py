@@ -71,6 +71,31 @@ def test_provenance_is_by_name() -> None:
         read(io.BytesIO(file.getvalue()))
 
 
+def test_other_versions_and_missing_columns_are_named() -> None:
+    with np.load(io.BytesIO(packed(small()))) as columns:
+        held = {name: columns[name] for name in columns.files}
+    file = io.BytesIO()
+    np.savez(file, **{name: held[name] for name in held if name != "loss"})
+    with pytest.raises(BadInput, match="lacks loss"):
+        read(io.BytesIO(file.getvalue()))
+    held["header"] = np.array(str(held["header"]).replace('"version": 1', '"version": 2'))
+    file = io.BytesIO()
+    np.savez(file, **held)
+    with pytest.raises(BadInput, match="tensor 1 is wanted, this is configtron-plt-tensor 2"):
+        read(io.BytesIO(file.getvalue()))
+
+
+def test_a_value_outside_its_knobs_list_is_refused() -> None:
+    with np.load(io.BytesIO(packed(small()))) as columns:
+        held = {name: columns[name] for name in columns.files}
+    held["configurations"] = held["configurations"].copy()
+    held["configurations"][3, 1] = 6
+    file = io.BytesIO()
+    np.savez(file, **held)
+    with pytest.raises(BadInput, match="outside its knob's list"):
+        read(io.BytesIO(file.getvalue()))
+
+
 def test_columns_must_fit() -> None:
     with pytest.raises(BadInput, match="its columns say"):
         replace(small(), sites=("one",))

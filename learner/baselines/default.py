@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts
-from configtron.learner.grid import Grid
 from configtron.learner.policy import Seen, TablePolicy
 from configtron.learner.served import always
 

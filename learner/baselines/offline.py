@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.baselines.optimal import cell_best
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Contexts
-from configtron.learner.grid import Grid
 from configtron.learner.policy import Seen
 from configtron.learner.served import always
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 
 class Offline(ClassPolicy):

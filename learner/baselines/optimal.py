@@ -17,7 +17,7 @@ from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.policy import Seen, TablePolicy
 from configtron.learner.served import always
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 
 class Optimal(TablePolicy):

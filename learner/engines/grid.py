@@ -20,8 +20,8 @@ from typing import Protocol
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.grid import Grid
 
 # In units of the grid's own distances: two names that differ are 1 apart, the ends of an ordered knob too.
 LENGTH_SCALES = (0.7, 1.4, 2.8)

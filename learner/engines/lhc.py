@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Codes
-from configtron.learner.grid import Grid
 
 
 def latin(grid: Grid, samples: int, rng: np.random.Generator) -> Codes:

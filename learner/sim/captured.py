@@ -21,9 +21,9 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.learner.columns import Contexts, contexts_of
 from configtron.learner.sim.sessions import Sessions
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.sim.traces import Piece, contexts_pieces, visited
 from configtron.nouns import Context
+from configtron.tensor import Tensor
 
 NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 CONTEXT = "configtron.context/"

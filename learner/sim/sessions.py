@@ -18,7 +18,7 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

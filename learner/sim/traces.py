@@ -17,8 +17,8 @@ from configtron.errors import BadInput
 from configtron.learner.changepoint import Detector, changes
 from configtron.learner.columns import Contexts, Floats, contexts_of
 from configtron.learner.sim.sessions import Sessions, on
-from configtron.learner.sim.tensor import Tensor
 from configtron.nouns import Context
+from configtron.tensor import Tensor
 
 # A Mahimahi line is one opportunity to send a packet of 1504 bytes, in ms; traces repeat without end.
 MAHIMAHI_BYTES = 1504

@@ -18,7 +18,7 @@ from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 # Networks of an analytic world, classes over them, PoPs of local managers: learner.md's and CT's (five regions).
 CONDITIONS, CLASSES, POPS = 300, 20, 5

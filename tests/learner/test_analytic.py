@@ -12,7 +12,7 @@ from configtron.errors import BadInput
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, Conditions, draw
 from configtron.learner.sim.pages import pages
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 from tests.test_layers import ROOT, imports
 
 

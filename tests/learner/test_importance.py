@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from configtron.grid import paper_grid
 from configtron.learner import Setting, policy
-from configtron.learner.grid import paper_grid
 from configtron.learner.importance import (
     dead_knobs,
     explored,

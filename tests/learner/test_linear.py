@@ -9,9 +9,9 @@ import pytest
 from scipy.linalg import block_diag
 
 from configtron.errors import BadInput
+from configtron.grid import live_grid, paper_grid
 from configtron.learner import Setting, policy
 from configtron.learner.features import cell_features, configuration_features, rounds_of
-from configtron.learner.grid import live_grid, paper_grid
 from configtron.learner.linear import (
     LEVEL_PRECISION,
     Evidence,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from configtron.errors import BadInput
+from configtron.grid import live_grid, paper_grid
 from configtron.learner.columns import ARM
-from configtron.learner.grid import live_grid, paper_grid
 from configtron.learner.logged import Logged, grid_of, taught
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.nouns import Profile

@@ -10,8 +10,8 @@ from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.columns import Contexts, contexts_of
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
-from configtron.learner.sim.tensor import Tensor
 from configtron.nouns import Context, Outcome
+from configtron.tensor import Tensor
 from tests.learner.worlds import clients, small_classes, small_tensor
 
 SESSIONS = 600

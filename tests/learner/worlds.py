@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from configtron.grid import live_grid
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.grid import live_grid
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
-from configtron.learner.sim.tensor import Tensor
+from configtron.tensor import Tensor
 
 SITES = ("news", "shop", "video")
 KILOBYTES = (300.0, 1200.0, 4000.0)

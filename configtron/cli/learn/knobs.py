@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from configtron.db.outcomes import Learner
     from configtron.learner.importance import DeadKnob
-    from configtron.learner.sim.tensor import Tensor
     from configtron.records import Json
+    from configtron.tensor import Tensor
 
 COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
@@ -42,7 +42,7 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """
-    from configtron.learner.sim.tensor import read
+    from configtron.tensor import read
 
     rows = list(_table())
     if tensor is not None:
@@ -66,8 +66,8 @@ def _learner(name: str) -> Learner | None:
 
 
 def _table() -> Iterator[dict[str, Json]]:
+    from configtron.grid import DEAD
     from configtron.knobs import TUNABLE
-    from configtron.learner.grid import DEAD
     from configtron.records import value_form
 
     for knob in TUNABLE:

@@ -15,7 +15,7 @@ from configtron.errors import BadInput
 from configtron.learner.columns import ARMS
 from configtron.learner.logged import Logged, classes_for, grid_of, taught
 from configtron.learner.saved import Recipe
-from configtron.learner.sim.tensor import read
+from configtron.tensor import read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000

@@ -77,7 +77,7 @@ def revived(found: Learner) -> TablePolicy:
     from io import BytesIO
 
     from configtron.learner.saved import recipe_of
-    from configtron.learner.sim.tensor import read
+    from configtron.tensor import read
 
     warm = None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
     policy = recipe_of(found.recipe).make(warm)

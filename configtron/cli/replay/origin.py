@@ -18,7 +18,6 @@ from configtron.learner.sim import traces
 from configtron.learner.sim.captured import captured
 from configtron.learner.sim.sessions import Arrivals, Sessions
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.tensor import Tensor, read
 from configtron.learner.sim.world import (
     ANALYTIC,
     SESSIONS,
@@ -30,6 +29,7 @@ from configtron.learner.sim.world import (
     without_gaps,
     world,
 )
+from configtron.tensor import Tensor, read
 
 NONE, MIS_SPECIFIED = "none", "mis-specified"
 # The one client of a link trace.

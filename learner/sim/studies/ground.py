@@ -13,8 +13,8 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.conditions import Conditions, draw
-from configtron.learner.sim.tensor import Tensor
 from configtron.learner.sim.world import ANALYTIC, TENSOR, chance, tensor_of, warm_of
+from configtron.tensor import Tensor
 
 MEASURED = "measured"
 

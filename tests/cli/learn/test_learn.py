@@ -12,7 +12,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, NOTHING, USAGE
 from configtron.learner import POLICIES, PREFERRED
-from configtron.learner.sim.tensor import write
+from configtron.tensor import write
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.learner.worlds import small_tensor
 

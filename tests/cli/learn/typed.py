@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.learner.sim.tensor import write
+from configtron.tensor import write
 from tests.learner.worlds import small_tensor
 
 # Words -> (exit code, stdout, stderr).

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from configtron.errors import BadInput
+from configtron.grid import DEAD, Dead, live_grid, paper_grid
 from configtron.knobs import TUNABLE, space_size
-from configtron.learner.grid import DEAD, Dead, live_grid, paper_grid
 from configtron.nouns import Profile
 
 
