@@ -114,7 +114,7 @@ KNOBS = Study(
     knobs,
     "Excess of the best configuration with the knob at its default over the best of all, over networks and sites. "
     "The formula's strengths decide the order among the first; it is a property of this tensor. "
-    "slow_start_after_idle and low_latency are dead and not in the grid (`learner/grid.py`).",
+    "slow_start_after_idle and low_latency are dead and not in the grid (`configtron/grid.py`).",
     figures={
         ("tcp_congestion_control", "median excess"): "largest", ("initcwnd", "median excess"): "second",
         ("http_version", "median excess"): "third", ("pacing", "median excess"): "none",
