@@ -107,6 +107,24 @@ class Tensor:
         found: Single = np.nanmin(self.median_ms, axis=1)
         return found
 
+    def of(self, conditions: Codes) -> Tensor:
+        """The same tensor with those conditions alone."""
+        names = tuple(self.names[at] for at in conditions)
+        columns = (self.bandwidth_kbps[conditions], self.rtt_ms[conditions], self.loss[conditions])
+        repeats = None if self.repeats_ms is None else self.repeats_ms[conditions]
+        median = self.median_ms[conditions]
+        return Tensor(self.grid, self.sites, names, *columns, median, self.source, self.provenance, repeats)
+
+    def rated(self) -> Tensor:
+        """Without the conditions that have no one rate, as played traces: nothing can be learned about a network of
+        which nothing is known. Errors: `BadInput` where none is left."""
+        known = ~np.isnan(self.bandwidth_kbps + self.rtt_ms + self.loss)
+        if known.all():
+            return self
+        if not known.any():
+            raise BadInput("tensor: no condition has a bandwidth, a round trip and a loss; measure others")
+        return self.of(np.flatnonzero(known))
+
     def missing(self) -> int:
         """Cells that were never measured."""
         return int(np.isnan(self.median_ms).sum())

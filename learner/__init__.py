@@ -5,8 +5,8 @@ A class in a file of its own (`learner/baselines/` for what a learner is held ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
 from configtron.tensor import Tensor
 
-__all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy"]
+__all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy", "untaken"]
 
 
 def _gpy_grid(grid: Grid) -> Engine:
@@ -83,12 +83,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A policy: how to make it, and what it is, in a few words. oracle: it needs the truth."""
+    """A policy: how to make it, and what it is, in a few words. oracle: it needs the truth; takes: which of `warm` and
+    `engine` make a difference to it."""
 
     name: str
     make: Callable[[Setting], TablePolicy]
     help: str
     oracle: bool = False
+    takes: tuple[str, ...] = ()
 
 
 def _best_static(s: Setting) -> TablePolicy:
@@ -117,12 +119,27 @@ def _prefixes(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> T
     return kind(s.grid, s.sites, s.rng, update_every=s.update_every, **more)
 
 
+def _searched(where: Callable[..., TablePolicy], kind: Callable[..., TablePolicy], s: Setting) -> TablePolicy:
+    return where(kind, s, engine=s.searcher())
+
+
+def _offline(s: Setting) -> TablePolicy:
+    return Offline(s.grid, s.sites, s.rng, s.classes, s.warm)
+
+
+def _ceiling(s: Setting) -> TablePolicy:
+    return CellOptimum(s.oracle(), s.rng, s.classes, s.weight)
+
+
 def _cherrypick(s: Setting) -> TablePolicy:
     return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
 
 
 # The product's own choice; the table that chose it is in docs/design/0018.
 PREFERRED = "thompson"
+
+# What a policy can be told of, beside the world.
+WARM, ENGINE = ("warm",), ("engine",)
 
 POLICIES = {
     row.name: row
@@ -131,31 +148,38 @@ POLICIES = {
         Row("static", _best_static, "the best one configuration for everybody, in hindsight", True),
         Row("brute", lambda s: _prefixes(BrutePrefix, s), "every configuration once per prefix, then its best"),
         Row("brute_nc", lambda s: _cells(BruteClass, s), "every configuration once per class and site, then its best"),
-        Row("bo", lambda s: _prefixes(PrefixSearch, s, engine=s.searcher()), "Bayesian optimisation per prefix"),
-        Row("bo_nc", lambda s: _cells(ClassSearch, s, engine=s.searcher()), "the same per class and site"),
-        Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers"),
+        Row("bo", lambda s: _searched(_prefixes, PrefixSearch, s), "Bayesian optimisation per prefix", takes=ENGINE),
+        Row("bo_nc", lambda s: _searched(_cells, ClassSearch, s), "the same per class and site", takes=ENGINE),
+        Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers", takes=ENGINE),
         Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site"),
-        Row(
-            "offline", lambda s: Offline(s.grid, s.sites, s.rng, s.classes, s.warm), "the warm tensor's word, for good"
-        ),
+        Row("offline", _offline, "the warm tensor's word, for good", takes=WARM),
         Row("reuse", lambda s: _prefixes(Reuse, s), "what a prefix's last connections did well with"),
-        Row("configtron", lambda s: _cells(Ensemble, s, engine=s.searcher()), "the paper's ensemble"),
-        Row("thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail"),
-        Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model"),
-        Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model"),
-        Row("optimal", lambda s: Optimal(s.oracle(), s.rng), "the fastest for the true network and the site", True),
+        Row("configtron", lambda s: _searched(_cells, Ensemble, s), "the paper's ensemble", takes=ENGINE),
         Row(
-            "cell_optimum",
-            lambda s: CellOptimum(s.oracle(), s.rng, s.classes, s.weight),
-            "the fastest on the mean of each class and site: the ceiling of any such table",
-            True,
+            "thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail",
+            takes=WARM,
         ),
+        Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model", takes=WARM),
+        Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model", takes=WARM),
+        Row("optimal", lambda s: Optimal(s.oracle(), s.rng), "the fastest for the true network and the site", True),
+        Row("cell_optimum", _ceiling, "the fastest on the mean of each class and site: the ceiling of any such table",
+            True),
     )
-}
+}  # fmt: skip
+
+
+def untaken(names: Iterable[str], what: str) -> str:
+    """Why `what` ("warm", "engine") would make no difference to any of these policies; "" where it would to one."""
+    names = tuple(names)
+    takers = [row.name for row in POLICIES.values() if what in row.takes]
+    if set(names) & set(takers):
+        return ""
+    return f"--{what} makes no difference to {', '.join(names)}; it does to: {', '.join(takers)}"
 
 
 def policy(name: str, setting: Setting) -> TablePolicy:
     """A policy by name. Errors: `BadInput` for a name that is none."""
     if name not in POLICIES:
         raise BadInput(f"no policy is called {name!r}; there is: {', '.join(POLICIES)}")
-    return POLICIES[name].make(setting)
+    warm = None if setting.warm is None else setting.warm.rated()
+    return POLICIES[name].make(replace(setting, warm=warm))

@@ -64,8 +64,10 @@ def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
-    """The tensor without conditions where Default was not measured, and without configurations that were not measured
-    everywhere else: sessions ask for every cell. Errors: `BadInput` where nothing but Default is left."""
+    """The tensor without conditions that have no one rate or where Default was not measured, and without configurations
+    that were not measured everywhere else: sessions ask for every cell. Errors: `BadInput` where nothing but Default is
+    left."""
+    tensor = tensor.rated()
     missing = np.isnan(tensor.median_ms)
     if not missing.any():
         return tensor
@@ -73,10 +75,8 @@ def without_gaps(tensor: Tensor) -> Tensor:
     kept = np.flatnonzero(~missing[here].any(axis=(0, 2)))
     if len(kept) < 2:
         raise BadInput(f"{tensor.missing()} cells of the tensor have no median, too many to put sessions on it")
-    numbers = (tensor.bandwidth_kbps[here], tensor.rtt_ms[here], tensor.loss[here])
-    names = tuple(tensor.names[at] for at in here)
-    grid, median = tensor.grid.only(map(int, kept)), tensor.median_ms[here][:, kept]
-    return Tensor(grid, tensor.sites, names, *numbers, median, tensor.source, tensor.provenance)
+    left = tensor.of(here)
+    return replace(left, grid=tensor.grid.only(map(int, kept)), median_ms=left.median_ms[:, kept], repeats_ms=None)
 
 
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:

@@ -15,19 +15,24 @@ from configtron.learner.sim.studies.study import Study, Summary
 from configtron.report.page.curves import Series, curves
 from configtron.report.page.markup import add, document, el, scrolled
 
-LEAD = (
+FORMULA = (
     "Simulated sessions on tensors made by a formula: rankings, convergence and sensitivity are results; milliseconds, "
-    "and the per cent that could be gained at best, are arguments of the formula. Ours: mean over worlds and Student's "
-    "95 % interval."
+    "and the per cent that could be gained at best, are arguments of the formula."
 )
+BROUGHT = (
+    "Simulated sessions on one tensor that was brought: page load times are those of its networks, pages and servers; "
+    "who asks for what and when, and how loads spread around their medians, is drawn."
+)
+OURS = " Ours: mean over worlds and Student's 95 % interval."
 
 
-def page(studies: Sequence[tuple[Study, Sequence[Summary]]], told: str) -> str:
-    """The whole page. told: which worlds."""
+def page(studies: Sequence[tuple[Study, Sequence[Summary]]], told: str, brought: bool = False) -> str:
+    """The whole page. told: which worlds; brought: all of them over one tensor that was brought."""
     nav = el("nav", aria_label="Studies")
     for study, _ in studies:
         add(nav, el("a", study.name, href=f"#{study.name}"))
-    header = el("header", el("h1", "The paper's figures and ours"), el("p", LEAD, class_="lead"))
+    lead = (BROUGHT if brought else FORMULA) + OURS
+    header = el("header", el("h1", "The paper's figures and ours"), el("p", lead, class_="lead"))
     add(header, el("p", told, class_="soft"), nav)
     body = el("main", *(_section(study, found) for study, found in studies))
     return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])

@@ -68,6 +68,21 @@ def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken)
     assert dict(tensor.provenance)["study"] == "smoke" and "pretended" in dict(tensor.provenance)["software"]
 
 
+def test_what_was_measured_is_a_world_for_policies(tmp_path: Path, capsys: Spoken) -> None:
+    """From page loads to sessions: the tensor's file goes into `replay sessions` and `learn knobs` as it is."""
+    db, file = tmp_path / "x.db", str(tmp_path / "t.npz")
+    assert measured(db, *SMALL, "--tensor", file) == DONE
+    few = ["--policy", "mab_nc", "--policy", "thompson", "--sessions", "300", "--classes", "2", "--warm", file]
+    for words in (few, ["--study", "gains", "--study", "knobs", "--seeds", "2", "--sessions", "300"]):
+        capsys.readouterr()
+        assert run(["--db", str(db), "replay", "sessions", "--tensor", file, *words, "-f", "jsonl"]) == DONE
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert {row.get("policy", row.get("study")) for row in rows} in ({"mab_nc", "thompson"}, {"gains", "knobs"})
+    assert run(["--db", str(db), "learn", "knobs", "--tensor", file, "-f", "jsonl"]) == DONE
+    kinds = {json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()}
+    assert kinds >= {"knob", "importance"}
+
+
 def test_the_same_seed_makes_the_same_tensor(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a", "b", "c")]
     for n, (file, seed) in enumerate(zip(files, ("1", "1", "2"), strict=True)):

@@ -203,6 +203,8 @@ def test_a_study_stands_on_a_tensor_that_was_brought(typed: Typed, tmp_path: Pat
     how = ("--study", "knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
     code, out, _ = typed("replay", "sessions", *how)
     assert code == DONE and len(rows(out)) == 10 and "Tensor: small.npz" in (tmp_path / "s.html").read_text()
+    # A brought tensor is one world to a study of the tensor alone, with an interval of its own.
+    assert {row["worlds"] for row in rows(out)} == {1} and any(row["low"] < row["high"] for row in rows(out))
     (tmp_path / "small.npz").write_bytes(b"another")
     with Replays(tmp_path / "l.db") as book:
         book.begin(book.replay(1).config)

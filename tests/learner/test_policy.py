@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -57,6 +60,22 @@ def test_batches_do_not_show(name: str, tensor: Tensor) -> None:
     everything = slice(0, SESSIONS)
     logs = [run(made(name, tensor), tensor, batch, everything) for batch in (SESSIONS, 77)]
     assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_a_policy_takes_makes_a_difference_and_nothing_else_does(name: str, tensor: Tensor) -> None:
+    plain = Setting(tensor.grid, tensor.sites, CLASSES, np.random.default_rng(7), 150, truth=tensor)
+
+    def state(**changed: Any) -> str:
+        try:
+            made = policy(name, replace(plain, rng=np.random.default_rng(7), **changed))
+            run(made, tensor, SESSIONS, slice(0, SESSIONS))
+            return made.save()
+        except BadInput as error:
+            return str(error)
+
+    assert ("warm" in POLICIES[name].takes) == (state(warm=WARM) != state())
+    assert ("engine" in POLICIES[name].takes) == ("no engine is called" in state(engine="steam"))
 
 
 @pytest.mark.parametrize("name", ["thompson", "configtron", "reuse"])

@@ -16,7 +16,9 @@ from configtron.learner.sim.studies.ablations import blind
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, summed
 from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
+from configtron.tensor import read
 from tests.learner.worlds import small_tensor
+from tests.test_layers import ROOT
 
 STUDY = Study("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 
@@ -103,19 +105,60 @@ def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(everything.choose_many(seen).row)) > 20
 
 
-@pytest.mark.parametrize("name", ["gains", "managers", "features", "knobs", "starts", "trees", "arms"])
-def test_a_measured_tensor_is_ground_enough(name: str) -> None:
-    """Any tensor will do: other sites, few conditions, no emulator beside it."""
-    study, ground = STUDIES[name], Ground(brought=small_tensor())
-    (label,) = ground.labels(study.labels)
+@pytest.fixture(scope="module")
+def measured() -> Ground:
+    """The second data set of every study: what the lab measured, 12 networks x 16 configurations x 3 sites."""
+    with (ROOT / "fixtures" / "tensor" / "smoke.npz").open("rb") as file:
+        return Ground(brought=read(file))
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_the_measured_tensor_is_ground_enough(name: str, measured: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other sites, few conditions, other knobs, no emulator beside it."""
+    monkeypatch.setattr(managers, "DAYS", 0.05)
+    study = STUDIES[name]
+    (label,) = measured.labels(study.labels)
     assert label in ("", "measured")
-    points = study.part(label, 3, 500, ground)
+    points = study.part(label, 3, 500, measured)
     assert points and not any(np.isnan(point.y) for point in points)
     rows = {point.row for point in points}
     assert not any("offline" in row or row == "ranked" for row in rows)
-    assert points == study.part(label, 3, 500, ground)
-    # Knobs are the tensor's alone, and a few hundred sessions are all of one arm.
-    assert name in ("knobs", "arms") or points != study.part(label, 4, 500, ground)
+    assert points == study.part(label, 3, 500, measured)
+    # A few hundred sessions are all of one arm.
+    other = study.part(label, 4, 500, measured)
+    assert study.tensor_alone == ([point.y for point in points] == [point.y for point in other]) or name == "arms"
+
+
+def test_a_number_of_one_world_has_its_own_interval() -> None:
+    (one,) = summed(STUDY, [[Point("a", "gain", 1.0, own=(0.5, 2.0))]])
+    assert (one.measured.value, one.measured.low, one.measured.high) == (1.0, 0.5, 2.0)
+    (two,) = summed(STUDY, [[Point("a", "gain", 1.0, own=(0.5, 2.0))]] * 2)
+    assert two.measured.low == 1.0
+
+
+def test_what_the_policy_goes_by_is_told_from_what_it_does_not(measured: Ground) -> None:
+    """A policy that is blind to nothing loses by another client's site, and by its network in some feature."""
+    points = STUDIES["features"].part("", 3, 4000, measured)
+    lost = {point.row: point for point in points if point.column == "p95 excess"}
+    site = lost["thompson, another client's site"]
+    assert site.y > 0.1 and site.own is not None and site.own[0] <= site.y <= site.own[1]
+    assert max(point.y for row, point in lost.items() if "site" not in row and "thompson" in row) > 0.02
+
+
+def test_networks_without_one_rate_are_left_out() -> None:
+    """A played trace has no one bandwidth: no session is put on it, and a warm start says nothing of it."""
+    tensor = small_tensor()
+    kbps = tensor.bandwidth_kbps.copy()
+    kbps[4] = np.nan
+    played = replace(tensor, bandwidth_kbps=kbps)
+    left = without_gaps(played)
+    assert left.names == tuple(name for name in tensor.names if name != "n4")
+    assert (left.median_ms == np.delete(tensor.median_ms, 4, axis=0)).all()
+    here = world(left, 300, 3, warm=played, classes=6)
+    for name in ("thompson", "offline"):
+        assert len(set(here.policy(name).choose_many(here.sessions.seen).configuration)) > 1
+    with pytest.raises(BadInput, match="no condition has"):
+        without_gaps(replace(tensor, bandwidth_kbps=np.full(24, np.nan)))
 
 
 def test_gaps_are_taken_out_whole() -> None:

@@ -8,7 +8,7 @@ from configtron.cli.learn.options import write
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE
 
-COLUMNS = ("policy", "default", "runs", "about")
+COLUMNS = ("policy", "default", "runs", "takes", "about")
 
 
 @click.command(short_help="List the policies there are to choose from.")
@@ -16,13 +16,14 @@ COLUMNS = ("policy", "default", "runs", "about")
 def policies(form: str, output_file: str) -> int:
     """List the policies there are: the product's default, the paper's ensemble, and what they are held against.
 
-    What runs in simulation only knows the truth: `configtron replay sessions`.
+    What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm and
+    --engine make a difference.
     """
     from configtron.learner import POLICIES, PREFERRED
 
     rows = [
         {"policy": row.name, "default": row.name == PREFERRED, "runs": "in simulation" if row.oracle else "anywhere",
-         "about": row.help}
+         "takes": " ".join(row.takes), "about": row.help}
         for row in POLICIES.values()
     ]  # fmt: skip
     write(form, output_file, COLUMNS, [{**row} for row in rows])

@@ -32,8 +32,9 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm")
 @click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
               help="Outcomes between two updates.")  # fmt: skip
 @click.option("--engine", default="grid", show_default=True, metavar="NAME",
-              help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic.")  # fmt: skip
-@click.option("--warm", type=click.File("rb"), help="An emulated PLT-tensor to start from, where a policy can.")
+              help="What searches cells, where a policy does (`learn policies`): grid, gpyopt, gpyopt-classic.")
+@click.option("--warm", type=click.File("rb"),
+              help="An emulated PLT-tensor to start from, where a policy can (`learn policies`).")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -79,6 +80,7 @@ def _same(found: Learner, policy: str, given: list[str]) -> None:
 def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -> Learner:
     from configtron.cli.learn import lessons
 
+    _idle(policy)
     warm, classes = making["warm"], str(making["classes"])
     if classes != "auto" and not (classes.isascii() and classes.isdigit() and int(classes) > 0):
         raise BadInput(f"--classes {classes!r}: a number above 0, or auto")
@@ -86,6 +88,17 @@ def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -
     k = None if classes == "auto" else int(classes)
     data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
     return lessons.begin(store, name, policy, k=k, engine=str(making["engine"]), warm=data, **numbers)
+
+
+def _idle(policy: str) -> None:
+    """Nothing that would make no difference is said. Errors: `BadInput`."""
+    from configtron.learner import POLICIES, untaken
+
+    ctx = click.get_current_context()
+    for what in ("warm", "engine"):
+        if ctx.get_parameter_source(what) is ParameterSource.COMMANDLINE and policy in POLICIES:
+            if why := untaken([policy], what):
+                raise BadInput(why)
 
 
 def _bytes(file: BinaryIO) -> bytes:

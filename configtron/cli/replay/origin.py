@@ -97,7 +97,9 @@ def _tensor(name: str) -> Tensor:
     if whole is not found:
         left = f"{len(whole.names)} of {len(found.names)} conditions"
         of = f"{len(whole.grid)} of {len(found.grid)} configurations"
-        say(f"{name}: {found.missing()} cells without a median; left are {left}, {of}")
+        unrated = len(found.names) - len(found.rated().names)
+        why = f"{found.missing()} cells without a median, {unrated} conditions without one rate"
+        say(f"{name}: {why}; left are {left}, {of}")
     return whole
 
 

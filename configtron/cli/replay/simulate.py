@@ -11,11 +11,11 @@ import numpy as np
 
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.learn.pace import Pace
-from configtron.cli.replay.origin import Origin, hashed, made, origin_of
+from configtron.cli.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.cli.replay.parts import Job, Stop
 from configtron.cli.settings import settings
 from configtron.errors import BadInput
-from configtron.learner import POLICIES, PREFERRED
+from configtron.learner import POLICIES, PREFERRED, untaken
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
@@ -41,6 +41,8 @@ def job(given: dict[str, Any]) -> Job:
     policies = list(given["policies"]) or [PREFERRED]
     if strange := [name for name in policies if name not in POLICIES]:
         raise BadInput(f"no policy is called {strange[0]!r}; there is: {', '.join(POLICIES)}")
+    if given["warm"] != NONE and (why := untaken(policies, "warm")):
+        raise BadInput(why)
     names = (given["source"], given["tensor"], given["warm"])
     numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
     origin = Origin(*names, given["count"] or SESSIONS, **numbers, files=hashed(names))

@@ -39,7 +39,12 @@ def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
     seeds = range(given["seed"], given["seed"] + given["seeds"])
     files = hashed([given["tensor"]])
     under = ground(given["tensor"], files)
-    parts = [(name, label, seed) for name in chosen for label in under.labels(STUDIES[name].labels) for seed in seeds]
+    parts = [
+        (name, label, seed)
+        for name in chosen
+        for label in under.labels(STUDIES[name].labels)
+        for seed in (seeds[:1] if STUDIES[name].tensor_alone and under.brought is not None else seeds)
+    ]
     how = {"sessions": given["count"], "seeds": list(seeds), "tensor": given["tensor"], "files": dict(files)}
     return Job(KIND, {"parts": parts, **how}, len(parts))
 
@@ -71,7 +76,7 @@ def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | No
         from configtron.report.page.studied import page
 
         with opened(html) as out:
-            out.write(page([(STUDIES[name], every) for name, every in whole.items()], _told(job)))
+            out.write(page([(STUDIES[name], every) for name, every in whole.items()], _told(job), _brought(job)))
 
 
 def _summaries(job: Job, found: list[Any]) -> dict[str, list[Summary]]:
@@ -88,6 +93,10 @@ def _row(name: str, one: Summary) -> dict[str, Json]:
         "kind": "number" if one.x is None else "curve", "study": name, "row": one.row, "column": one.column,
         "x": rounded(one.x), "value": value, "low": low, "high": high, "worlds": one.worlds, "paper": one.paper,
     }  # fmt: skip
+
+
+def _brought(job: Job) -> bool:
+    return bool(job.config["files"])
 
 
 def _told(job: Job) -> str:

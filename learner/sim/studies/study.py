@@ -25,12 +25,13 @@ EVERY_S = 50.0
 
 
 class Point(NamedTuple):
-    """One number of one world: which row, which column, perhaps at which x."""
+    """One number of one world: which row, which column, perhaps at which x; own: its interval within that world."""
 
     row: str
     column: str
     y: float
     x: float | None = None
+    own: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Study:
     sessions   of a world, unless told
     figures    the paper's own, by (row, column)
     differs    what keeps ours from being the paper's, in words
+    tensor_alone  seeds make no difference to a tensor that was brought: it is one world
     """
 
     name: str
@@ -63,6 +65,7 @@ class Study:
     differs: str
     labels: tuple[str, ...] = ("",)
     sessions: int = 60_000
+    tensor_alone: bool = False
     figures: Mapping[tuple[str, str], str] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
 
@@ -80,22 +83,24 @@ class Summary(NamedTuple):
 
 def summed(study: Study, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
     """Every number over the worlds that have it, in the order first met; the paper's rows that no world has, at the
-    end, are left out. A number of one world alone has no interval."""
-    values: dict[tuple[str, str, float | None], list[float]] = {}
+    end, are left out. A number of one world alone has its own interval, if any."""
+    values: dict[tuple[str, str, float | None], list[Point]] = {}
     for points in worlds:
         for point in points:
-            values.setdefault((point.row, point.column, point.x), []).append(point.y)
+            values.setdefault((point.row, point.column, point.x), []).append(point)
     return [
         Summary(row, column, x, _measured(found), len(found), study.figures.get((row, column), "") if x is None else "")
         for (row, column, x), found in values.items()
     ]
 
 
-def _measured(values: list[float]) -> Measured:
-    known = [value for value in values if not np.isnan(value)]
+def _measured(points: list[Point]) -> Measured:
+    known = [point for point in points if not np.isnan(point.y)]
     if not known:
         return Measured(float("nan"), float("nan"), float("nan"))
-    return over(known) if len(known) > 1 else Measured(known[0], float("nan"), float("nan"))
+    if len(known) > 1:
+        return over([point.y for point in known])
+    return Measured(known[0].y, *(known[0].own or (float("nan"), float("nan"))))
 
 
 def lived(world: World, managers: list[TablePolicy], interval_s: float = EVERY_S) -> Replay:

@@ -75,6 +75,17 @@ def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> 
     assert warm.warm is not None and cold.warm is None and warm.state != cold.state
 
 
+def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
+    code, _, err = filled("learn", "run", "--policy", "configtron", "--warm", "small.npz")
+    assert code == USAGE and "--warm makes no difference to configtron; it does to: offline, thompson" in err
+    code, _, err = filled("learn", "run", "--engine", "gpyopt")
+    assert code == USAGE and "--engine makes no difference to thompson; it does to: bo, " in err
+    few = ("--tensor", "small.npz", "--sessions", 50, "--classes", 5, "--warm", "small.npz")
+    code, _, err = filled("replay", "sessions", *few, "--policy", "default", "--policy", "mab_nc")
+    assert code == USAGE and "--warm makes no difference to default, mab_nc" in err
+    assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
+
+
 def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 1000)
     code, out, err = filled("learn", "evaluate", "mab_nc", "default", "initcwnd=30,tcp_congestion_control=bbr",
@@ -193,6 +204,8 @@ def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
         ("run", "--log", "7"),
         ("run", "--engine", "steam", "--policy", "configtron"),
         ("run", "--warm", "l.db"),
+        ("run", "--policy", "mab_nc", "--warm", "small.npz"),
+        ("run", "--policy", "thompson", "--engine", "grid"),
         ("evaluate", "nobody"),
         ("evaluate", "speed=9"),
         ("explain", "rtt_ms=fast"),

@@ -32,6 +32,9 @@ def test_the_paper_stands_beside_ours() -> None:
     cells = re.findall(r"<td>(.*?)</td>", text)
     assert cells[0].startswith("0.15 [") and cells[1] == "<b>0.19</b>" and cells[4] == "<b></b>" and cells[5] == "–"
     assert text.count("<svg") == 1 and "<script" not in text
+    assert "arguments of the formula" in text
+    brought = page([(STUDY, summed(STUDY, WORLDS))], "Seeds 1, 2.", brought=True)
+    assert "one tensor that was brought" in brought and "formula" not in brought
 
 
 def test_a_curve_shows_its_numbers() -> None:
