@@ -2,14 +2,18 @@
 
 Question   What is the mean page load time under the candidate, from sessions that another policy decided?
 Method     IPS weighs each load by how much likelier the candidate was to choose it; SNIPS divides by the weights' sum;
-           DR adds a model of page load times and weighs only what the model missed. The model is fitted on the other
-           half of the sessions (cross-fitting), so that it does not grade itself.
+           DR adds a model of page load times and weighs only what the model missed. The model (`loads.py`, and what it
+           leaves by row and configuration) is fitted on the other half of the sessions (cross-fitting), so that it does
+           not grade itself. Few sessions under large weights, from networks that differ manifold, make terms skewed
+           and their spread ill known: intervals are corrected for the one and as wide as the other asks.
 Stop when  summed; the logger's propensities are in the log, so nothing is estimated about it.
 Reads as   value and interval (ms) for each, effective sample size, and the share of the candidate's choices that the
            log never made in their row: those rest on the model alone (DR), or are silently left out (IPS, SNIPS).
-Fails as   `BadInput` for sessions without propensities, or none at all.
+Fails as   `BadInput` for sessions without propensities, or none at all. Intervals are for the log's own mix of
+           clients: of networks that it never met they know nothing.
 Differs    CT has no such check before it pushes a map.
-Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR).
+Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR); Hall 1992
+           (skewness); Satterthwaite 1946 (degrees of freedom).
 """
 
 from __future__ import annotations
@@ -20,14 +24,17 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
+from configtron.learner.loads import Loads
 from configtron.learner.policy import TablePolicy
 
-# Of a normal distribution: the interval holds the truth 19 times in 20.
-SIGMAS_95 = 1.96
+# Quantile of a two-sided interval that holds the truth 19 times in 20.
+UPPER_95 = 0.975
 # Skewness over the root of the terms' number below which nothing is corrected: the correction divides by it.
 LEAST_SKEW = 1e-6
 # Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
 PRIOR_LOADS = 5.0
+# Sessions whose expected loads under every configuration are held at a time: some ten megabytes.
+SESSIONS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ def value(candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms:
     table = np.concatenate((table, unknown))
     row = np.where(row < 0, len(table) - 1, row)
     weight = table[row, logged.configuration] / logged.propensity
-    expected, chosen = _crossed(table, row, logged.configuration, plt_ms)
+    expected, chosen = _crossed(candidate, table, row, contexts, logged.configuration, plt_ms)
     tried = np.zeros(table.shape, dtype=np.bool_)
     tried[row, logged.configuration] = True
     return Value(
@@ -102,37 +109,57 @@ def _self_normalised(weight: Floats, ms: Floats) -> Estimate:
 
 
 def _around(mean: float, terms: Floats) -> Estimate:
-    """The interval of a mean from its (n,) independent terms about it, corrected for their skewness.
+    """The interval of a mean from its (n,) independent terms about it: Student's t, corrected for their skewness.
 
     A few slow networks under large weights make terms so skewed that the plain interval, as far to either side, misses
-    the truth above it. Hall's cubic transformation of t sets that right (Hall 1992), and is the plain one without skew.
+    the truth above it; Hall's cubic transformation of t sets that right (Hall 1992), and is the plain one without skew.
+    The same few make the spread itself ill known: t has as many degrees of freedom as a chi-square whose variance is
+    that of the spread's square (Satterthwaite 1946), n for normal terms and a handful for these.
     """
+    from scipy.special import stdtrit
+
     n = len(terms)
     if n < 2:
         return Estimate(mean, -np.inf, np.inf)
     deviation = float(terms.std(ddof=1))
+    error, end = deviation / np.sqrt(n), float(stdtrit(freedom(terms), UPPER_95))
     skew = float((terms**3).mean()) / max(deviation**3, 1e-300) / np.sqrt(n)
-    ends = [SIGMAS_95, -SIGMAS_95]
+    ends = [end, -end]
     if abs(skew) > LEAST_SKEW:
         ends = [3.0 / skew * (np.cbrt(1.0 + skew * (end - skew / 6.0)) - 1.0) for end in ends]
-    low, high = (mean - deviation / np.sqrt(n) * end for end in ends)
+    low, high = (mean - error * end for end in ends)
     return Estimate(mean, float(low), float(high))
 
 
-def _crossed(table: Floats, row: Codes, configuration: Codes, ms: Floats) -> tuple[Floats, Floats]:
+def freedom(terms: Floats) -> float:
+    """Degrees of freedom of the (n,) terms' variance: 2 n / (kurtosis - 1), at least one and at most n - 1."""
+    n, square = len(terms), (terms - terms.mean()) ** 2
+    spread = float(square.var())
+    return float(np.clip(2.0 * n * float(square.mean()) ** 2 / spread if spread > 0.0 else n - 1.0, 1.0, n - 1.0))
+
+
+def _crossed(candidate: TablePolicy, table: Floats, row: Codes, contexts: Contexts, configuration: Codes, ms: Floats
+             ) -> tuple[Floats, Floats]:  # fmt: skip
     """(n,) the model's value of the candidate's choices, and of the logged one; fitted on the other half."""
     expected, chosen = np.empty(len(row)), np.empty(len(row))
-    half = np.arange(len(row)) % 2
+    half, used = np.arange(len(row)) % 2, np.flatnonzero(table.any(axis=0))
     for side in (0, 1):
-        mine, other = half == side, half != side
-        model = plain_model(table.shape, row[other], configuration[other], ms[other])
-        expected[mine] = (table * model).sum(axis=1)[row[mine]]
-        chosen[mine] = model[row[mine], configuration[mine]]
+        mine, other = np.flatnonzero(half == side), np.flatnonzero(half != side)
+        if not len(other):
+            other = mine
+        loads = Loads(candidate.grid, contexts[other], configuration[other], ms[other])
+        relative = ms[other] / loads.chosen_ms(contexts[other], configuration[other])
+        factor = plain_model(table.shape, row[other], configuration[other], relative)
+        share = (table * factor)[:, used]
+        chosen[mine] = loads.chosen_ms(contexts[mine], configuration[mine]) * factor[row[mine], configuration[mine]]
+        for start in range(0, len(mine), SESSIONS_AT_ONCE):
+            at = mine[start : start + SESSIONS_AT_ONCE]
+            expected[at] = (share[row[at]] * loads.ms(contexts[at], used)).sum(axis=1)
     return expected, chosen
 
 
 def plain_model(shape: tuple[int, ...], row: Codes, configuration: Codes, ms: Floats) -> Floats:
-    """(rows, configurations) expected ms: row's mean times configuration's factor, and what the pair showed itself.
+    """(rows, configurations) mean of what is told: row's mean times configuration's factor, and what the pair showed.
 
     Each is drawn to what stands above it by `PRIOR_LOADS` loads.
     """

@@ -11,7 +11,7 @@ from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.policy import TablePolicy
-from configtron.learner.value import plain_model, value
+from configtron.learner.value import freedom, mean_of, plain_model, value
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
@@ -93,3 +93,16 @@ def test_the_model_knows_what_the_pair_showed() -> None:
     row, configuration = np.zeros(300, dtype=np.int64), np.repeat([0, 1, 2], 100)
     model = plain_model((2, 4), row, configuration, np.repeat([100.0, 200.0, 300.0], 100))
     assert np.allclose(model[0, :3], [100, 200, 300], rtol=0.06) and model[1, 0] < model[1, 2]
+
+
+def test_few_heavy_terms_make_the_spread_ill_known() -> None:
+    rng = np.random.default_rng(1)
+    assert freedom(rng.standard_normal(10_000)) == pytest.approx(10_000, rel=0.1)
+    heavy = np.zeros(10_000)
+    heavy[:5] = [64.0, 30.0, 500.0, 64.0, 10.0]
+    assert freedom(heavy) < 3.0
+    assert freedom(np.zeros(5)) == 4.0
+    # Wider than the plain interval, and further up than down.
+    found = mean_of(heavy)
+    plain = 2 * 1.96 * heavy.std() / 100.0
+    assert found.high_ms - found.low_ms > 1.2 * plain and found.high_ms - found.ms > found.ms - found.low_ms
