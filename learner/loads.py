@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import (
     CENTRE_LN,
@@ -26,7 +27,6 @@ from configtron.learner.features import (
     configuration_features,
     network_features,
 )
-from configtron.learner.grid import Grid
 
 # What a load differs by from what network, site and configuration tell, ln: the noise of a load and of its features.
 NOISE_LN = 0.25
