@@ -7,7 +7,7 @@ turns out dead in what was measured is found by `learner/importance.py`, not ass
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -42,10 +42,12 @@ DEAD: tuple[Dead, ...] = (
 
 @dataclass(frozen=True)
 class Grid:
-    """Configurations. knobs: what they set; rows: per configuration, the position of each knob's value."""
+    """Configurations. knobs: what they set; rows: per configuration, the position of each knob's value; dead: knobs
+    without effect here, of which `index` takes every value for the default."""
 
     knobs: tuple[Knob, ...]
     rows: tuple[tuple[int, ...], ...]
+    dead: tuple[Dead, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,10 +77,12 @@ class Grid:
         Errors: `BadInput` for settings that are none of this grid's configurations.
         """
         given = dict(profile.settings)
-        settings = tuple(sorted((knob.name, given.pop(knob.name, knob.default)) for knob in self.knobs))
-        if given or settings not in self._by_settings:
-            raise BadInput(f"profile {profile.name!r} is none of the grid's {len(self)} configurations")
-        return self._by_settings[settings]
+        settings = {knob.name: given.pop(knob.name, knob.default) for knob in self.knobs}
+        for words in (self._acting(settings, self.dead), settings):
+            found = self._by_settings.get(tuple(sorted(words.items())))
+            if found is not None and not given:
+                return found
+        raise BadInput(f"profile {profile.name!r} is none of the grid's {len(self)} configurations")
 
     @cached_property
     def default(self) -> int:
@@ -100,12 +104,22 @@ class Grid:
         """
         found = []
         for at, row in enumerate(self.rows):
-            settings = dict(self._profile(row).settings)
-            for knob in self.knobs:
-                if any(d.knob == knob.name and (not d.where or settings.get(d.where) == d.value) for d in dead):
-                    settings[knob.name] = knob.default if knob.default is not None else knob.values[0]
+            settings = self._acting(dict(self._profile(row).settings), dead)
             found.append(self._by_settings.get(tuple(sorted(settings.items())), at))
         return np.array(found, dtype=np.int64)
+
+    def without(self, dead: Sequence[Dead]) -> Grid:
+        """One configuration for each that acts differently; any other profile is taken for the one that acts alike."""
+        alive = self.only(map(int, np.unique(self.canonical(dead))))
+        return Grid(alive.knobs, alive.rows, (*self.dead, *dead))
+
+    def _acting(self, settings: Mapping[str, Value | None], dead: Sequence[Dead]) -> dict[str, Value | None]:
+        """Settings that act alike, with every dead knob at its default."""
+        found = dict(settings)
+        for knob in self.knobs:
+            if any(d.knob == knob.name and (not d.where or found.get(d.where) == d.value) for d in dead):
+                found[knob.name] = knob.default if knob.default is not None else knob.values[0]
+        return found
 
 
 def paper_grid(knobs: tuple[Knob, ...] = TUNABLE) -> Grid:

@@ -22,7 +22,7 @@ The file is a numpy .npz with these columns, and nothing pickled:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol
 from zipfile import BadZipFile
@@ -114,6 +114,12 @@ class Tensor:
         repeats = None if self.repeats_ms is None else self.repeats_ms[conditions]
         median = self.median_ms[conditions]
         return Tensor(self.grid, self.sites, names, *columns, median, self.source, self.provenance, repeats)
+
+    def over(self, grid: Grid) -> Tensor:
+        """The same tensor over some of its configurations. Errors: `BadInput` for one that it does not have."""
+        at = np.array([self.grid.index(profile) for profile in grid.profiles], dtype=np.int64)
+        repeats = None if self.repeats_ms is None else self.repeats_ms[:, at]
+        return replace(self, grid=grid, median_ms=self.median_ms[:, at], repeats_ms=repeats)
 
     def rated(self) -> Tensor:
         """Without the conditions that have no one rate, as played traces: nothing can be learned about a network of

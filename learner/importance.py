@@ -30,6 +30,8 @@ from configtron.tensor import Tensor
 RESAMPLES = 200
 # Standard deviations of the averaged square that a knob without effect stays below, and that one with an effect passes.
 DEAD_SIGMAS = 3.0
+# A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
+SMALL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +150,9 @@ def _judged(pairs: Codes, tally: Tally, noise_ln: float, dead: Dead) -> DeadKnob
     return DeadKnob(dead, n, float(np.expm1(unseen)))
 
 
-def explored(grid: Grid, dead: Sequence[DeadKnob]) -> Codes:
-    """Configurations that are left to explore: one for each that acts differently."""
-    found: Codes = np.unique(grid.canonical([row.dead for row in dead]))
-    return found
+def proven(found: Sequence[DeadKnob]) -> tuple[Dead, ...]:
+    """Those that may be called dead: an effect of SMALL would have been seen."""
+    return tuple(one.dead for one in found if one.unseen <= SMALL)
 
 
 def tensor_tally(tensor: Tensor) -> Tally:

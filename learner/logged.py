@@ -17,6 +17,7 @@ from configtron.grid import Grid, live_grid
 from configtron.learner.classes import Classes, choose_k, fit
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
+from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.nouns import Context, Decision, Knob, Outcome, Profile
 
@@ -148,6 +149,16 @@ def classes_for(logged: Logged, k: int | None, rng: np.random.Generator) -> Clas
     configuration, log_ms = logged.decisions.configuration[known], np.log(logged.plt_ms[known])
     rest = log_ms - _means(site, log_ms)
     return choose_k(points[known], log_ms - _means(configuration, rest), site, rng, sigma_ln=FIRST_NOISE_LN)
+
+
+def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
+    """What was logged, by class and site. Errors: `BadInput` for a profile that is none of the grid's."""
+    sites = len(logged.contexts.sites)
+    site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
+    network = classes.of(logged.contexts)
+    row = np.where(network < 0, -1, network * (sites + 1) + site)
+    nothing = no_tally(len(classes) * (sites + 1), len(grid))
+    return nothing.plus(row, logged.on(grid).configuration, np.log(logged.plt_ms))
 
 
 def _means(group: Codes, values: Floats) -> Floats:

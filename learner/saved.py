@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.errors import BadInput
-from configtron.grid import Grid
+from configtron.grid import Dead, Grid
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import Classes
 from configtron.learner.policy import TablePolicy
@@ -19,7 +19,7 @@ from configtron.learner.state import decode, encode, keep
 from configtron.nouns import Knob
 from configtron.tensor import Tensor
 
-for kind in (Grid, Knob):
+for kind in (Grid, Knob, Dead):
     keep(kind)
 
 
@@ -41,6 +41,8 @@ class Recipe:
         row = POLICIES.get(self.policy)
         if row is not None and row.oracle:
             raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
+        if warm is not None and warm.grid.rows != self.grid.rows:
+            warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
         setting = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
         return policy(self.policy, setting)

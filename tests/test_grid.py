@@ -56,3 +56,16 @@ def test_what_a_profile_leaves_out_is_default() -> None:
 def test_foreign_profiles_are_refused(settings: tuple[tuple[str, int], ...]) -> None:
     with pytest.raises(BadInput, match="none of the grid's 168"):
         live_grid().index(Profile("foreign", settings))
+
+
+def test_a_dead_knob_is_taken_for_its_default() -> None:
+    grid = paper_grid().without((*DEAD, Dead("tcp_autocorking", "seen to do nothing")))
+    assert len(grid) == 84
+    plain = grid.index(Profile("a", (("initcwnd", 30), ("tcp_congestion_control", "bbr"))))
+    words = (("initcwnd", 30), ("pacing", "fq"), ("tcp_autocorking", 0), ("tcp_congestion_control", "bbr"))
+    assert grid.index(Profile("b", (*words, ("tcp_low_latency", 1)))) == plain
+    cubic = grid.index(Profile("c", (("initcwnd", 30), ("pacing", "fq"))))
+    assert cubic not in (plain, grid.index(Profile("d", (("initcwnd", 30),))))
+    with pytest.raises(BadInput, match="none of the grid's"):
+        grid.index(Profile("e", (("initcwnd", 5), ("tcp_autocorking", 0))))
+    assert [grid.index(profile) for profile in grid.profiles] == list(range(84))

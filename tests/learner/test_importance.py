@@ -10,9 +10,9 @@ from configtron.grid import paper_grid
 from configtron.learner import Setting, policy
 from configtron.learner.importance import (
     dead_knobs,
-    explored,
     feature_importance,
     knob_importance,
+    proven,
     tensor_tally,
 )
 from configtron.learner.tally import no_tally
@@ -63,7 +63,8 @@ def test_planted_dead_knobs_are_found_and_not_explored() -> None:
         ("pacing", "tcp_congestion_control", "bbr"),
     }
     assert all(0 < row.unseen < 0.1 and row.pairs > 100 for row in found)
-    assert len(explored(grid, found)) == 84
+    assert len(grid.without([row.dead for row in found])) == 84
+    assert len(proven(found)) == sum(row.unseen <= 0.05 for row in found) > 0
 
 
 def test_configurations_that_one_side_never_saw_are_no_pairs() -> None:
@@ -78,7 +79,7 @@ def test_configurations_that_one_side_never_saw_are_no_pairs() -> None:
 def test_nothing_seen_nothing_said() -> None:
     grid = paper_grid()
     assert dead_knobs(grid, no_tally(3, len(grid)), 0.1) == []
-    assert len(explored(grid, [])) == 768
+    assert len(grid.without([])) == 768
 
 
 def test_a_tensors_repeats_are_loads() -> None:

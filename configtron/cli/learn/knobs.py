@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
 SEED = 0
-# A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
-SMALL = 0.05
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
@@ -105,6 +103,8 @@ def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
 
 
 def _dead(found: Iterable[DeadKnob]) -> Iterator[dict[str, Json]]:
+    from configtron.learner.importance import SMALL
+
     for one in found:
         where = f"{one.dead.where}={one.dead.value}" if one.dead.where else ""
         about = f"{one.dead.reason}; {one.pairs} pairs; an effect below {one.unseen:.2g} would be unseen"

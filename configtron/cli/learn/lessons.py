@@ -8,14 +8,18 @@ from io import BytesIO
 
 import numpy as np
 
-from configtron.cli.learn.options import revived
+from configtron.cli.learn.options import revived, say
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
+from configtron.grid import DEAD, Grid
+from configtron.learner.classes import Classes
 from configtron.learner.columns import ARMS
-from configtron.learner.logged import Logged, classes_for, grid_of, taught
+from configtron.learner.importance import dead_knobs, proven, tensor_tally
+from configtron.learner.logged import Logged, classes_for, grid_of, tally_of, taught
 from configtron.learner.saved import Recipe
-from configtron.tensor import read
+from configtron.learner.warmstart import FIRST_NOISE_LN
+from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
@@ -56,12 +60,30 @@ def begin(
     grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
     sites = store.sites(log) if tensor is None else tensor.sites
     classes = classes_for(first, k, np.random.default_rng(seed))
+    grid = _alive(grid, first, classes, tensor)
     recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine)
     state = recipe.make(tensor).save()
     store.begin_learner(name, policy, log, recipe.text(), warm, state)
     found = store.learner(name)
     assert found is not None
+    _told(grid)
     return found
+
+
+def _alive(grid: Grid, first: Logged, classes: Classes, tensor: Tensor | None) -> Grid:
+    """Without the knobs that do nothing: known beforehand, or by the first outcomes, or by the warm start's repeats."""
+    tally = tally_of(first, classes, grid)
+    dead = proven(dead_knobs(grid, tally, tally.noise_ln(FIRST_NOISE_LN)))
+    if tensor is not None and tensor.repeats_ms is not None:
+        tally = tensor_tally(tensor)
+        dead += proven(dead_knobs(grid, tally, tally.noise_ln(0.0)))
+    return grid.without([one for one in dict.fromkeys((*DEAD, *dead)) if len(grid.without([one])) < len(grid)])
+
+
+def _told(grid: Grid) -> None:
+    for one in grid.dead:
+        where = f" where {one.where} is {one.value}" if one.where else ""
+        say(f"{one.knob}{where} is not explored: {one.reason}")
 
 
 def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:

@@ -12,6 +12,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, NOTHING, USAGE
 from configtron.learner import POLICIES, PREFERRED
+from configtron.learner.saved import recipe_of
 from configtron.tensor import write
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.learner.worlds import small_tensor
@@ -73,6 +74,27 @@ def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> 
         warm, cold = store.learner(PREFERRED), store.learner("cold")
     assert warm is not None and cold is not None and warm.outcomes == 1500
     assert warm.warm is not None and cold.warm is None and warm.state != cold.state
+
+
+def test_what_does_nothing_is_said_and_not_explored(filled: Typed, tmp_path: Path) -> None:
+    """A warm start's repeats prove pacing and corking dead; outcomes of either are taken in all the same."""
+    repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
+    noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
+    with (tmp_path / "repeats.npz").open("wb") as file:
+        write(replace(small_tensor(), repeats_ms=(repeats * noise).astype(np.float32)), file)
+    how = ("--classes", 4, "--warm", "repeats.npz", "--outcomes", 700)
+    code, _, err = filled("learn", "run", *how)
+    assert code == DONE and "tcp_autocorking is not explored: no difference beyond noise" in err
+    # Known beforehand, and not in the live grid to begin with.
+    assert "bbr" not in err
+    assert filled("learn", "run")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        found = store.learner(PREFERRED)
+        assert found is not None and found.outcomes == 1500
+        grid, logged = recipe_of(found.recipe).grid, store.profiles(1)
+    assert len(grid) == 4 * 6 * 2 and {name for name, _ in grid.profiles[0].settings} >= {"pacing"}
+    assert any(dict(profile.settings)["pacing"] == "fq" for profile in logged)
+    assert {dict(profile.settings)["pacing"] for profile in grid.profiles} == {"pfifo_fast"}
 
 
 def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
