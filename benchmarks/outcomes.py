@@ -50,8 +50,12 @@ def outcomes(n: int, seed: int) -> Logged:
 def clock(what: str, n: int, began: tuple[float, float], claim: str = "") -> None:
     """A line: rates since `began`, a moment of CPU and of the clock."""
     cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{what:34s}{n / cpu:12.0f}/s CPU{n / wall:12.0f}/s clock{peak:8d} MB at most  {claim}", flush=True)
+    print(f"{what:34s}{n / cpu:12.0f}/s CPU{n / wall:12.0f}/s clock{peak_mb():8d} MB at most  {claim}", flush=True)
+
+
+def peak_mb() -> int:
+    """The most memory that this process ever held, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def now() -> tuple[float, float]:
@@ -78,10 +82,13 @@ def speed(n: int, folder: Path) -> None:
             recipe = Recipe(name, TENSOR.grid, TENSOR.sites, classes, 1, 10_000)
             made = recipe.make()
             store.begin_learner(name, name, log, recipe.text(), None, made.save())
+            at, early_mb = 0, 0
             for part in store.batches(log):
                 chosen = taught(made, part)
                 store.save_learner(name, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
-            clock(f"{name}, an update each 10 000", count, began)
+                at += len(part)
+                early_mb = early_mb or (peak_mb() if at >= count // 5 else 0)
+            clock(f"{name}, an update each 10 000", count, began, f"{early_mb} MB after a fifth; claim flat")
 
 
 WRITER = """

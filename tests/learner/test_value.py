@@ -51,7 +51,7 @@ def test_intervals_hold_the_truth_nine_times_in_ten() -> None:
             estimate = getattr(found, name)
             held[name] += estimate.holds(true_ms)
             widths[name] += estimate.high_ms - estimate.low_ms
-    assert held["dr"] >= 180 and held["ips"] >= 170 and held["snips"] >= 170, held
+    assert min(held.values()) >= 180, held
     assert widths["dr"] < widths["ips"]
 
 
