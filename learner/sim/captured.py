@@ -1,9 +1,9 @@
 """Sessions of clients whose networks a capture shows: contexts over time, cut where they change.
 
 Question   How would the clients of this capture have fared, had they asked for these sites?
-Method     Contexts (`configtron fingerprint live -f jsonl`, or kept ones by `fingerprint contexts`) are put together by
-           prefix; each client's times without change come from the change-point detector; its sessions fall uniformly
-           on its time, as many as its share of all contexts.
+Method     Contexts (`configtron fingerprint live -f jsonl`, kept ones by `fingerprint contexts`, or of a capture's
+           connections) are put together by prefix; each client's times without change come from the change-point
+           detector; its sessions fall uniformly on its time, as many as its share of all contexts.
 Stop when  n sessions are drawn.
 Reads as   `Sessions` in order of arrival; a session changes its network when its client did.
 Fails as   `BadInput` for text that is none, or where no client's bandwidth, round trip and loss are known at once.
@@ -14,6 +14,7 @@ Source     CT section 6 (characteristics at the start, time to change, character
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,13 @@ NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 CONTEXT = "configtron.context/"
 
 
-def captured(text: str, tensor: Tensor, n: int, rng: np.random.Generator, name: str = "contexts") -> Sessions:
-    """n sessions. Errors: `BadInput`, by line."""
-    clients = {prefix: _pieces(seen) for prefix, seen in sorted(_by_prefix(text, name).items())}
+# By client prefix: when, and what was known of the client then.
+Clients = Mapping[str, Sequence[tuple[float, Context]]]
+
+
+def captured(seen: Clients, tensor: Tensor, n: int, rng: np.random.Generator, name: str = "contexts") -> Sessions:
+    """n sessions. Errors: `BadInput` where nobody is known well enough."""
+    clients = {prefix: _pieces(contexts) for prefix, contexts in sorted(seen.items())}
     known = {prefix: (parts, count) for prefix, (parts, count) in clients.items() if parts}
     if not known:
         raise BadInput(f"{name}: no client whose bandwidth, round trip and loss are known at once")
@@ -44,7 +49,7 @@ def captured(text: str, tensor: Tensor, n: int, rng: np.random.Generator, name: 
     return _together(found, tuple(known), tensor)
 
 
-def _pieces(seen: list[tuple[float, Context]]) -> tuple[list[Piece], int]:
+def _pieces(seen: Sequence[tuple[float, Context]]) -> tuple[list[Piece], int]:
     """A client's times without change, and how many contexts it has; none where it is never known whole."""
     seen = sorted(seen, key=lambda pair: pair[0])
     try:
@@ -54,7 +59,8 @@ def _pieces(seen: list[tuple[float, Context]]) -> tuple[list[Piece], int]:
         return [], 0
 
 
-def _by_prefix(text: str, name: str) -> dict[str, list[tuple[float, Context]]]:
+def clients_of(text: str, name: str = "contexts") -> Clients:
+    """The clients of contexts as JSON Lines. Errors: `BadInput`, by line."""
     found: dict[str, list[tuple[float, Context]]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

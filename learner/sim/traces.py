@@ -147,22 +147,23 @@ def csv_sessions(text: str, tensor: Tensor, name: str = "sessions") -> Sessions:
 
 
 def _row(row: dict[str, str], changing: bool, where: str) -> tuple[float, Context, float, Context]:
-    at_s = _number(row, "at_s", where)
+    at_s = number(row, "at_s", where)
     first = _context(row, "", where)
     if not changing or not row["change_s"]:
         return at_s, first, math.inf, first
-    return at_s, first, _number(row, "change_s", where), _context(row, "_after", where)
+    return at_s, first, number(row, "change_s", where), _context(row, "_after", where)
 
 
 def _context(row: dict[str, str], suffix: str, where: str) -> Context:
-    numbers = (_number(row, f"{key}{suffix}", where) for key in ("bandwidth_kbps", "rtt_ms", "loss"))
+    numbers = (number(row, f"{key}{suffix}", where) for key in ("bandwidth_kbps", "rtt_ms", "loss"))
     kbps, rtt, loss = numbers
     if kbps <= 0 or rtt <= 0 or loss > 1:
         raise BadInput(f"{where}: bandwidth and round trip must be above 0, loss at most 1")
     return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=row["site"], prefix=row["prefix"])
 
 
-def _number(row: dict[str, str], key: str, where: str) -> float:
+def number(row: dict[str, str], key: str, where: str) -> float:
+    """A CSV's number, at least 0 and finite. Errors: `BadInput`, which says where."""
     try:
         value = float(row[key])
     except (TypeError, ValueError):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.replay import parts, simulate, studying
+from configtron.cli.replay.captures import contexts_of
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.errors import DONE, INTERRUPTED, USAGE
@@ -21,6 +22,7 @@ from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.test_layers import ROOT
 
 __all__ = ["typed"]
+FIXTURES = ROOT / "fixtures"
 
 
 def test_batches_do_not_show(typed: Typed) -> None:
@@ -144,6 +146,42 @@ def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(header + "\n1,192.0.2.0/24,nowhere,5000,80,0\n")
     code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "s.csv")
     assert code == USAGE and "no site 'nowhere'" in err
+
+
+def test_a_capture_is_a_source(typed: Typed) -> None:
+    """Clients, networks and times of a capture's connections; a single flight is no bandwidth."""
+    found = contexts_of(str(FIXTURES / "data_rto" / "rtt-150ms" / "trace.pcapng.gz"))
+    ((prefix, seen),) = found.items()
+    assert prefix == "10.60.1.0/24" and len(seen) == 3
+    for at, context in seen:
+        assert at > 1e9 and context.rtt_ms == pytest.approx(150, rel=0.01)
+        assert context.loss is not None and 0.1 < context.loss < 0.25 and context.bandwidth_kbps is not None
+    burst = contexts_of(str(FIXTURES / "http" / "apache-h2" / "trace.pcapng.gz"))["10.60.1.0/24"]
+    assert all(context.bandwidth_kbps is None for _, context in burst)
+    idle = FIXTURES / "idle" / "off" / "trace.pcapng.gz"
+    (row,) = replayed(typed, "--source", idle, "--policy", "default", sessions=40)
+    assert row["sessions"] == 40
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source",
+                         FIXTURES / "http" / "apache-h2" / "trace.pcapng.gz")  # fmt: skip
+    assert code == USAGE and "no client whose bandwidth" in err
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", cut(FIXTURES))
+    assert code == USAGE and len(err.strip().splitlines()) == 1
+
+
+def cut(folder: Path) -> Path:
+    """Bytes that begin as a capture's and are none."""
+    file = Path("cut.pcapng.gz")
+    file.write_bytes((folder / "idle" / "off" / "trace.pcapng.gz").read_bytes()[:30])
+    return file
+
+
+def test_networks_are_a_source(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("rtt_ms,loss,bandwidth_kbps,weight\n20,0,50000,1\n300,0.02,700,3\n")
+    (row,) = replayed(typed, "--source", "n.csv", "--policy", "default", sessions=300)
+    assert row["sessions"] == 300
+    (tmp_path / "n.csv").write_text("rtt_ms,bandwidth_kbps\n20,5\n")
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "n.csv")
+    assert code == USAGE and "the header lacks loss" in err and "at_s, prefix and site" in err
 
 
 def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path: Path) -> None:

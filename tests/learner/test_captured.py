@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from configtron.errors import BadInput
-from configtron.learner.sim.captured import captured
+from configtron.learner.sim.captured import captured, clients_of
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor()
@@ -30,7 +30,7 @@ def told() -> str:
 
 
 def test_clients_come_with_their_networks() -> None:
-    found = captured(told(), TENSOR, 3000, np.random.default_rng(2))
+    found = captured(clients_of(told()), TENSOR, 3000, np.random.default_rng(2))
     assert len(found) == 3000 and found.seen.prefixes == ("192.0.2.0/24", "198.51.100.0/24")
     assert np.mean(found.seen.prefix == 0) == pytest.approx(2 / 3, abs=0.05)
     one, other = found.seen.prefix == 0, found.seen.prefix == 1
@@ -46,7 +46,7 @@ def test_clients_come_with_their_networks() -> None:
 
 
 def test_the_same_seed_draws_the_same() -> None:
-    one, again, other = (captured(told(), TENSOR, 200, np.random.default_rng(seed)) for seed in (2, 2, 3))
+    one, again, other = (captured(clients_of(told()), TENSOR, 200, np.random.default_rng(seed)) for seed in (2, 2, 3))
     assert (one.at_s == again.at_s).all() and (one.seen.site == again.seen.site).all()
     assert (one.at_s != other.at_s).any()
 
@@ -63,4 +63,4 @@ def test_the_same_seed_draws_the_same() -> None:
 )
 def test_what_is_no_context_is_named(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        captured(text, TENSOR, 10, np.random.default_rng(1), "x")
+        captured(clients_of(text, "x"), TENSOR, 10, np.random.default_rng(1), "x")

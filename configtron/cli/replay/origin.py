@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from configtron.cli.learn.options import say
+from configtron.cli.replay.captures import contexts_of, is_capture
 from configtron.errors import BadInput
 from configtron.learner.sim import traces
-from configtron.learner.sim.captured import captured
+from configtron.learner.sim.captured import captured, clients_of
+from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals, Sessions
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.world import (
@@ -117,18 +119,25 @@ def _bytes(name: str) -> bytes:
 
 
 def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
-    """Sessions from a file of any form we read: contexts as JSON Lines, CSV with a header, link traces of two kinds."""
+    """Sessions from a file of any form we read: a packet capture, contexts as JSON Lines, CSV with a header (sessions,
+    or networks to draw from), link traces of two kinds."""
+    data, rng = _bytes(origin.source), chance(origin.seed, SESSIONS)
+    if is_capture(data):
+        return captured(contexts_of(origin.source), tensor, origin.sessions, rng, origin.source)
     try:
-        text = _bytes(origin.source).decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise BadInput(f"{origin.source}: not text") from error
     first = next((line for line in text.splitlines() if line.strip()), "")
     if first.lstrip().startswith("{"):
-        return captured(text, tensor, origin.sessions, chance(origin.seed, SESSIONS), origin.source)
+        return captured(clients_of(text, origin.source), tensor, origin.sessions, rng, origin.source)
     if any(word.isalpha() for word in first.replace("_", "").split(",")):
-        return traces.csv_sessions(text, tensor, origin.source)
+        if "at_s" in first.split(","):
+            return traces.csv_sessions(text, tensor, origin.source)
+        networks = csv_networks(text, origin.source)
+        return placed(networks, tensor, origin.sessions, rng, Arrivals(per_s=origin.per_s))
     whole = first.strip().isdigit()
     rates = (traces.mahimahi if whole else traces.steps)(text, origin.source)
     pieces = traces.pieces(rates, origin.rtt_ms, origin.loss)
-    return traces.visited(pieces, CLIENT, tensor, origin.sessions, chance(origin.seed, SESSIONS))
+    return traces.visited(pieces, CLIENT, tensor, origin.sessions, rng)
 

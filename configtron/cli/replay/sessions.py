@@ -34,7 +34,7 @@ def _at_least(least: float) -> Finite:
               help="Which; several times. `configtron learn policies` lists them.  [default: thompson]")
 @click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
               help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
-                   " contexts as JSON Lines, CSV, Mahimahi, [s, Mbit/s].")
+                   " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s].")
 @click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
               help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic.")
 @click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",

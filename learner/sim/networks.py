@@ -1,0 +1,70 @@
+"""A distribution that somebody brings: networks as CSV, each client's drawn from them.
+
+Question   What if clients had the networks of this survey (a regulator's broadband measurements, a speed test's log)?
+Method     A row is a network: bandwidth, round trip, loss, perhaps how often it occurs. Taken jointly, as rows are:
+           fast networks are near, and marginals drawn one by one would forget that. Each prefix draws a row, and is on
+           the tensor's condition nearest to it; a session that changes goes on on another prefix's.
+Stop when  n sessions are drawn.
+Reads as   `Sessions`, as `sessions.drawn` makes them.
+Fails as   `BadInput` for a header that lacks a column, or a value out of range, by line.
+Differs    CT draws from FCC's and Pantheon's records; this draws from anybody's.
+Source     CT section 6.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import Floats
+from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, on
+from configtron.learner.sim.traces import number
+from configtron.tensor import Tensor
+
+NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Networks:
+    """(n,) each: kbit/s, ms, share of packets lost, how often it occurs (sums to 1)."""
+
+    bandwidth_kbps: Floats
+    rtt_ms: Floats
+    loss: Floats
+    share: Floats
+
+
+def csv_networks(text: str, name: str = "networks") -> Networks:
+    """Networks from CSV with a header: bandwidth_kbps, rtt_ms, loss, perhaps weight. Errors: `BadInput`, by line."""
+    reader = csv.DictReader(text.splitlines())
+    columns = reader.fieldnames or ()
+    if absent := [column for column in NUMBERS if column not in columns]:
+        raise BadInput(
+            f"{name}: the header lacks {', '.join(absent)}; networks have {', '.join(NUMBERS)} and perhaps {WEIGHT},"
+            " sessions at_s, prefix and site besides"
+        )
+    rows = [_row(row, WEIGHT in columns, f"{name}, line {reader.line_num}") for row in reader]
+    if not rows or not sum(row[3] for row in rows):
+        raise BadInput(f"{name}: there is no network in it")
+    kbps, rtt, loss, weight = np.array(rows).T
+    return Networks(kbps, rtt, loss, weight / weight.sum())
+
+
+def placed(networks: Networks, tensor: Tensor, n: int, rng: np.random.Generator, how: Arrivals = USUAL) -> Sessions:
+    """n sessions of clients whose networks are drawn from these, on the conditions nearest to them."""
+    near = on(tensor, networks.bandwidth_kbps, networks.rtt_ms, networks.loss)
+    home = near[rng.choice(len(near), size=how.prefixes, p=networks.share)]
+    found = drawn(tensor, n, rng, how, home)
+    other = home[rng.integers(len(home), size=n)]
+    return replace(found, after=np.where(np.isinf(found.change_s), found.condition, other))
+
+
+def _row(row: dict[str, str], weighted: bool, where: str) -> tuple[float, float, float, float]:
+    kbps, rtt, loss = (number(row, key, where) for key in NUMBERS)
+    if kbps <= 0 or rtt <= 0 or loss > 1:
+        raise BadInput(f"{where}: bandwidth and round trip must be above 0, loss at most 1")
+    return kbps, rtt, loss, number(row, WEIGHT, where) if weighted else 1.0
