@@ -155,14 +155,18 @@ def test_a_capture_is_a_source(typed: Typed) -> None:
     assert prefix == "10.60.1.0/24" and len(seen) == 3
     for at, context in seen:
         assert at > 1e9 and context.rtt_ms == pytest.approx(150, rel=0.01)
-        assert context.loss is not None and 0.1 < context.loss < 0.25 and context.bandwidth_kbps is not None
+        assert context.bandwidth_kbps is not None and context.bandwidth_kbps < 1000
+    # The first acknowledged nothing, so three of fourteen segments came again; the last let all pass.
+    assert seen[0][1].loss == pytest.approx(3 / 14) and seen[-1][1].loss == 0.0
     burst = contexts_of(str(FIXTURES / "http" / "apache-h2" / "trace.pcapng.gz"))["10.60.1.0/24"]
-    assert all(context.bandwidth_kbps is None for _, context in burst)
+    # Flights that arrive within microseconds are not gigabits: nothing is told of one, and rounds take their time.
+    rates = [context.bandwidth_kbps for _, context in burst]
+    assert None in rates and max(rate or 0.0 for rate in rates) < 100_000
     idle = FIXTURES / "idle" / "off" / "trace.pcapng.gz"
     (row,) = replayed(typed, "--source", idle, "--policy", "default", sessions=40)
     assert row["sessions"] == 40
     code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source",
-                         FIXTURES / "http" / "apache-h2" / "trace.pcapng.gz")  # fmt: skip
+                         FIXTURES / "options" / "bare" / "trace.pcapng.gz")  # fmt: skip
     assert code == USAGE and "no client whose bandwidth" in err
     code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", cut(FIXTURES))
     assert code == USAGE and len(err.strip().splitlines()) == 1

@@ -59,7 +59,8 @@ def _context(told: Told) -> Context:
 
     # Nobody's addresses are local here, so the server's side is taken for the near one.
     seen = sighted(told, (), lambda _: About()).context
-    rtt, kbps = told.numbers["rtt"], seen.bandwidth_kbps
+    # By the client, what the server sends is acknowledged at once, at any rate.
+    rtt, kbps = told.numbers["rtt"], seen.bandwidth_kbps if told.place != "client" else None
     first, last = (told.numbers[f"server_{name}_data"] for name in ("first", "last"))
     if kbps is None and rtt is not None and first is not None and last is not None and (last - first) / 1e9 > rtt:
         kbps = goodput_kbps(told, "server")
