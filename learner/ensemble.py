@@ -9,7 +9,7 @@ Method     Each cell is searched by expected improvement from a Latin hypercube 
 Stop when  a cell's search by the rule above; the ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
-Differs    where CT is silent or ambiguous, each an argument here: docs/design/0018.
+Differs    where CT is silent or ambiguous, each an argument here: docs/design/0019.
 Source     CT sections 4.1.2 and 5.
 """
 

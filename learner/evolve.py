@@ -12,7 +12,7 @@ Differs    from CT, which says classes "evolve" and not how.
 Source     CT section 4.
 
 `parted` asks nothing: every class is cut into as many as its members make up, for a learner that shares between classes
-what it learns, and to whom a fine class therefore costs little (docs/design/0021).
+what it learns, and to whom a fine class therefore costs little (docs/design/0022).
 """
 
 from __future__ import annotations

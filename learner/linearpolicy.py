@@ -11,7 +11,7 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
 Stop when  never.
 Reads as   `model()`; subclasses make the table from it (`serve`).
 Fails as   `BadInput` for a warm start over other configurations or sites.
-Differs    from CT, which searches every cell on its own: docs/design/0018, 0021.
+Differs    from CT, which searches every cell on its own: docs/design/0019, 0022.
 Source     Lindley and Smith 1972; Huber 1964 (loads drawn in).
 """
 

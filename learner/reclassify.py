@@ -14,15 +14,19 @@ Source     CT sections 4 and 6; learner.md 6 of this project measured that this 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from configtron.learner.changepoint import Detector, Runs, no_runs
+from configtron.learner.columns import Contexts
 from configtron.learner.state import decode, encode, keep
 from configtron.nearest import nearest
 from configtron.nouns import Context, NetworkClass
+
+# kbit/s, ms, share lost.
+Numbers = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Client:
     """One client: its detector's runs, latest samples (kbit/s, ms, loss), class, whether a change is being settled."""
 
     runs: Runs
-    samples: tuple[tuple[float, float, float], ...] = ()
+    samples: tuple[Numbers, ...] = ()
     class_id: str = ""
     changed_at: int = -1
 
@@ -64,8 +68,7 @@ class Watch:
         samples = (*client.samples, row)[-self.window :]
         if change is not None:
             samples = samples[-(change.latency + 1) :]
-        kbps, rtt, _ = map(float, np.median(np.array(samples), axis=0))
-        loss = float(np.mean([sample[2] for sample in samples]))
+        kbps, rtt, loss = _features(samples)
         settled = replace(context, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss)
         found = nearest(self.classes, settled)
         now = found.id if found else ""
@@ -78,6 +81,11 @@ class Watch:
         self.clients_[context.prefix] = Client(runs, samples, now, since)
         return settled, moved
 
+    def known(self, prefix: str) -> Numbers | None:
+        """kbit/s, ms and share lost by which a client of that prefix is decided for now; None before its first."""
+        client = self.clients_.get(prefix)
+        return None if client is None else _features(client.samples)
+
     def save(self) -> str:
         """All clients as JSON text."""
         return encode({"watch": self.clients_})
@@ -86,3 +94,22 @@ class Watch:
         """Go on where a saved watch stood."""
         clients: Mapping[str, Client] = decode(text)["watch"]
         self.clients_ = dict(clients)
+
+
+def _features(samples: Sequence[Numbers]) -> Numbers:
+    kbps, rtt, _ = map(float, np.median(np.array(samples), axis=0))
+    return kbps, rtt, float(np.mean([sample[2] for sample in samples]))
+
+
+def settled(watch: Watch, samples: Contexts, otherwise: Contexts) -> tuple[Contexts, list[tuple[int, Reclassified]]]:
+    """Samples in order of arrival, each put to the watch. Returns what each was to be decided by: what its client's
+    samples before it showed, or for a client's first its row of `otherwise`; and by row who came to another class."""
+    kbps, rtt, loss = otherwise.bandwidth_kbps.copy(), otherwise.rtt_ms.copy(), otherwise.loss.copy()
+    came = []
+    for at in range(len(samples)):
+        sample = samples.row(at)
+        if before := watch.known(sample.prefix):
+            kbps[at], rtt[at], loss[at] = before
+        _, moved = watch.sample(sample)
+        came += [(at, moved)] if moved else []
+    return replace(otherwise, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss), came

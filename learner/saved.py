@@ -15,6 +15,7 @@ from configtron.grid import Dead, Grid
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import Classes
 from configtron.learner.policy import TablePolicy
+from configtron.learner.reclassify import Watch
 from configtron.learner.state import decode, encode, keep
 from configtron.nouns import Knob
 from configtron.tensor import Tensor
@@ -26,7 +27,8 @@ for kind in (Grid, Knob, Dead):
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`."""
+    """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
+    decided for by what their own outcomes showed since their network changed (`reclassify.py`)."""
 
     policy: str
     grid: Grid
@@ -35,6 +37,11 @@ class Recipe:
     seed: int
     update_every: int = 500
     engine: str = "grid"
+    watched: bool = False
+
+    def watch(self) -> Watch | None:
+        """The watch that has seen nothing, over the classes that the policy began with."""
+        return Watch(self.classes.nouns()) if self.watched else None
 
     def make(self, warm: Tensor | None = None) -> TablePolicy:
         """The policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
@@ -58,3 +65,18 @@ def recipe_of(text: str) -> Recipe:
     if not isinstance(found, Recipe):
         raise BadInput("this is no recipe of a policy; start it anew: configtron learn run --fresh")
     return found
+
+
+def state_of(policy: TablePolicy, watch: Watch | None) -> str:
+    """Both as one text: a policy without a watch is its own state."""
+    return policy.save() if watch is None else encode({"policy": policy.save(), "watch": watch.save()})
+
+
+def restore(text: str, policy: TablePolicy, watch: Watch | None) -> None:
+    """Go on where `state_of` stood. Errors: `BadInput` for another's text."""
+    if watch is None:
+        policy.restore(text)
+        return
+    both = decode(text)
+    policy.restore(both["policy"])
+    watch.restore(both["watch"])

@@ -10,7 +10,7 @@ Method     `linear.Model` on sums per cell and configuration. At each update `dr
 Stop when  never: exploration shrinks with the posterior.
 Reads as   up to `draws` configurations per cell with their weights.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
-Differs    from CT's ensemble, which searches every cell on its own: docs/design/0018, docs/experiments.md.
+Differs    from CT's ensemble, which searches every cell on its own: docs/design/0019, docs/experiments.md.
 Source     Agrawal and Goyal 2013; Kazerouni et al. 2017 (conservative bandits) for the guardrail's idea.
 """
 

@@ -20,9 +20,8 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.reclassify import Watch
+from configtron.learner.reclassify import Watch, settled
 from configtron.learner.sim.sessions import USUAL, Sessions
-from configtron.nouns import Context
 from configtron.tensor import Tensor
 
 # Packets of a page of a megabyte and a half: what a session's loss is counted over.
@@ -47,23 +46,14 @@ def watched(
     sessions: Sessions, tensor: Tensor, classes: Classes, rng: np.random.Generator, *, moved_s: float = np.inf
 ) -> Watched:
     """Sessions whose clients may change their network for good at `moved_s`, as a watch over `classes` sees them."""
-    samples = _samples(sessions, tensor, rng)
-    watch, known = Watch(classes.nouns()), dict[int, tuple[float, float, float]]()
     seen = sessions.seen
-    kbps, rtt, loss = seen.bandwidth_kbps.copy(), seen.rtt_ms.copy(), seen.loss.copy()
-    came = 0
-    for at, prefix in enumerate(seen.prefix):
-        if before := known.get(int(prefix)):
-            kbps[at], rtt[at], loss[at] = before
-        bandwidth, trip, lost = map(float, samples[:, at])
-        one = Context(bandwidth_kbps=bandwidth, rtt_ms=trip, loss=lost, prefix=str(prefix))
-        settled, moved = watch.sample(one)
-        known[int(prefix)] = (settled.bandwidth_kbps or 0.0, settled.rtt_ms or 0.0, settled.loss or 0.0)
-        came += moved is not None and sessions.at_s[at] < moved_s
-    shown = replace(seen, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss)
+    kbps, rtt, loss = _samples(sessions, tensor, rng)
+    samples = replace(seen, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss)
+    shown, moved = settled(Watch(classes.nouns()), samples, seen)
+    came = sum(sessions.at_s[at] < moved_s for at, _ in moved)
     calm = max(int((sessions.at_s < moved_s).sum()), 1)
     found = replace(sessions, seen=shown)
-    return Watched(found, *_latency(found, tensor, classes, moved_s), came / calm)
+    return Watched(found, *_latency(found, tensor, classes, moved_s), float(came / calm))
 
 
 def _samples(sessions: Sessions, tensor: Tensor, rng: np.random.Generator) -> Floats:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 import numpy as np
 
-from configtron.cli.learn.options import revived, say
+from configtron.cli.learn.options import revived_with, say
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
@@ -17,7 +17,8 @@ from configtron.learner.classes import Classes
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
 from configtron.learner.logged import Logged, classes_for, grid_of, tally_of, taught
-from configtron.learner.saved import Recipe
+from configtron.learner.reclassify import settled
+from configtron.learner.saved import Recipe, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.tensor import Tensor, read
 
@@ -27,7 +28,8 @@ OFFLINE = 10_000
 
 @dataclass
 class Taken:
-    """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too."""
+    """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
+    latencies: for each client that came to another class, its own outcomes from the change until then."""
 
     policy: str
     log: int
@@ -37,6 +39,7 @@ class Taken:
     updates: int = 0
     classes: int = 0
     arms: Counter[str] = field(default_factory=Counter)
+    latencies: list[int] = field(default_factory=list)
 
 
 def begin(
@@ -50,6 +53,7 @@ def begin(
     update_every: int,
     engine: str,
     warm: bytes | None,
+    watched: bool,
 ) -> Learner:
     """Make a policy for a log and keep it. Errors: `BadInput` for an empty log, or a tensor of another world."""
     first = next(store.batches(log, size=OFFLINE), None)
@@ -61,8 +65,8 @@ def begin(
     sites = store.sites(log) if tensor is None else tensor.sites
     classes = classes_for(first, k, np.random.default_rng(seed))
     grid = _alive(grid, first, classes, tensor)
-    recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine)
-    state = recipe.make(tensor).save()
+    recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine, watched)
+    state = state_of(recipe.make(tensor), recipe.watch())
     store.begin_learner(name, policy, log, recipe.text(), warm, state)
     found = store.learner(name)
     assert found is not None
@@ -88,17 +92,21 @@ def _told(grid: Grid) -> None:
 
 def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
     """Teach it what is new, at most so many; saved with each batch."""
-    policy = revived(found)
+    policy, watch = revived_with(found)
     new = store.count(found.log, found.position)
     total = new if most is None else min(new, most)
     taken, pace = Taken(found.policy, found.log, learned=found.outcomes), Pace("learn", "outcomes", total)
     for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
         part = _first(logged, total - taken.outcomes)
+        if watch is not None:
+            contexts, moved = settled(watch, part.contexts, part.contexts)
+            part = replace(part, contexts=contexts)
+            taken.latencies += [one.latency for _, one in moved]
         try:
             chosen = taught(policy, part)
         except BadInput as error:
             raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
-        store.save_learner(found.name, policy.save(), part, chosen, policy.grid.profiles, policy.class_ids_)
+        store.save_learner(found.name, state_of(policy, watch), part, chosen, policy.grid.profiles, policy.class_ids_)
         taken.outcomes += len(part)
         taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})

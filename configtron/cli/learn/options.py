@@ -13,6 +13,7 @@ from configtron.errors import BadInput
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
     from configtron.learner.policy import TablePolicy
+    from configtron.learner.reclassify import Watch
     from configtron.records import Json
 
 # What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
@@ -74,15 +75,21 @@ def saved(store: Outcomes, name: str) -> Learner:
 
 def revived(found: Learner) -> TablePolicy:
     """A saved policy as it stood."""
+    return revived_with(found)[0]
+
+
+def revived_with(found: Learner) -> tuple[TablePolicy, Watch | None]:
+    """A saved policy as it stood, and the watch over its clients if it has one."""
     from io import BytesIO
 
-    from configtron.learner.saved import recipe_of
+    from configtron.learner.saved import recipe_of, restore
     from configtron.tensor import read
 
     warm = None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
-    policy = recipe_of(found.recipe).make(warm)
-    policy.restore(found.state)
-    return policy
+    recipe = recipe_of(found.recipe)
+    policy, watch = recipe.make(warm), recipe.watch()
+    restore(found.state, policy, watch)
+    return policy, watch
 
 
 def rounded(value: float | None) -> Json:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "agreed", "arms")
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
-MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm")
+MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch")
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -35,6 +35,8 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm")
               help="What searches cells, where a policy does (`learn policies`): grid, gpyopt, gpyopt-classic.")
 @click.option("--warm", type=click.File("rb"),
               help="An emulated PLT-tensor to start from, where a policy can (`learn policies`).")
+@click.option("--watch", is_flag=True,
+              help="Decide for a client by what its own outcomes showed since its network changed.")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -46,6 +48,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     `decision`). Then it is told what the outcome was. It is saved as it goes, in one transaction with its decisions:
     after an interruption, or a kill, the same command goes on, and under the same seed all comes out as if it had
     never been interrupted. A policy of that name that is there goes on with what is new.
+
+    With --watch each outcome is taken as a sample of its client's network: the client is decided for by the medians
+    of those before it, since the last change that a detector found in its round trips. How often a client came to
+    another class, and with how many outcomes after the change, is told (`reclassified`, `latency` in JSON).
 
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
@@ -66,6 +72,9 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         taken = lessons.learn(store, found, most)
         if not taken.outcomes:
             say(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
+        if taken.latencies:
+            say(f"{called}: {len(taken.latencies)} times a client came to another class; after a change of network, "
+                f"with the {sorted(taken.latencies)[len(taken.latencies) // 2] + 1}. outcome at the median")
         write(form, output_file, COLUMNS, [_row(called, taken)])
     return DONE
 
@@ -87,7 +96,8 @@ def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -
     numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
     k = None if classes == "auto" else int(classes)
     data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
-    return lessons.begin(store, name, policy, k=k, engine=str(making["engine"]), warm=data, **numbers)
+    how = {"engine": str(making["engine"]), "watched": bool(making["watch"])}
+    return lessons.begin(store, name, policy, k=k, warm=data, **how, **numbers)  # type: ignore[arg-type]
 
 
 def _idle(policy: str) -> None:
@@ -116,5 +126,7 @@ def _row(name: str, taken: object) -> dict[str, Json]:
         "name": name, "policy": taken.policy, "log": taken.log, "learned_now": taken.outcomes,
         "learned": taken.learned, "updates": taken.updates, "classes": taken.classes,
         "agreed": rounded(taken.agreed / total) if taken.outcomes else None,
+        "reclassified": len(taken.latencies),
+        "latency": sorted(taken.latencies)[len(taken.latencies) // 2] if taken.latencies else None,
         "arms": {arm: rounded(count / total) for arm, count in sorted(arms.items())},
     }  # fmt: skip

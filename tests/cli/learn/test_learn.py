@@ -44,6 +44,36 @@ def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
     assert filled("learn", "drop", "whole")[0] == DONE and filled("learn", "drop", "whole")[0] == NOTHING
 
 
+def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
+    """A client whose network changes half-way is decided for by what its own outcomes show, and that is told; a run in
+    two parts comes to the same bits as one."""
+    rng, lines = np.random.default_rng(3), []
+    for at in range(800):
+        moved, prefix = at >= 400, f"192.0.{at % 4}.0/24"
+        kbps, rtt = (50_000.0, 15.0) if moved and at % 4 == 0 else (900.0, 300.0) if at % 2 == 0 else (50_000.0, 15.0)
+        wrong = np.exp(0.08 * rng.standard_normal(2))
+        context = {"bandwidth_kbps": kbps * wrong[0], "rtt_ms": rtt * wrong[1], "loss": 0.0, "prefix": prefix}
+        lines.append(json.dumps({"context": context, "plt_ms": 1000 + rtt, "profile": {"initcwnd": 10}}))
+    (tmp_path / "o.jsonl").write_text("\n".join(lines))
+    typed("learn", "import", "o.jsonl")
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--watch", "-f", "jsonl")
+    code, out, err = typed(*how, "--name", "whole")
+    (row,) = rows(out)
+    # One client moved. A new run is believed after three samples, of medians of three.
+    assert code == DONE and row["reclassified"] == 1 and 1 <= row["latency"] <= 6
+    assert "1 times a client came to another class" in err
+    assert typed(*how, "--name", "parts", "--outcomes", 430)[0] == DONE
+    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        whole, parts = store.learner("whole"), store.learner("parts")
+        assert whole is not None and parts is not None and whole.state == parts.state
+        assert list(store.decisions("whole")) == list(store.decisions("parts"))
+    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--name", "whole")[0] == DONE
+    assert rows(typed(*how[:-3], "-f", "jsonl", "--name", "plain")[1])[0]["reclassified"] == 0
+    code, _, err = typed("learn", "run", "--name", "plain", "--watch")
+    assert code == USAGE and "without --watch" in err
+
+
 def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--classes", 4)[0] == DONE
     code, _, err = filled("learn", "run", "--name", "mab_nc", "--classes", 9, "--seed", 3)
