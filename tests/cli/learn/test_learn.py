@@ -12,19 +12,11 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, NOTHING, USAGE
 from configtron.learner import POLICIES, PREFERRED
-from configtron.learner.saved import recipe_of
 from configtron.tensor import write
-from tests.cli.learn.typed import Typed, replayed, rows, typed
+from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.learner.worlds import small_tensor
 
-__all__ = ["typed"]
-
-
-@pytest.fixture
-def filled(typed: Typed) -> Typed:
-    """With a log of 1500 outcomes, decided by mab_nc."""
-    replayed(typed, "--policy", "mab_nc", "--log")
-    return typed
+__all__ = ["filled", "typed"]
 
 
 def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
@@ -42,36 +34,6 @@ def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
     code, out, err = filled("learn", "run", "--name", "whole", "-f", "jsonl")
     assert code == DONE and "nothing new" in err and rows(out)[0]["learned_now"] == 0
     assert filled("learn", "drop", "whole")[0] == DONE and filled("learn", "drop", "whole")[0] == NOTHING
-
-
-def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
-    """A client whose network changes half-way is decided for by what its own outcomes show, and that is told; a run in
-    two parts comes to the same bits as one."""
-    rng, lines = np.random.default_rng(3), []
-    for at in range(800):
-        moved, prefix = at >= 400, f"192.0.{at % 4}.0/24"
-        kbps, rtt = (50_000.0, 15.0) if moved and at % 4 == 0 else (900.0, 300.0) if at % 2 == 0 else (50_000.0, 15.0)
-        wrong = np.exp(0.08 * rng.standard_normal(2))
-        context = {"bandwidth_kbps": kbps * wrong[0], "rtt_ms": rtt * wrong[1], "loss": 0.0, "prefix": prefix}
-        lines.append(json.dumps({"context": context, "plt_ms": 1000 + rtt, "profile": {"initcwnd": 10}}))
-    (tmp_path / "o.jsonl").write_text("\n".join(lines))
-    typed("learn", "import", "o.jsonl")
-    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--watch", "-f", "jsonl")
-    code, out, err = typed(*how, "--name", "whole")
-    (row,) = rows(out)
-    # One client moved. A new run is believed after three samples, of medians of three.
-    assert code == DONE and row["reclassified"] == 1 and 1 <= row["latency"] <= 6
-    assert "1 times a client came to another class" in err
-    assert typed(*how, "--name", "parts", "--outcomes", 430)[0] == DONE
-    assert typed("learn", "run", "--name", "parts")[0] == DONE
-    with Outcomes(tmp_path / "l.db") as store:
-        whole, parts = store.learner("whole"), store.learner("parts")
-        assert whole is not None and parts is not None and whole.state == parts.state
-        assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--name", "whole")[0] == DONE
-    assert rows(typed(*how[:-3], "-f", "jsonl", "--name", "plain")[1])[0]["reclassified"] == 0
-    code, _, err = typed("learn", "run", "--name", "plain", "--watch")
-    assert code == USAGE and "without --watch" in err
 
 
 def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
@@ -104,38 +66,6 @@ def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> 
         warm, cold = store.learner(PREFERRED), store.learner("cold")
     assert warm is not None and cold is not None and warm.outcomes == 1500
     assert warm.warm is not None and cold.warm is None and warm.state != cold.state
-
-
-def test_what_does_nothing_is_said_and_not_explored(filled: Typed, tmp_path: Path) -> None:
-    """A warm start's repeats prove pacing and corking dead; outcomes of either are taken in all the same."""
-    repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
-    noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
-    with (tmp_path / "repeats.npz").open("wb") as file:
-        write(replace(small_tensor(), repeats_ms=(repeats * noise).astype(np.float32)), file)
-    how = ("--classes", 4, "--warm", "repeats.npz", "--outcomes", 700)
-    code, _, err = filled("learn", "run", *how)
-    assert code == DONE and "tcp_autocorking is not explored: no difference beyond noise" in err
-    # Known beforehand, and not in the live grid to begin with.
-    assert "bbr" not in err
-    assert filled("learn", "run")[0] == DONE
-    with Outcomes(tmp_path / "l.db") as store:
-        found = store.learner(PREFERRED)
-        assert found is not None and found.outcomes == 1500
-        grid, logged = recipe_of(found.recipe).grid, store.profiles(1)
-    assert len(grid) == 4 * 6 * 2 and {name for name, _ in grid.profiles[0].settings} >= {"pacing"}
-    assert any(dict(profile.settings)["pacing"] == "fq" for profile in logged)
-    assert {dict(profile.settings)["pacing"] for profile in grid.profiles} == {"pfifo_fast"}
-
-
-def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
-    code, _, err = filled("learn", "run", "--policy", "configtron", "--warm", "small.npz")
-    assert code == USAGE and "--warm makes no difference to configtron; it does to: offline, thompson" in err
-    code, _, err = filled("learn", "run", "--engine", "gpyopt")
-    assert code == USAGE and "--engine makes no difference to thompson; it does to: bo, " in err
-    few = ("--tensor", "small.npz", "--sessions", 50, "--classes", 5, "--warm", "small.npz")
-    code, _, err = filled("replay", "sessions", *few, "--policy", "default", "--policy", "mab_nc")
-    assert code == USAGE and "--warm makes no difference to default, mab_nc" in err
-    assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
 
 
 def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:

@@ -43,3 +43,10 @@ def replayed(typed: Typed, *words: object, sessions: int = 1500) -> list[dict[st
     code, out, _ = typed("replay", "sessions", *few, *words)
     assert code == 0
     return rows(out)
+
+
+@pytest.fixture
+def filled(typed: Typed) -> Typed:
+    """With a log of 1500 outcomes, decided by mab_nc."""
+    replayed(typed, "--policy", "mab_nc", "--log")
+    return typed

@@ -1,0 +1,81 @@
+"""`learn run`: what is asked makes a difference, clients are watched, and knobs that do nothing are left alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import DONE, USAGE
+from configtron.learner import PREFERRED
+from configtron.learner.saved import recipe_of
+from configtron.tensor import write
+from tests.cli.learn.typed import Typed, filled, rows, typed
+from tests.learner.worlds import small_tensor
+
+__all__ = ["filled", "typed"]
+
+
+def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
+    """A client whose network changes half-way is decided for by what its own outcomes show, and that is told; a run in
+    two parts comes to the same bits as one."""
+    rng, lines = np.random.default_rng(3), []
+    for at in range(800):
+        moved, prefix = at >= 400, f"192.0.{at % 4}.0/24"
+        kbps, rtt = (50_000.0, 15.0) if moved and at % 4 == 0 else (900.0, 300.0) if at % 2 == 0 else (50_000.0, 15.0)
+        wrong = np.exp(0.08 * rng.standard_normal(2))
+        context = {"bandwidth_kbps": kbps * wrong[0], "rtt_ms": rtt * wrong[1], "loss": 0.0, "prefix": prefix}
+        lines.append(json.dumps({"context": context, "plt_ms": 1000 + rtt, "profile": {"initcwnd": 10}}))
+    (tmp_path / "o.jsonl").write_text("\n".join(lines))
+    typed("learn", "import", "o.jsonl")
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--watch", "-f", "jsonl")
+    code, out, err = typed(*how, "--name", "whole")
+    (row,) = rows(out)
+    # One client moved. A new run is believed after three samples, of medians of three.
+    assert code == DONE and row["reclassified"] == 1 and 1 <= row["latency"] <= 6
+    assert "1 times a client came to another class" in err
+    assert typed(*how, "--name", "parts", "--outcomes", 430)[0] == DONE
+    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        whole, parts = store.learner("whole"), store.learner("parts")
+        assert whole is not None and parts is not None and whole.state == parts.state
+        assert list(store.decisions("whole")) == list(store.decisions("parts"))
+    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--name", "whole")[0] == DONE
+    assert rows(typed(*how[:-3], "-f", "jsonl", "--name", "plain")[1])[0]["reclassified"] == 0
+    code, _, err = typed("learn", "run", "--name", "plain", "--watch")
+    assert code == USAGE and "without --watch" in err
+
+
+def test_what_does_nothing_is_said_and_not_explored(filled: Typed, tmp_path: Path) -> None:
+    """A warm start's repeats prove pacing and corking dead; outcomes of either are taken in all the same."""
+    repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
+    noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
+    with (tmp_path / "repeats.npz").open("wb") as file:
+        write(replace(small_tensor(), repeats_ms=(repeats * noise).astype(np.float32)), file)
+    how = ("--classes", 4, "--warm", "repeats.npz", "--outcomes", 700)
+    code, _, err = filled("learn", "run", *how)
+    assert code == DONE and "tcp_autocorking is not explored: no difference beyond noise" in err
+    # Known beforehand, and not in the live grid to begin with.
+    assert "bbr" not in err
+    assert filled("learn", "run")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        found = store.learner(PREFERRED)
+        assert found is not None and found.outcomes == 1500
+        grid, logged = recipe_of(found.recipe).grid, store.profiles(1)
+    assert len(grid) == 4 * 6 * 2 and {name for name, _ in grid.profiles[0].settings} >= {"pacing"}
+    assert any(dict(profile.settings)["pacing"] == "fq" for profile in logged)
+    assert {dict(profile.settings)["pacing"] for profile in grid.profiles} == {"pfifo_fast"}
+
+
+def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
+    code, _, err = filled("learn", "run", "--policy", "configtron", "--warm", "small.npz")
+    assert code == USAGE and "--warm makes no difference to configtron; it does to: offline, thompson" in err
+    code, _, err = filled("learn", "run", "--engine", "gpyopt")
+    assert code == USAGE and "--engine makes no difference to thompson; it does to: bo, " in err
+    few = ("--tensor", "small.npz", "--sessions", 50, "--classes", 5, "--warm", "small.npz")
+    code, _, err = filled("replay", "sessions", *few, "--policy", "default", "--policy", "mab_nc")
+    assert code == USAGE and "--warm makes no difference to default, mab_nc" in err
+    assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
