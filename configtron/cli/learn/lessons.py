@@ -64,7 +64,10 @@ def begin(
     grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
     sites = store.sites(log) if tensor is None else tensor.sites
     classes = classes_for(first, k, np.random.default_rng(seed))
-    grid = _alive(grid, first, classes, tensor)
+    try:
+        grid = _alive(grid, first, classes, tensor)
+    except BadInput as error:
+        raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
     recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine, watched)
     state = state_of(recipe.make(tensor), recipe.watch())
     store.begin_learner(name, policy, log, recipe.text(), warm, state)

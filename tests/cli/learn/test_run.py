@@ -79,3 +79,12 @@ def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
     code, _, err = filled("replay", "sessions", *few, "--policy", "default", "--policy", "mab_nc")
     assert code == USAGE and "--warm makes no difference to default, mab_nc" in err
     assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
+
+
+def test_a_warm_start_over_other_configurations_is_refused(filled: Typed, tmp_path: Path) -> None:
+    tensor = small_tensor()
+    with (tmp_path / "few.npz").open("wb") as file:
+        write(tensor.over(tensor.grid.only([tensor.grid.default, 3])), file)
+    code, out, err = filled("learn", "run", "--warm", "few.npz")
+    assert code == USAGE and out == "" and "none of the grid's 2 configurations that --warm was emulated for" in err
+    assert [row["kind"] for row in rows(filled("learn", "status", "-f", "jsonl")[1])] == ["log"]
