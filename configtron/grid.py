@@ -84,6 +84,12 @@ class Grid:
                 return found
         raise BadInput(f"profile {profile.name!r} is none of the grid's {len(self)} configurations")
 
+    def has(self, profile: Profile) -> bool:
+        """Whether a profile's settings are a configuration's own, and not only taken for one's."""
+        given = dict(profile.settings)
+        settings = tuple(sorted((knob.name, given.pop(knob.name, knob.default)) for knob in self.knobs))
+        return not given and settings in self._by_settings
+
     @cached_property
     def default(self) -> int:
         """The configuration of an untouched stack."""

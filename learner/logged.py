@@ -8,7 +8,7 @@ what this policy would have made then; what it learns from is what the logger di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,13 @@ class Logged:
         position = np.array([grid.index(profile) for profile in self.profiles], dtype=np.int64)
         d = self.decisions
         return Decisions(d.row, d.network, position[d.configuration], d.arm, d.propensity, d.expected_ms)
+
+    def judging(self, grid: Grid) -> Decisions:
+        """The same, as a candidate over that grid is judged by them: a profile that was only taken for one of the
+        grid's (`Grid.dead`) counts as infinitely likely, that is, not at all. Else both would count for the one."""
+        told = self.on(grid)
+        own = np.array([grid.has(profile) for profile in self.profiles])
+        return replace(told, propensity=np.where(own[self.decisions.configuration], told.propensity, np.inf))
 
 
 # Features of a context that no class lives over.

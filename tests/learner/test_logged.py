@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from configtron.errors import BadInput
-from configtron.grid import live_grid, paper_grid
+from configtron.grid import Dead, live_grid, paper_grid
+from configtron.learner.baselines.default import Static
 from configtron.learner.columns import ARM
 from configtron.learner.logged import Logged, grid_of, taught
 from configtron.learner.saved import Recipe, recipe_of
+from configtron.learner.value import value
 from configtron.nouns import Profile
 from tests.learner.worlds import clients, small_classes, small_tensor
 
@@ -100,3 +102,19 @@ def test_recipes_come_back() -> None:
         recipe_of('{"map":[["recipe",3]]}')
     with pytest.raises(BadInput, match="no policy is called"):
         recipe("best").make()
+
+
+def test_what_was_only_taken_for_a_choice_does_not_judge_it_twice() -> None:
+    """Half of the loads were by a twin whose dead knob stands otherwise: the candidate is judged by the other half."""
+    told = logged(4000)
+    base = Profile("a", (("initcwnd", 30), ("tcp_autocorking", 1)))
+    twin = Profile("b", (("initcwnd", 30), ("tcp_autocorking", 0)))
+    which = np.arange(4000) % 2
+    made = replace(told.decisions, configuration=which, propensity=np.full(4000, 0.5))
+    told = replace(told, decisions=made, profiles=(base, twin), plt_ms=np.full(4000, 700.0))
+    grid = live_grid().without([Dead("tcp_autocorking", "seen to do nothing")])
+    assert grid.index(twin) == grid.index(base) and grid.has(base) and not grid.has(twin)
+    candidate = Static(grid, np.random.default_rng(0), grid.index(base))
+    found = value(candidate, told.contexts, told.judging(grid), told.plt_ms)
+    assert found.ips.ms == pytest.approx(700.0, rel=0.01) and found.effective == pytest.approx(2000, rel=0.01)
+    assert value(candidate, told.contexts, told.on(grid), told.plt_ms).ips.ms == pytest.approx(1400.0, rel=0.01)

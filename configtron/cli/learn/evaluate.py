@@ -60,7 +60,7 @@ def _judged(name: str, candidate: TablePolicy, used: Logged, *, seen: bool) -> l
 
     if seen:
         say(f"{name}: has learned from all of these outcomes, so its value is flattered")
-    found = value(candidate, used.contexts, used.on(candidate.grid), used.plt_ms)
+    found = value(candidate, used.contexts, used.judging(candidate.grid), used.plt_ms)
     rows = [("logged", found.logged), ("ips", found.ips), ("snips", found.snips), ("dr", found.dr)]
     return [_row(name, estimator, one, len(used), found.effective, found.unlogged, seen) for estimator, one in rows]
 
