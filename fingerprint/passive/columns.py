@@ -56,7 +56,8 @@ class Rows(NamedTuple):
     bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
                that is kept only so that later ones are understood; SACK_OK; DSACKED: its one SACK block tells of
                bytes that came twice (RFC 2883), and SACKED is not set
-    check      TCP's checksum as captured
+    check      TCP's checksum as captured, mixed with the SACK blocks: where a network card is left to sum, what is
+               captured is the pseudo-header's sum and tells nothing of options
     """
 
     at: Column

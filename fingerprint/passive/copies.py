@@ -2,8 +2,8 @@
 
 Question   Which frames show a segment that was captured already, and were not sent again by anybody?
 Method     A capture on all interfaces (`any`), at a mirror of both directions, or on two VLANs of one router holds each
-           packet more than once; networks double some as well. Such a frame has the same header, checksum included,
-           as one of the few before it. It is a copy if
+           packet more than once; networks double some as well. Such a frame has the same header, checksum and
+           SACK blocks included, as one of the few before it. It is a copy if
              its IP number is the same as well, where the sender counts its packets by them, within 10 ms; or else
              it carries data, SYN or FIN, comes within a millisecond, and the other side said nothing meanwhile; or
              it is a plain ACK of that kind, in a connection that has copies of the other kinds.

@@ -203,7 +203,8 @@ def _segments(frames: Frames, about: Envelopes, pairs: Pairs, heads: Heads, coun
     rows = Rows(
         frames.at[about.frame], frame, pair, side, header["seq"].astype(np.uint32), header["ack"].astype(np.uint32),
         flags, header["window"].astype(np.uint16), length.astype(np.int32), options.tsval, options.tsecr,
-        options.mss, options.wscale, about.ttl, about.tos, about.ident, bits, header["check"].astype(np.uint16),
+        options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
+        header["check"].astype(np.uint16) ^ options.blocks,
     )  # fmt: skip
     counts["tcp"] += len(rows.at)
     keep_heads(frames.data, rows, about.tcp_at, size, room, heads)

@@ -19,16 +19,21 @@ USUAL = 0x0101080A
 FIXED, ACK_AT = 20, 8
 # Length of a SACK option with one block.
 SACK_SINGLE = 10
+# Four blocks of two numbers fill all the room for options.
+SACK_NUMBERS_MOST = 8
+# Odd, so that no bit of a number is lost when the next is added.
+_SPREAD = np.uint32(0x9E3779B1)
 
 
 class Options(NamedTuple):
-    """What the options say, a column each."""
+    """What the options say, a column each. blocks: 16 bits that differ, but for chance, where SACK blocks do."""
 
     tsval: Column
     tsecr: Column
     mss: Column
     wscale: Column
     bits: Column
+    blocks: Column
 
 
 def read_options(tcp: Column, size: Column) -> Options:
@@ -40,6 +45,7 @@ def read_options(tcp: Column, size: Column) -> Options:
         np.full(count, ABSENT, np.int32),
         np.full(count, ABSENT, np.int16),
         np.zeros(count, np.uint8),
+        np.zeros(count, np.uint16),
     )
     words = tcp.view(">u4")
     usual = (words[:, 5] == USUAL) & (size >= 12)
@@ -105,6 +111,17 @@ def _sack(found: Options, rows: Column, tcp: Column, at: Column) -> None:
     beyond = (_number(tcp, at + 4, 4) - _number(tcp, np.full(len(at), ACK_AT), 4)).view(np.int32)
     single = tcp[np.arange(len(at)), at - 1] == SACK_SINGLE
     found.bits[rows] |= np.where(single & (beyond <= 0), DSACKED, SACKED).astype(np.uint8)
+    found.blocks[rows] = _blocks(tcp, at)
+
+
+def _blocks(tcp: Column, at: Column) -> Column:
+    numbers = (tcp[np.arange(len(at)), at - 1].astype(np.int64) - 2) // 4
+    mixed = np.zeros(len(at), np.uint32)
+    for which in range(SACK_NUMBERS_MOST):
+        # Where there are fewer, what is read is within the row and not used.
+        value = _number(tcp, np.minimum(at + 4 * which, tcp.shape[1] - 4), 4)
+        mixed = np.where(which < numbers, (mixed + value + np.uint32(1)) * _SPREAD, mixed)
+    return (mixed >> np.uint32(16)).astype(np.uint16)
 
 
 # Option kind, the lengths that make sense, where it goes. SACK has one block or more.

@@ -97,6 +97,18 @@ def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
     assert found["unneeded" if "unneeded" in found else "other" if "other" in found else "fast"] == 1
 
 
+def test_duplicate_acks_with_growing_blocks_are_no_copies(tmp_path: Path) -> None:
+    """Where a network card is to sum, the captured checksum is the same for all; a true copy stands beside them."""
+    story = Story()
+    end = story.flight(FLIGHT, 0, 10, size=FULL, skip=(0,))
+    for blocks in (2, 3, 4):
+        story.ack(end, 0, sack=(1 + FULL, 1 + blocks * FULL))
+    story.frames.append((story.frames[3][0] + 1000, story.frames[3][1]))
+    # IPv4 has 20 bytes, and the checksum stands 16 into TCP's header.
+    unsummed = [(at, frame[:36] + b"\1\2" + frame[38:]) for at, frame in story.frames]
+    assert read_back(sorted(unsummed, key=lambda one: one[0]), tmp_path).numbers["copies"] == 1
+
+
 def test_a_wild_reset_does_not_move_the_stream() -> None:
     """A reset by somebody between may have any number; the stream goes on where it was."""
     chance = random.Random(3)
