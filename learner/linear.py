@@ -89,16 +89,47 @@ class Witnesses:
         return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known about T, solved once for as long as it stays: lower Cholesky factor of its precision, mean, and ln
+    of the integral of exp(-T'AT/2 + b'T), up to a constant of its size."""
+
+    factor: Floats
+    centre: Floats
+    weight_ln: float
+
+
+def solved(evidence: Evidence) -> Known:
+    """Precision and shift as factor and mean."""
+    from scipy.linalg import cho_solve
+
+    factor = np.asarray(np.linalg.cholesky(evidence.precision), dtype=np.float64)
+    centre: Floats = cho_solve((factor, True), evidence.shift)
+    weight_ln = 0.5 * evidence.shift @ centre - np.log(np.diagonal(factor)).sum()
+    return Known(factor, centre, float(weight_ln))
+
+
+def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
+    """Rows and columns of an n x n matrix's upper triangle, and (n, n) where each of the matrix's cells is in it."""
+    one, two = np.triu_indices(n)
+    place = np.empty((n, n), dtype=np.int64)
+    place[one, two] = place[two, one] = np.arange(len(one))
+    return one, two, place
+
+
 def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread) -> Witnesses:
     """Sums over configurations. weight, mean_ln (cells, configurations); features (configurations, f)."""
     f = features.shape[1]
-    outer = (features[:, :, None] * features[:, None, :]).reshape(len(features), f * f)
+    one, two, place = symmetric(f)
     wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features
-    precision = (weight @ outer).reshape(-1, f, f) - (s / total[:, None])[:, :, None] * s[:, None, :]
+    precision = (weight @ (features[:, one] * features[:, two])).take(place, axis=1)
+    precision -= (s / total[:, None])[:, :, None] * s[:, None, :]
     shift = wy @ features - (wy.sum(axis=1) / total)[:, None] * s
     own = np.linalg.inv(precision + np.linalg.inv(spread.of_cell))
     lost = precision @ own
-    left, rest = precision - lost @ precision, shift - (lost @ shift[:, :, None])[:, :, 0]
+    left = lost @ precision
+    np.subtract(precision, left, out=left)
+    rest = shift - (lost @ shift[:, :, None])[:, :, 0]
     return Witnesses(left.reshape(-1, places, f, f), rest.reshape(-1, places, f), precision, shift, own, spread)
 
 
@@ -107,44 +138,35 @@ def evidence(seen: Witnesses, cells: Floats) -> Evidence:
     classes, places, f, _ = seen.precision.shape
     q = cells.shape[1]
     g, factor = cells.reshape(classes, places, q), seen.of_class()
-    precision, shift = np.zeros((f * f, q * q)), np.einsum("ksf,ksq->fq", seen.shift, g).ravel()
-    lost = np.zeros((f * q, f * q))
+    one, two, place = symmetric(q)
+    precision, shift = np.zeros((f * f, len(one))), np.einsum("ksf,ksq->fq", seen.shift, g).ravel()
+    lost, more = np.zeros((f * q, f * q)), np.empty((f * q, f * q))
     used = np.flatnonzero(np.trace(seen.precision.sum(axis=1), axis1=1, axis2=2) > 0)
     for start in range(0, len(used), CLASSES_AT_ONCE):
         k = used[start : start + CLASSES_AT_ONCE]
         flat, here = seen.precision[k].reshape(len(k), places, f * f), g[k]
-        precision += flat.reshape(-1, f * f).T @ (here[..., :, None] * here[..., None, :]).reshape(-1, q * q)
+        cell = here.reshape(-1, q)
+        precision += flat.reshape(-1, f * f).T @ (cell[:, one] * cell[:, two])
         cross = (flat.transpose(0, 2, 1) @ here).reshape(len(k), f, f * q)
         both = np.concatenate((cross, seen.shift[k].sum(axis=1)[:, :, None]), axis=2)
-        solved = np.linalg.solve(factor[k], both).reshape(len(k) * f, f * q + 1)
-        lost += solved[:, :-1].T @ solved[:, :-1]
-        shift -= solved[:, :-1].T @ solved[:, -1]
-    ordered = precision.reshape(f, f, q, q).transpose(0, 2, 1, 3).reshape(f * q, f * q)
-    return Evidence(ordered - lost, shift)
-
-
-def likelihood_ln(before: Evidence, seen: Evidence) -> float:
-    """ln of how likely what was seen is, under what was held before; up to a constant of what was seen."""
-    return _weight_ln(before.plus(seen)) - _weight_ln(before)
-
-
-def _weight_ln(known: Evidence) -> float:
-    """ln of the integral of exp(-T'AT/2 + b'T), up to a constant of its size."""
-    factor = np.linalg.cholesky(known.precision)
-    half = np.linalg.solve(factor, known.shift)
-    return float(0.5 * half @ half - np.log(np.diagonal(factor)).sum())
+        found = np.linalg.solve(factor[k], both).reshape(len(k) * f, f * q + 1)
+        lost += np.matmul(found[:, :-1].T, found[:, :-1], out=more)
+        shift -= found[:, :-1].T @ found[:, -1]
+    ordered = precision.take(place, axis=1).reshape(f, f, q, q).transpose(0, 2, 1, 3).reshape(f * q, f * q)
+    ordered -= lost
+    return Evidence(ordered, shift)
 
 
 class Model:
     """The posterior over cells and configurations.
 
-    known: of T; seen: the same loads as in it, by cell; features (configurations, f), cells (cells, q);
+    known: of T, solved; seen: the same loads as in it, by cell; features (configurations, f), cells (cells, q);
     count, mean_ln (cells, configurations).
     """
 
     def __init__(
         self,
-        known: Evidence,
+        known: Known,
         seen: Witnesses,
         features: Floats,
         cells: Floats,
@@ -154,11 +176,8 @@ class Model:
         noise_ln: float,
         residual_ln: float,
     ):
-        from scipy.linalg import cho_solve
-
         self.features, self.cells, self._seen = features, cells, seen
-        self._factor = np.linalg.cholesky(known.precision)
-        self._centre = cho_solve((self._factor, True), known.shift)
+        self._factor, self._centre = known.factor, known.centre
         self._of_class, self._own_factor = seen.of_class(), np.linalg.cholesky(seen.own_covariance)
         weight = weights(count, noise_ln, residual_ln)
         self._mean_ln, self._total = mean_ln, weight.sum(axis=1) + LEVEL_PRECISION
@@ -192,9 +211,16 @@ class Model:
 
     def table(self, effects: Floats, among: Codes | slice = slice(None)) -> Floats:
         """(n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken residual."""
-        linear: Floats = effects @ self.features[among].T
-        rest: Floats = self._mean_ln[:, among] - self.level(effects)[:, :, None] - linear
-        return linear + self._shrink[:, among] * rest
+        level, found = self.level(effects), np.empty((len(effects), *self._mean_ln[:, among].shape))
+        features, mean_ln, shrink = self.features[among].T, self._mean_ln[:, among], self._shrink[:, among]
+        # One by one: what a draw needs stays within a core's cache.
+        for one, out, base in zip(effects, found, level, strict=True):
+            linear = one @ features
+            np.subtract(mean_ln, base[:, None], out=out)
+            out -= linear
+            out *= shrink
+            out += linear
+        return found
 
     def shared(self) -> Floats:
         """(cells, configurations) posterior mean of what features alone say of the excess, ln(ms)."""
@@ -217,5 +243,9 @@ class Model:
         normal = rng.standard_normal((len(self._centre), n))
         shared = self._centre + boldness * solve_triangular(self._factor, normal, lower=True, trans=1).T
         found = self.table(self.effects(shared, rng, boldness), among)
-        found += boldness * np.sqrt(self.residual_variance[:, among]) * rng.standard_normal(found.shape)
+        deviation, noise = boldness * np.sqrt(self.residual_variance[:, among]), np.empty(found.shape[1:])
+        for one in found:
+            rng.standard_normal(out=noise)
+            noise *= deviation
+            one += noise
         return found

@@ -28,7 +28,7 @@ from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
-from configtron.learner.linear import Evidence, Model, Witnesses, evidence, likelihood_ln, prior, weights, witnesses
+from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
 from configtron.learner.policy import Seen
 from configtron.learner.served import Served
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
@@ -97,6 +97,9 @@ class LinearPolicy(ClassPolicy):
         self._plain = plain_spread(knob_sd)
         self._warm: WarmStart | None = None
         self.trust_ = 1.0
+        # Solved already: the shared effects as `shared_` and `trust_` stand, and each trust before any load.
+        self._known: tuple[Evidence, float, Known] | None = None
+        self._untold_ln: dict[float, float] = {}
         if warm is not None:
             if warm.grid.profiles != grid.profiles or warm.sites != sites:
                 raise BadInput("warm start: the tensor has other configurations or sites; emulate these, or go without")
@@ -106,29 +109,41 @@ class LinearPolicy(ClassPolicy):
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_)[1])
         self.slopes_ = no_slopes(len(classes))
         self.expected_: Floats = np.full((self.rows, len(grid)), np.nan)
-        self._look()
-        self.served_ = self.serve(self.model())
+        seen = self._witnesses()
+        self._look(seen)
+        self.served_ = self.serve(self._posterior(seen))
 
     def model(self) -> Model:
         """The posterior from all that was seen."""
-        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
-        count, noise = self.tally_.count, self.tally_.noise_ln(FIRST_NOISE_LN)
-        mean, known = np.nan_to_num(self.tally_.mean()), self._believed(self.trust_).plus(self.shared_)
-        how = {"noise_ln": noise, "residual_ln": self.residual_ln}
-        return Model(known, self._witnesses(noise), self._features, cells, count, mean, **how)
+        return self._posterior(self._witnesses())
 
-    def _look(self) -> None:
+    def _posterior(self, seen: Witnesses) -> Model:
+        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
+        count, mean = self.tally_.count, np.nan_to_num(self.tally_.mean())
+        how = {"noise_ln": self.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.residual_ln}
+        known = self._solved(self.trust_)
+        self._known = self.shared_, self.trust_, known
+        return Model(known, seen, self._features, cells, count, mean, **how)
+
+    def _look(self, seen: Witnesses) -> None:
         """What all loads say of the shared effects."""
         cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
-        self.shared_: Evidence = evidence(self._witnesses(self.tally_.noise_ln(FIRST_NOISE_LN)), cells)
+        self.shared_: Evidence = evidence(seen, cells)
         self.shared_loads_ = float(self.tally_.count.sum())
+
+    def _solved(self, trust: float) -> Known:
+        """The shared effects by all that is known, with that much trust in the warm start; solved once."""
+        if self._known is not None and self._known[0] is self.shared_ and self._known[1] == trust:
+            return self._known[2]
+        return solved(self._believed(trust).plus(self.shared_))
 
     def _believed(self, trust: float) -> Evidence:
         """What is held before anything is seen, with that much trust in the warm start."""
         return self._prior if self._warm is None else self._prior.plus(self._warm.evidence.times(trust))
 
-    def _witnesses(self, noise_ln: float) -> Witnesses:
-        weight, places = weights(self.tally_.count, noise_ln, self.residual_ln), len(self.sites) + 1
+    def _witnesses(self) -> Witnesses:
+        noise, places = self.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
+        weight = weights(self.tally_.count, noise, self.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
         return witnesses(weight, np.nan_to_num(self.tally_.mean()), self._features, places, spread)
 
@@ -144,17 +159,23 @@ class LinearPolicy(ClassPolicy):
         found = took + np.clip(level - took, -MOST_EXCESS_LN, MOST_EXCESS_LN)
         self.rounds_ln_ = self._rounds(found.reshape(table), loads.reshape(table))
 
-    def _judge_warm_start(self) -> None:
-        """Trust the warm start as far as what was seen is likely under it; now and then, for it is slow to change."""
+    def _judge_warm_start(self) -> bool:
+        """Trust the warm start as far as what was seen is likely under it, now and then, for it is slow to change; and
+        whether that took it from distrusted to trusted or back."""
         now_and_then = self.updates_ % JUDGE_EVERY == 0 or self.updates_ & (self.updates_ - 1) == 0
         if self._warm is None or not now_and_then:
-            return
+            return False
         before = self.distrusted
-        self.trust_ = max(TRUSTS, key=lambda trust: likelihood_ln(self._believed(trust), self.shared_))
+        self.trust_ = max(TRUSTS, key=lambda trust: self._solved(trust).weight_ln - self._before_ln(trust))
         if self.distrusted:
             self.candidates_ = np.arange(len(self.grid))
-        if self.distrusted != before:
-            self._look()
+        return self.distrusted != before
+
+    def _before_ln(self, trust: float) -> float:
+        """`Known.weight_ln` before anything is seen: what a belief's likelihood is measured from."""
+        if trust not in self._untold_ln:
+            self._untold_ln[trust] = solved(self._believed(trust)).weight_ln
+        return self._untold_ln[trust]
 
     @property
     def distrusted(self) -> bool:
@@ -203,10 +224,13 @@ class LinearPolicy(ClassPolicy):
         self.shared_loads_ = 0.0
 
     def learn(self, seen: Seen) -> None:
+        told = self._witnesses()
         if self.tally_.count.sum() >= GROWTH * self.shared_loads_:
-            self._look()
-        self._judge_warm_start()
-        model = self.model()
+            self._look(told)
+        if self._judge_warm_start():
+            told = self._witnesses()
+            self._look(told)
+        model = self._posterior(told)
         level = model.levels()
         self.expected_ = model.mean() + level[:, None]
         self._count_rounds(level)

@@ -19,8 +19,8 @@ from configtron.learner.linear import (
     Spread,
     Witnesses,
     evidence,
-    likelihood_ln,
     prior,
+    solved,
     weights,
     witnesses,
 )
@@ -47,7 +47,7 @@ def small_problem() -> tuple[np.ndarray, ...]:
 def small_model(features, cells, count, mean, known=None):  # type: ignore[no-untyped-def]
     seen: Witnesses = witnesses(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
     known = known or prior(KNOB_SD, SHARE).plus(evidence(seen, cells))
-    return Model(known, seen, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
+    return Model(solved(known), seen, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
 
 
 def written_out(features, cells, count, mean):  # type: ignore[no-untyped-def]
@@ -94,7 +94,7 @@ def test_the_likelihood_is_that_of_the_data() -> None:
         cover = np.linalg.inv(held.precision)
         rest, spread = y - x @ cover @ held.shift, x @ cover @ x.T + noise**2 * np.eye(30)
         plain.append(-0.5 * rest @ np.linalg.solve(spread, rest) - 0.5 * np.linalg.slogdet(spread)[1])
-    ours = [likelihood_ln(held, seen) for held in beliefs]
+    ours = [solved(held.plus(seen)).weight_ln - solved(held).weight_ln for held in beliefs]
     assert np.isclose(ours[0] - ours[1], plain[0] - plain[1])
 
 

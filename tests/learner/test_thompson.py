@@ -82,6 +82,17 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     assert served["wrong"] == len(TENSOR.grid) > served["warm"], "templates of a world that is not this one"
 
 
+def test_what_is_solved_once_is_not_kept_too_long() -> None:
+    """What features tell moves with every look, and a policy put back to an earlier state knows what it knew then."""
+    one = thompson()
+    lived(one, TENSOR, 500)
+    early, state = one.model().shared(), one.save()
+    lived(one, TENSOR, 1500, seed=2)
+    assert (one.model().shared() != early).any()
+    one.restore(state)
+    assert (one.model().shared() == early).all()
+
+
 def cut(log_ms_off: float = 0.0) -> Thompson:
     """A policy that cut its classes, after 1500 loads; the last 500 may all be off by some ln(ms)."""
     one = thompson(WARM, part_at=1000)
