@@ -135,7 +135,7 @@ def _cherrypick(s: Setting) -> TablePolicy:
     return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
 
 
-# The product's own choice; the table that chose it is in docs/design/0019.
+# The product's own choice; the table that chose it is in docs/design/0027.
 PREFERRED = "thompson"
 
 # What a policy can be told of, beside the world.

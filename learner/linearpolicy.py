@@ -39,7 +39,7 @@ from configtron.tensor import Tensor
 # it has wrong begins to show.
 WARM_LOADS = 10_000.0
 # Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1, 2, 4, 8 and every
-# 16th, since each comparison costs as much as an update.
+# 16th, since a comparison costs as much as a small update.
 TRUSTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
 JUDGE_EVERY = 16
 # Below this share a warm start is taken for another world's, and its templates for void.
