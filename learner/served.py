@@ -68,8 +68,10 @@ class Served:
         if self.weight.shape[1] == 1:
             return np.zeros(len(at), dtype=np.int64)
         rest = np.where(exploring, 0.0, (chance - explore) / np.where(explore < 1.0, 1.0 - explore, 1.0))
-        edges = np.cumsum(self.weight, axis=1)[:, :-1]
-        slot: Codes = (rest[:, None] >= edges[at]).sum(axis=1)
+        # Of the rows that are asked for or of all, whichever are fewer.
+        few = len(at) < len(self.weight)
+        edges = np.cumsum(self.weight[at] if few else self.weight, axis=1)[:, :-1]
+        slot: Codes = (rest[:, None] >= (edges if few else edges[at])).sum(axis=1)
         return slot
 
     def _propensity(self, at: Codes, explore: Floats, configuration: Codes) -> Floats:
