@@ -53,10 +53,7 @@ RIVALS = (
     f"{PREFERRED}, {COLD}",
 )
 # On the held-out world alone.
-MORE = (
-    *(f"{name}, {COLD}" for name in CLOSE[1:]),
-    *(f"{name}, {EMULATED}" for name in ("cell_optimum", "offline", "configtron", *CLOSE)),
-)
+MORE = tuple(f"{name}, {EMULATED}" for name in ("cell_optimum", "offline", "configtron", "linucb", PREFERRED))
 
 
 def classes_of(tensor: Tensor, seed: int) -> Classes:
