@@ -1,6 +1,6 @@
 """How long the learner takes: a suggestion beside GPyOpt's own, an update by 500 and 10 000 sessions, decisions.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions ...]
+    OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions [POLICY ...]]
 
 Claims: a suggestion in at most 2 ms and at least 100 times GPyOpt's ask and tell; an update over 10 000 sessions, with
 classes, tree and processes, in at most 1 s. Times are of this process's CPU (the machine may be busy), medians of
@@ -18,7 +18,7 @@ import numpy as np
 
 from configtron.errors import Missing
 from configtron.grid import live_grid, paper_grid
-from configtron.learner import POLICIES, Setting, policy
+from configtron.learner import Setting, policy
 from configtron.learner.classes import fit
 from configtron.learner.columns import Codes, Contexts
 from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
@@ -72,7 +72,7 @@ def one(engine: Engine, grid, n: int) -> float:  # type: ignore[no-untyped-def]
     return cpu_ms(lambda: engine.suggest(tried, truth[tried], NONE), 15 if isinstance(engine, GridEngine) else 3)
 
 
-def updates() -> None:
+def updates(*names: str) -> None:
     """Classes made anew, and updates of each learner by 10 000 and by 500 sessions of 24 classes and 12 sites."""
     tensor = small_tensor(conditions=300, sites=12)
     contexts, _ = clients(tensor, SESSIONS)
@@ -82,7 +82,7 @@ def updates() -> None:
     took = time.process_time() - start
     print(f"\n{'update, CPU s':28s}{'500':>10s}{'10 000':>10s}  sessions; claim: 10 000 <= {CLAIM_UPDATE_S:g} s")
     print(f"{'classes':28s}{'':10s}{took:10.2f}  {len(classes)} of them")
-    for name in ("configtron", "thompson", "squarecb", "linucb", "mab_nc", "bo_nc"):
+    for name in names or ("configtron", "thompson", "squarecb", "linucb", "mab_nc", "bo_nc"):
         made = policy(name, Setting(tensor.grid, tensor.sites, classes, np.random.default_rng(1), 500, tensor))
         lived(made, tensor, 2 * SESSIONS)
         made.update_every = 0
@@ -101,7 +101,7 @@ def updated_s(made: TablePolicy, tensor: Tensor, sessions: int, times: int) -> f
     return took / times
 
 
-def decisions() -> None:
+def decisions(*names: str) -> None:
     """Decisions a second, one by one and by the column, tables as they stand."""
     tensor = small_tensor(conditions=300)
     classes = fit(Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, np.zeros(300, np.int64), ()).points(), 24,
@@ -109,8 +109,7 @@ def decisions() -> None:
     contexts, _ = clients(tensor, 200_000)
     single = contexts.row(0)
     print(f"\n{'decisions':28s}{'one, us':>10s}{'column, M/s':>12s}")
-    for name in ("default", "mab_nc", "thompson", "configtron"):
-        assert name in POLICIES
+    for name in names or ("default", "mab_nc", "thompson", "configtron"):
         made = policy(name, Setting(tensor.grid, tensor.sites, classes, np.random.default_rng(1), 0, tensor))
         many = cpu_ms(lambda made=made: made.choose_many(contexts), 3)  # type: ignore[misc]
         alone = cpu_ms(lambda made=made: [made.choose(single) for _ in range(50)], 3)  # type: ignore[misc]
@@ -118,6 +117,14 @@ def decisions() -> None:
 
 
 if __name__ == "__main__":
-    parts = {"suggestions": suggestions, "updates": updates, "decisions": decisions}
-    for part in sys.argv[1:] or parts:
-        parts[part]()
+    match sys.argv[1:]:
+        case ["suggestions"]:
+            suggestions()
+        case ["updates", *names]:
+            updates(*names)
+        case ["decisions", *names]:
+            decisions(*names)
+        case _:
+            suggestions()
+            updates()
+            decisions()

@@ -200,7 +200,7 @@ def tried(
     return f"{numbers}{(ms - best).mean():12.0f}{100 * (ms > WORSE * default).mean():11.2f}%{n / took:14.0f}"
 
 
-def main(n: int = 40_000, seed: int = 1, *names: str) -> None:
+def main(n: int = 20_000, seed: int = 1, *names: str) -> None:
     """Print both tables."""
     world, warm = analytic(np.random.default_rng(seed)), mis_specified(np.random.default_rng(seed + 100))
     some = templates(warm, TEMPLATES)
