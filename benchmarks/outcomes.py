@@ -81,11 +81,11 @@ def speed(n: int, folder: Path) -> None:
             began = now()
             recipe = Recipe(name, TENSOR.grid, TENSOR.sites, classes, 1, 10_000)
             made = recipe.make()
-            store.begin_learner(name, name, log, recipe.text(), None, made.save())
+            found = store.begin_learner(name, name, log, recipe.text(), None, made.save())
             at, early_mb = 0, 0
             for part in store.batches(log):
                 chosen = taught(made, part)
-                store.save_learner(name, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
+                found = store.save_learner(found, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
                 at += len(part)
                 early_mb = early_mb or (peak_mb() if at >= count // 5 else 0)
             clock(f"{name}, an update each 10 000", count, began, f"{early_mb} MB after a fifth; claim flat")

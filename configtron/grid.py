@@ -7,6 +7,8 @@ turns out dead in what was measured is found by `learner/importance.py`, not ass
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.errors import BadInput
-from configtron.knobs import TUNABLE
+from configtron.knobs import KNOBS, TUNABLE
 from configtron.nouns import Knob, Profile, Value
 
 Positions = npt.NDArray[np.int64]
@@ -38,6 +40,49 @@ DEAD: tuple[Dead, ...] = (
     Dead("tcp_low_latency", "without effect since Linux 4.14 (ip-sysctl.rst)"),
     Dead("pacing", "bbr paces itself since Linux 4.13", "tcp_congestion_control", "bbr"),
 )
+
+
+# Names of congestion controls, disciplines, versions of protocols; longer ones than any of theirs are none.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,63}")
+# A knob that is on or off.
+SWITCH = (0, 1)
+# The kernel's widest number.
+MOST = 2**63 - 1
+
+
+def setting(name: str, value: object) -> Value:
+    """What a log or a table says a knob is set to, as the knob has it: numbers may be text, whole ones are integers.
+
+    Errors: `BadInput` for a knob that is none, and for what it cannot be set to: features of a configuration take
+    logarithms of it (`learner/features.py`).
+    """
+    knob = KNOBS.get(name)
+    if knob is None:
+        raise BadInput(f"no knob is called {name[:40]!r}; `configtron tune doctor` lists them")
+    if any(isinstance(one, str) for one in (*knob.values, knob.default)):
+        if not isinstance(value, str) or not NAME.fullmatch(value):
+            raise BadInput(f"{name}: {repr(value)[:40]} is no setting; it takes a name")
+        return value
+    number = _number(value)
+    if knob.values == SWITCH and number not in SWITCH:
+        raise BadInput(f"{name}: {repr(value)[:40]} is no setting; it takes 0 or 1")
+    least = 1 if knob.values and all(isinstance(one, int) and one > 0 for one in knob.values) else 0
+    if number is None or not least <= number <= MOST:
+        raise BadInput(f"{name}: {repr(value)[:40]} is no setting; it takes a number from {least}")
+    return int(number) if number == int(number) else number
+
+
+def _number(value: object) -> int | float | None:
+    """As a finite number; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    for kind in (int, float) if isinstance(value, str) else ():
+        try:
+            value = kind(value)
+            break
+        except ValueError:
+            continue
+    return value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else None
 
 
 @dataclass(frozen=True)

@@ -22,22 +22,32 @@ The file is a numpy .npz with these columns, and nothing pickled:
 from __future__ import annotations
 
 import json
+import tokenize
+import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
 
 from configtron.errors import BadInput
-from configtron.grid import Grid
+from configtron.grid import Grid, setting
 from configtron.knobs import KNOBS
 from configtron.nouns import Context, Knob
 
 FORMAT, VERSION = "configtron-plt-tensor", 1
 # Columns that every file has.
 COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
+# What a file that is none, or a damaged one, makes zip, zlib, numpy's own header and JSON raise.
+UNREADABLE = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError, RuntimeError, SyntaxError,
+    MemoryError, BadZipFile, zlib.error, tokenize.TokenError,
+)  # fmt: skip
+MAKE = "make one: configtron learn measure"
+# Characters of a reason, which may be the file's own, that are shown.
+SHOWN = 100
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -74,8 +84,11 @@ class Tensor:
             raise BadInput(f"tensor: medians are {self.median_ms.shape}, its columns say {shape}")
         if self.repeats_ms is not None and self.repeats_ms.shape[:-1] != shape:
             raise BadInput(f"tensor: repeats are {self.repeats_ms.shape}, its columns say {shape}")
-        if (self.median_ms <= 0).any():
-            raise BadInput("tensor: a page load time is not positive")
+        if (self.median_ms <= 0).any() or np.isinf(self.median_ms).any() or 0 in shape:
+            raise BadInput("tensor: a page load time is not positive and finite, or there is none")
+        rates = np.stack((self.bandwidth_kbps, self.rtt_ms, self.loss))
+        if (rates < 0).any() or np.isinf(rates).any() or (self.loss > 1).any():
+            raise BadInput("tensor: a bandwidth or a round trip is negative or infinite, or a loss is no share")
 
     def context(self, condition: int, site: int) -> Context:
         """What is known about a client of that condition who asks for that site."""
@@ -163,41 +176,59 @@ def write(tensor: Tensor, file: BinaryIO) -> None:
 def read(file: BinaryIO, name: str = "tensor") -> Tensor:
     """A tensor from its file; `name` is how errors call it. Errors: `BadInput`."""
     try:
+        if not is_zipfile(file):
+            raise BadInput(f"{name}: no PLT-tensor (no .npz file); {MAKE}")
+        file.seek(0)
         with np.load(file, allow_pickle=False) as columns:
             if absent := [column for column in COLUMNS if column not in columns]:
-                raise BadInput(
-                    f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; make one: configtron learn measure"
-                )
+                raise BadInput(f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; {MAKE}")
             return _tensor(name, {column: columns[column] for column in columns.files})
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, OSError, BadZipFile) as error:
-        raise BadInput(f"{name}: no PLT-tensor ({error}); make one: configtron learn measure") from error
+    except UNREADABLE as error:
+        # What numpy advises, to unpickle it all the same, is what a stranger's file must not have.
+        why = "a column is neither numbers nor text" if "pickle" in str(error) else str(error)[:SHOWN] or "damaged"
+        raise BadInput(f"{name}: no PLT-tensor ({why}); {MAKE}") from error
 
 
 def _tensor(name: str, columns: dict[str, Any]) -> Tensor:
     header = json.loads(str(columns["header"]))
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         found = f"{header.get('format')} {header.get('version')}"
-        raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found}")
-    knobs = tuple(_knob(row["name"], tuple(row["values"])) for row in header["knobs"])
+        raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found[:SHOWN]}")
+    knobs = tuple(_knob(_words([row["name"]])[0], tuple(row["values"])) for row in header["knobs"])
+    if len({knob.name for knob in knobs}) < len(knobs):
+        raise BadInput(f"{name}: a knob is there twice")
     positions = columns["configurations"]
     if (positions < 0).any() or (positions >= [len(knob.values) for knob in knobs]).any():
         raise BadInput(f"{name}: a configuration has a value outside its knob's list")
     repeats = columns.get("repeats_ms")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused as such
+        median_ms = columns["median_ms"].astype(np.float32)
+        repeats_ms = None if repeats is None else repeats.astype(np.float32)
     return Tensor(
         Grid(knobs, tuple(tuple(map(int, row)) for row in positions)),
-        tuple(header["sites"]),
-        tuple(header["conditions"]),
+        _words(header["sites"]),
+        _words(header["conditions"]),
         columns["bandwidth_kbps"].astype(np.float64),
         columns["rtt_ms"].astype(np.float64),
         columns["loss"].astype(np.float64),
-        columns["median_ms"].astype(np.float32),
-        header["source"],
+        median_ms,
+        _words([header["source"]])[0],
         tuple(sorted(header["provenance"].items())),
-        None if repeats is None else repeats.astype(np.float32),
+        repeats_ms,
     )
+
+
+def _words(given: list[Any]) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(word, str) and word.isprintable() for word in given):
+        raise ValueError("a name is no text")
+    return tuple(given)
 
 
 def _knob(name: str, values: tuple[Any, ...]) -> Knob:
     known = KNOBS.get(name)
+    if known is not None:
+        values = tuple(setting(name, value) for value in values)
+    elif not all(isinstance(value, int | float | str) for value in values):
+        raise ValueError(f"a value of {name} is neither number nor text")
     default = known.default if known is not None and known.default in values else values[0]
     return Knob(name, known.layer if known else "", known.unit if known else "", default, values)

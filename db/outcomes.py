@@ -30,7 +30,7 @@ COLUMNS = (
 INSERT = f"INSERT INTO outcome ({', '.join(COLUMNS)}) VALUES (?{', ?' * (len(COLUMNS) - 1)})"
 SELECT = f"SELECT id, {', '.join(COLUMNS[1:])} FROM outcome WHERE id > ?"
 INSERT_DECISION = "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)"
-LEARNER = "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at", "position", "outcomes", "state"
+LEARNER = "id", "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at", "position", "outcomes", "state"
 
 
 class Log(NamedTuple):
@@ -46,6 +46,7 @@ class Log(NamedTuple):
 class Learner(NamedTuple):
     """A policy as kept: its recipe, its tensor's file, how far it has read (number, how many), what it knows."""
 
+    id: int
     name: str
     policy: str
     log: int
@@ -69,12 +70,16 @@ class Outcomes(Database):
 
     # Logs of outcomes.
 
-    def begin_log(self, source: str, about: str) -> int:
-        """Keep where outcomes will come from: sim, lab or live, and how they were made (JSON). Returns its number."""
-        with self._clear():
+    def begin_log(self, source: str, about: str, first: Logged | None = None) -> int:
+        """Keep where outcomes will come from: sim, lab or live, and how they were made (JSON); with the first of them,
+        both or neither. Returns its number."""
+        with self._clear(), self._transaction():
             row = (self._now(), source, about)
             cursor = self._connection.execute("INSERT INTO log (begun_at, source, about) VALUES (?, ?, ?)", row)
-        return cast(int, cursor.lastrowid)
+            log = cast(int, cursor.lastrowid)
+            if first is not None:
+                self._connection.executemany(INSERT, zip(*self._columns(log, first), strict=True))
+        return log
 
     def drop_logs(self, about: str) -> int:
         """Forget logs that were made so, with their outcomes; how many there were."""
@@ -94,8 +99,7 @@ class Outcomes(Database):
     def add(self, log: int, logged: Logged) -> None:
         """Keep outcomes, all or none."""
         with self._clear(), self._transaction():
-            rows = zip(*self._columns(log, logged), strict=True)
-            self._connection.executemany(INSERT, rows)
+            self._connection.executemany(INSERT, zip(*self._columns(log, logged), strict=True))
 
     def _columns(self, log: int, logged: Logged) -> Iterator[Sequence[Any]]:
         n, seen, made = len(logged), logged.contexts, logged.decisions
@@ -200,34 +204,39 @@ class Outcomes(Database):
         with self._clear(), self._transaction():
             return self._connection.execute("DELETE FROM learner WHERE name = ?", (name,)).rowcount > 0
 
-    def begin_learner(self, name: str, policy: str, log: int, recipe: str, warm: bytes | None, state: str) -> None:
+    def begin_learner(self, name: str, policy: str, log: int, recipe: str, warm: bytes | None, state: str) -> Learner:
         """Keep a policy that has seen nothing. Errors: `BadInput` if there is one of that name."""
-        now = self._now()
-        row = (name, policy, log, recipe, warm, now, now, 0, 0, state)
-        if self.learner(name) is not None:
-            raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
+        row = (name, policy, log, recipe, warm, now := self._now(), now, 0, 0, state)
+        columns, marks = ", ".join(LEARNER[1:]), ", ".join("?" * len(row))
         with self._clear():
-            marks = ", ".join("?" * len(LEARNER))
-            self._connection.execute(f"INSERT INTO learner ({', '.join(LEARNER)}) VALUES ({marks})", row)
+            unless = "ON CONFLICT (name) DO NOTHING"
+            made = self._connection.execute(f"INSERT INTO learner ({columns}) VALUES ({marks}) {unless}", row)
+        if not made.rowcount:
+            raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
+        return Learner(cast(int, made.lastrowid), *row)
 
-    def save_learner(self, name: str, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],
-                     class_ids: tuple[str, ...]) -> None:  # fmt: skip
+    def save_learner(self, before: Learner, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],
+                     class_ids: tuple[str, ...]) -> Learner:  # fmt: skip
         """Keep, in one, what a policy decided for these outcomes, what it knows now, and that it has read them.
 
-        profiles, class_ids: what the columns of `chosen` count in.
+        before: as it was read or saved last; profiles, class_ids: what the columns of `chosen` count in. Returns it as
+        it is kept now. Errors: `BadInput` if it was changed meanwhile, by another `learn run`; then nothing is kept.
         """
+        now, upto, count = self._now(), int(logged.number[-1]), before.outcomes + len(logged)
         with self._clear(), self._transaction():
-            (learner,) = self._connection.execute("SELECT id FROM learner WHERE name = ?", (name,)).fetchone()
+            changed = self._connection.execute(
+                "UPDATE learner SET state = ?, saved_at = ?, position = ?, outcomes = ? WHERE id = ? AND position = ?",
+                (state, now, upto, count, before.id, before.position),
+            ).rowcount
+            if not changed:
+                raise BadInput(f"{before.name} changed meanwhile: it learns or was dropped elsewhere; one at a time")
             used, configuration = np.unique(chosen.configuration, return_inverse=True)
             numbers = self._configurations([profiles[at] for at in used])[configuration.reshape(-1)]
             codes = (logged.number, numbers, self._words(class_ids)[chosen.network], self._words(ARMS)[chosen.arm])
             columns = [column.tolist() for column in (*codes, chosen.propensity, chosen.expected_ms)]
-            rows = zip([learner] * len(logged), *columns, strict=True)
+            rows = zip([before.id] * len(logged), *columns, strict=True)
             self._connection.executemany(INSERT_DECISION, rows)
-            self._connection.execute(
-                "UPDATE learner SET state = ?, saved_at = ?, position = ?, outcomes = outcomes + ? WHERE id = ?",
-                (state, self._now(), int(logged.number[-1]), len(logged), learner),
-            )
+        return before._replace(state=state, saved_at=now, position=upto, outcomes=count)
 
     def decisions(self, name: str) -> Iterator[tuple[Any, ...]]:
         """What a policy decided: outcome, settings (JSON), class, arm, propensity, expected ms; in order."""

@@ -290,9 +290,10 @@ CREATE TABLE configuration (
     settings TEXT NOT NULL UNIQUE CHECK (json_valid(settings))  -- JSON object: knob, value
 ) STRICT;
 
--- Where outcomes came from: an import, a replay, a manager.
+-- Where outcomes came from: an import, a replay, a manager. Numbers of what learning refers to are never given twice:
+-- a policy that has read up to one must not take what came in place of a dropped log for read.
 CREATE TABLE log (
-    id       INTEGER PRIMARY KEY,
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
     begun_at TEXT NOT NULL,                       -- UTC, ISO 8601
     source   TEXT NOT NULL CHECK (source IN ('sim', 'lab', 'live')),
     about    TEXT NOT NULL CHECK (json_valid(about))  -- how it was made
@@ -301,7 +302,7 @@ CREATE TABLE log (
 -- One outcome with the decision that led to it. Words and configurations by number and without a check by SQLite, which
 -- would look up five of them a row: they are written in the same transaction. The number is the order of arrival.
 CREATE TABLE outcome (
-    id             INTEGER PRIMARY KEY,
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
     log            INTEGER NOT NULL,
     measured_at    INTEGER NOT NULL,              -- nanoseconds since the epoch; simulated: since the replay began
     plt_ms         REAL NOT NULL CHECK (plt_ms > 0),
@@ -321,7 +322,7 @@ CREATE TABLE outcome (
 
 -- A policy that learns from outcomes, with everything to go on after `kill -9`.
 CREATE TABLE learner (
-    id       INTEGER PRIMARY KEY,
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
     name     TEXT NOT NULL UNIQUE,
     policy   TEXT NOT NULL,                       -- a row of learner.POLICIES
     log      INTEGER NOT NULL,                    -- the log it learns from; 0: all

@@ -1,8 +1,9 @@
 """What the linear model sees of a configuration and of a cell, by rules that know no knob by name.
 
 A configuration's features are differences to the default's, so the model's value is directly the excess over Default,
-in ln(ms), and zero for Default itself. Ordered knobs (numbers, more than two) enter by their binary logarithm, its
-square and its inverse power; names by one-hot; two knobs together by the products of their first-order features.
+in ln(ms), and zero for Default itself. Ordered knobs (numbers above 0, more than two) enter by their binary logarithm,
+its square and its inverse power; names, and numbers without a logarithm, by one-hot; two knobs together by the products
+of their first-order features.
 
 A cell's features are its class's centroid, up to second order, its site, and what a textbook says decides how much a
 transport can gain there: how many round trips a load takes (its level over the round trip, learned, so a heavy page is
@@ -50,7 +51,7 @@ def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
     first: list[list[Floats]] = []
     for knob in grid.knobs:
         position = grid.column(knob.name)
-        if len(knob.values) > 2 and all(isinstance(value, int | float) for value in knob.values):
+        if len(knob.values) > 2 and all(isinstance(value, int | float) and value > 0 for value in knob.values):
             power = np.log2(np.array(knob.values, dtype=np.float64))[position]
             middle = float(power[np.unique(position, return_index=True)[1]].mean())
             shapes = (power / 2.0, (power - middle) ** 2 / 4.0, 2.0 * 2.0**-power)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.errors import BadInput
-from configtron.grid import Grid, live_grid
+from configtron.grid import Grid, live_grid, setting
 from configtron.learner.classes import Classes, choose_k, fit
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
@@ -80,10 +80,10 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
         raise BadInput("a page load time is above 0 ms and finite")
     settings = {decision.profile.settings: decision.profile for decision in decisions}
     place = {key: at for at, key in enumerate(settings)}
-    class_ids = tuple(dict.fromkeys(d.class_id for d in decisions if d.class_id))
+    network = {name: at for at, name in enumerate(dict.fromkeys(d.class_id for d in decisions if d.class_id))}
     columns = Decisions(
         np.full(len(outcomes), -1),
-        np.array([class_ids.index(d.class_id) if d.class_id else -1 for d in decisions], dtype=np.int64),
+        np.array([network.get(d.class_id, -1) for d in decisions], dtype=np.int64),
         np.array([place[d.profile.settings] for d in decisions], dtype=np.int64),
         np.array([ARM[d.arm] for d in decisions], dtype=np.int64),
         np.array([np.nan if d.propensity is None else d.propensity for d in decisions]),
@@ -93,7 +93,7 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
     more = {at: further for at, d in enumerate(decisions) if (further := _further(d.context))}
     measured_at = np.array([outcome.measured_at for outcome in outcomes], dtype=np.int64)
     none = np.zeros(len(outcomes), dtype=np.int64)
-    return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), class_ids, more)
+    return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network), more)
 
 
 def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
@@ -192,9 +192,10 @@ def grid_of(profiles: Sequence[Profile]) -> Grid:
 def _own_grid(profiles: Sequence[Profile]) -> Grid:
     from configtron.knobs import KNOBS
 
-    names = sorted({name for profile in profiles for name, _ in profile.settings})
-    if unknown := [name for name in names if name not in KNOBS]:
-        raise BadInput(f"no knob is called {unknown[0]!r}; `configtron tune doctor` lists them")
+    settings = {one for profile in profiles for one in profile.settings}
+    for name, value in settings:
+        setting(name, value)  # whoever logged it may not have asked
+    names = sorted({name for name, _ in settings})
     knobs, rows = [], []
     for name in names:
         known = KNOBS[name]

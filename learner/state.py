@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import re
 import zlib
 from typing import Any
 
@@ -17,6 +18,8 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.nouns import NetworkClass
 
+# Arrays that `encode` writes: little-endian or bytes; truth, whole numbers, fractions, text.
+DTYPE = re.compile(r"[<|][biufU]\d{1,4}")
 # Frozen dataclasses that may stand in a state, by name; modules that define more add theirs on import.
 KINDS: dict[str, type] = {"NetworkClass": NetworkClass}
 
@@ -36,7 +39,7 @@ def decode(text: str) -> dict[str, Any]:
     """The state that `encode` wrote. Errors: `BadInput` for text that it did not write."""
     try:
         state = _rich(json.loads(text))
-    except (ValueError, KeyError, TypeError, zlib.error) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as error:
         raise BadInput(f"this is no saved policy ({error}); save one with `configtron learn run`") from error
     if not isinstance(state, dict):
         raise BadInput("this is no saved policy; save one with `configtron learn run`")
@@ -86,6 +89,8 @@ def _rich(value: Any) -> Any:
         return value
     if "array" in value:
         raw = zlib.decompress(base64.b64decode(value["array"]))
+        if not DTYPE.fullmatch(value["dtype"]):
+            raise ValueError(f"no array is of {value['dtype']!r}")
         return np.frombuffer(raw, dtype=np.dtype(value["dtype"])).reshape(value["shape"]).copy()
     if "kind" in value:
         return KINDS[value["kind"]](**{name: _rich(item) for name, item in value["fields"].items()})

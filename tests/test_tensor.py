@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -48,9 +49,73 @@ def test_equal_tensors_are_equal_bytes() -> None:
 
 def test_nonsense_is_refused() -> None:
     good = packed(small())
-    for bad in (b"", b"not a file", good[: len(good) // 2], good.replace(b"PK", b"QK")):
-        with pytest.raises(BadInput, match="no PLT-tensor"):
+    for bad in (b"", b"not a file", good[: len(good) // 2], good.replace(b"PK", b"QK"), pickle.dumps([1])):
+        with pytest.raises(BadInput, match="no PLT-tensor") as told:
             read(io.BytesIO(bad))
+        assert "pickle" not in str(told.value)
+
+
+def test_damage_is_refused_wherever_it_is() -> None:
+    """Two bytes changed at a thousand places: the same tensor, or one line."""
+    good, rng, refused = packed(small()), np.random.default_rng(1), 0
+    for _ in range(1000):
+        bad = bytearray(good)
+        for at in rng.integers(len(good), size=2):
+            bad[at] = rng.integers(256)
+        try:
+            read(io.BytesIO(bytes(bad)))
+        except BadInput as error:
+            refused += 1
+            assert "\n" not in str(error) and len(str(error)) < 300
+    assert refused > 100
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("median_ms", np.array([{"a": 1}], dtype=object)),
+        ("median_ms", np.array("fast")),
+        ("median_ms", 1e300),
+        ("median_ms", -1.0),
+        ("bandwidth_kbps", -5.0),
+        ("rtt_ms", np.inf),
+        ("loss", 1.5),
+        ("configurations", np.zeros((0, 5), dtype=np.int64)),
+    ],
+)
+def test_a_column_that_is_none_is_refused(column: str, value: object) -> None:
+    columns = dict(np.load(io.BytesIO(packed(small()))))
+    if isinstance(value, float):
+        columns[column] = columns[column].astype(np.float64)
+        columns[column].flat[1] = value
+    else:
+        columns[column] = np.asarray(value)
+    file = io.BytesIO()
+    np.savez(file, **columns)
+    with pytest.raises(BadInput, match="tensor") as told:
+        read(io.BytesIO(file.getvalue()))
+    assert "pickle" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"sites": ["news", 3, "wiki"]},
+        {"sites": "abc"},
+        {"source": None},
+        {"knobs": [{"name": "initcwnd", "values": [-3, 10]}]},
+        {"knobs": [{"name": 5, "values": [1]}]},
+        {"knobs": [{"name": "mine", "values": [[1]]}]},
+    ],
+)
+def test_words_of_a_header_are_words(words: dict[str, object]) -> None:
+    columns = dict(np.load(io.BytesIO(packed(small()))))
+    columns["header"] = np.array(json.dumps(json.loads(str(columns["header"])) | words))
+    file = io.BytesIO()
+    np.savez(file, **columns)
+    with pytest.raises(BadInput):
+        read(io.BytesIO(file.getvalue()))
 
 
 @pytest.mark.parametrize("header", ["[1, 2]", "5", '"x"', "null"])

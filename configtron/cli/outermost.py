@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import click
 
+from configtron.cli.extras import missing
 from configtron.cli.root import root
 from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 
@@ -32,6 +33,10 @@ def run(words: Sequence[str] | None = None) -> int:
     except ConfigtronError as error:
         click.echo(f"configtron: {error}", err=True)
         return error.code
+    except ModuleNotFoundError as error:
+        lack = missing(error)
+        click.echo(f"configtron: {lack}", err=True)
+        return lack.code
     except click.NoSuchOption as error:
         if any(error.option_name in (*param.opts, *param.secondary_opts) for param in root.params):
             hint = f"No such option {error.option_name!r} here; it stands before the verb: "

@@ -78,6 +78,51 @@ def test_a_log_made_again_takes_the_place_of_the_old_one(store: Outcomes) -> Non
     assert store.count() == 6 and [log.id for log in store.logs()] == [two]
 
 
+def test_numbers_are_not_given_twice(store: Outcomes) -> None:
+    """What comes in place of a dropped log is new to whoever had read the log; a policy of the same name is another."""
+    one = store.begin_log("sim", '{"a":1}')
+    store.add(one, logged(5))
+    lessons(store, "p", list(store.batches()))
+    found = store.learner("p")
+    assert found is not None and store.drop_logs('{"a":1}') == 1
+    two = store.begin_log("sim", '{"a":2}')
+    store.add(two, logged(5))
+    assert two > one and store.count(after=found.position) == 5
+    assert store.drop_learner("p")
+    again = store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state)
+    assert again.id > found.id and again == store.learner("p")
+
+
+def test_a_log_begins_with_its_first_outcomes_or_not_at_all(store: Outcomes) -> None:
+    told = logged(20)
+    assert store.count(store.begin_log("sim", "{}", told)) == 20
+    told.plt_ms[13] = -1.0
+    with pytest.raises(BadInput):
+        store.begin_log("sim", "{}", told)
+    assert [log.outcomes for log in store.logs()] == [20]
+
+
+def test_two_that_teach_one_policy(store: Outcomes) -> None:
+    """The second to save is told so, whatever the first did; what the first kept stays."""
+    store.add(store.begin_log("sim", "{}"), logged(100))
+    lessons(store, "p", [])
+    part, stood = next(store.batches(size=50)), store.learner("p")
+    assert stood is not None
+    made = recipe_of(stood.recipe).make()
+    chosen = taught(made, part)
+    how = (made.save(), part, chosen, made.grid.profiles, made.class_ids_)
+    first = store.save_learner(stood, *how)
+    assert first == store.learner("p") and (first.position, first.outcomes) == (50, 50)
+    with pytest.raises(BadInput, match="p changed meanwhile"):
+        store.save_learner(stood, *how)
+    assert store.learner("p") == first and len(list(store.decisions("p"))) == 50
+    store.drop_learner("p")
+    for _ in range(2):
+        with pytest.raises(BadInput, match="p changed meanwhile"):
+            store.save_learner(stood, *how)
+        lessons(store, "p", [])  # made anew: of the same name, read as far, and another
+
+
 def test_all_or_none(store: Outcomes) -> None:
     log = store.begin_log("sim", "{}")
     told = logged(20)
@@ -94,14 +139,14 @@ def lessons(store: Outcomes, name: str, parts: list[Logged], policy: str = "mab_
     recipe = Recipe(policy, TENSOR.grid, TENSOR.sites, small_classes(TENSOR), 5, 70)
     made = recipe.make()
     if (found := store.learner(name)) is None:
-        store.begin_learner(name, policy, 0, recipe.text(), None, made.save())
+        found = store.begin_learner(name, policy, 0, recipe.text(), None, made.save())
     else:
         assert recipe_of(found.recipe).text() == recipe.text()
         made = recipe_of(found.recipe).make()
         made.restore(found.state)
     for part in parts:
         chosen = taught(made, part)
-        store.save_learner(name, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
+        found = store.save_learner(found, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
 
 
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson"])

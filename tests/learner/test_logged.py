@@ -11,10 +11,11 @@ from configtron.errors import BadInput
 from configtron.grid import Dead, live_grid, paper_grid
 from configtron.learner.baselines.default import Static
 from configtron.learner.columns import ARM
-from configtron.learner.logged import Logged, grid_of, taught
+from configtron.learner.features import configuration_features
+from configtron.learner.logged import Logged, grid_of, logged_of, taught
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.value import value
-from configtron.nouns import Profile
+from configtron.nouns import Context, Decision, Outcome, Profile
 from tests.learner.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
@@ -118,3 +119,35 @@ def test_what_was_only_taken_for_a_choice_does_not_judge_it_twice() -> None:
     found = value(candidate, told.contexts, told.judging(grid), told.plt_ms)
     assert found.ips.ms == pytest.approx(700.0, rel=0.01) and found.effective == pytest.approx(2000, rel=0.01)
     assert value(candidate, told.contexts, told.on(grid), told.plt_ms).ips.ms == pytest.approx(1400.0, rel=0.01)
+
+
+class Counted(str):
+    """A class's name that counts how often it is compared."""
+
+    asked = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.asked += 1
+        return str.__eq__(self, other)
+
+
+def test_classes_are_found_without_a_search() -> None:
+    """As many classes as outcomes, a client each say, cost one look-up an outcome."""
+    names = [Counted(f"c{at % 200}") for at in range(400)]
+    told = [Outcome(Decision(Context(), name, Profile("default"), "default"), 5.0, 0) for name in names]
+    Counted.asked = 0
+    assert list(logged_of(told).decisions.network) == [at % 200 for at in range(400)]
+    assert Counted.asked < 2000
+
+
+@pytest.mark.parametrize("value", [-3, 0, float("nan"), "ten"])
+def test_a_grid_of_what_a_knob_cannot_be_is_refused(value: int | float | str) -> None:
+    """A database may hold what an import of today refuses: it is said, and no number becomes none."""
+    with pytest.raises(BadInput, match="initcwnd: .* is no setting"):
+        grid_of([Profile("odd", (("initcwnd", value),))])
+
+
+def test_numbers_without_a_logarithm_are_told_apart() -> None:
+    features, prior = configuration_features(grid_of([Profile("p", (("priority", at),)) for at in (0, 1, 6)]))
+    assert np.isfinite(features).all() and len(np.unique(features, axis=0)) == 3 and (prior > 0).all()

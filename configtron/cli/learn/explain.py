@@ -13,7 +13,7 @@ from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
-    from configtron.db.outcomes import Outcomes
+    from configtron.db.outcomes import Learner, Outcomes
     from configtron.learner.explain import Explanation
     from configtron.nouns import Context
     from configtron.records import Json
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
 # Latest outcomes of a prefix that its present network is read from.
 RECENT = 50
+# Sites that are named where one is wanted.
+FEW = 12
+# Characters of one that is not known.
+SHOWN = 60
 
 
 @click.command(short_help="Say which profile a client gets, and why.")
@@ -35,7 +39,8 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     trip, mean loss.
     A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
     learned to answer. `excess` is expected page load time over Default's, a share; of a knob: what putting it back to
-    its default would cost. Exit code 2: a prefix without outcomes.
+    its default would cost. Exit code 2: a prefix without outcomes, or a site that the policy does not know: leave the
+    site out, since all of those are decided for alike.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.db.outcomes import Outcomes
@@ -44,8 +49,20 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     with Outcomes(settings().db) as store:
         found = saved(store, name)
         context = _context(store, who, site)
+    _known(context.site, found)
     write(form, output_file, COLUMNS, _rows(found.name, context, explained(revived(found), context)))
     return DONE
+
+
+def _known(site: str, found: Learner) -> None:
+    """Errors: `BadInput` for a site that the policy was made without: it would be answered as any other, unsaid."""
+    from configtron.learner.saved import recipe_of
+
+    sites = recipe_of(found.recipe).sites
+    if site and site not in sites:
+        more = f" and {len(sites) - FEW} more" if len(sites) > FEW else ""
+        there = f"there is: {', '.join(sites[:FEW])}{more}" if sites else "it tells no sites apart"
+        raise BadInput(f"{found.name} knows no site {site[:SHOWN]!r}; {there}; leave it out for any other")
 
 
 def _context(store: Outcomes, who: str, site: str) -> Context:

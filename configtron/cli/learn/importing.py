@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from configtron.cli.settings import settings
 from configtron.errors import DONE, NOTHING
+from configtron.records import canonical
+
+if TYPE_CHECKING:
+    from configtron.learner.logged import Logged
+    from configtron.nouns import Outcome
 
 # Outcomes in a transaction.
 BATCH = 20_000
@@ -17,7 +22,7 @@ SOURCES = ("live", "lab", "sim")
 
 
 @click.command(name="import", short_help="Read outcomes from a file into the database.")
-@click.argument("file", type=click.File())
+@click.argument("file", type=click.File(encoding="utf-8"))
 @click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Where they are from.")
 def import_(file: TextIO, source: str) -> int:
     """Read outcomes from FILE (- is standard input) into a new log of the database, in order of arrival.
@@ -35,33 +40,56 @@ def import_(file: TextIO, source: str) -> int:
     from configtron.cli.learn.options import say
     from configtron.db.outcomes import Outcomes
     from configtron.errors import BadInput
-    from configtron.learner.logged import logged_of
-    from configtron.learner.told import outcomes
-    from configtron.records import canonical
 
-    told, kept = outcomes(_lines(file), source, file.name), 0
+    name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
+    log, kept = 0, 0
     with Outcomes(settings().db) as store:
-        log = 0
         try:
-            while batch := list(islice(told, BATCH)):
-                logged = logged_of(batch)
-                log = log or store.begin_log(source, canonical({"file": file.name}))
-                store.add(log, logged)
-                kept += len(batch)
+            for logged in _batches(file, name, source):
+                if log:
+                    store.add(log, logged)
+                else:
+                    log = store.begin_log(source, canonical({"file": name}), logged)
+                kept += len(logged)
         except BadInput as error:
             before = f"; {kept} outcomes before it are kept as log {log}" if kept else ""
             raise BadInput(f"{error}{before}") from error
+        except KeyboardInterrupt:
+            say(f"log {log}: {kept} outcomes are kept" if kept else "nothing is kept")
+            raise
     if not kept:
-        say(f"{file.name}: no outcome in it")
+        say(f"{name}: no outcome in it")
         return NOTHING
     say(f"log {log}: {kept} outcomes")
     return DONE
 
 
-def _lines(file: TextIO) -> Iterator[str]:
+def _batches(file: TextIO, name: str, source: str) -> Iterator[Logged]:
+    """Outcomes, so many at once; a line that cannot be read raises `BadInput` when those before it were handed out."""
+    from configtron.errors import BadInput
+    from configtron.learner.logged import logged_of
+    from configtron.learner.told import outcomes
+
+    told, ended = outcomes(_lines(file, name), source, name), False
+    while not ended:
+        batch: list[Outcome] = []
+        wrong = None
+        try:
+            for outcome in islice(told, BATCH):
+                batch.append(outcome)  # one by one: those before a line that cannot be read stay
+        except BadInput as error:
+            wrong = error
+        if batch:
+            yield logged_of(batch)
+        if wrong is not None:
+            raise wrong
+        ended = not batch
+
+
+def _lines(file: TextIO, name: str) -> Iterator[str]:
     from configtron.errors import BadInput
 
     try:
         yield from file
     except UnicodeDecodeError as error:
-        raise BadInput(f"{file.name}: not text") from error
+        raise BadInput(f"{name}: not text") from error

@@ -56,11 +56,11 @@ def begin(
     watched: bool,
 ) -> Learner:
     """Make a policy for a log and keep it. Errors: `BadInput` for an empty log, or a tensor of another world."""
+    tensor = None if warm is None else read(BytesIO(warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
         which = f"log {log} has" if log else "the database has"
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
-    tensor = None if warm is None else read(BytesIO(warm), "--warm")
     grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
     sites = store.sites(log) if tensor is None else tensor.sites
     classes = classes_for(first, k, np.random.default_rng(seed))
@@ -70,9 +70,7 @@ def begin(
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
     recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine, watched)
     state = state_of(recipe.make(tensor), recipe.watch())
-    store.begin_learner(name, policy, log, recipe.text(), warm, state)
-    found = store.learner(name)
-    assert found is not None
+    found = store.begin_learner(name, policy, log, recipe.text(), warm, state)
     _told(grid)
     return found
 
@@ -109,7 +107,8 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
             chosen = taught(policy, part)
         except BadInput as error:
             raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
-        store.save_learner(found.name, state_of(policy, watch), part, chosen, policy.grid.profiles, policy.class_ids_)
+        state, names = state_of(policy, watch), policy.class_ids_
+        found = store.save_learner(found, state, part, chosen, policy.grid.profiles, names)
         taken.outcomes += len(part)
         taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})

@@ -61,6 +61,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     from configtron.learner import PREFERRED
 
     ctx, called = click.get_current_context(), name or policy or PREFERRED
+    _known(policy or PREFERRED, str(making["engine"]))
     with Outcomes(settings().db) as store:
         if fresh:
             store.drop_learner(called)
@@ -77,6 +78,15 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
                 f"with the {sorted(taken.latencies)[len(taken.latencies) // 2] + 1}. outcome at the median")
         write(form, output_file, COLUMNS, [_row(called, taken)])
     return DONE
+
+
+def _known(policy: str, engine: str) -> None:
+    """What is misspelt is said first, whatever else is wanting. Errors: `BadInput`."""
+    from configtron.learner import ENGINES, POLICIES
+
+    for what, word, known in (("policy", policy, POLICIES), ("engine", engine, ENGINES)):
+        if word not in known:
+            raise BadInput(f"no {what} is called {word!r}; there is: {', '.join(known)}")
 
 
 def _same(found: Learner, policy: str, given: list[str]) -> None:

@@ -22,6 +22,9 @@ from configtron.errors import BadInput
 from configtron.records import canonical
 
 DONE, STOPPED = "done", "interrupted"
+# Who asks to stop waits so long for a place where it stands whole; then it goes on from what was kept before. Some
+# updates, and every study's world, take a minute from one such place to the next.
+GRACE_S = 0.5
 
 
 class Stop(Exception):
@@ -85,15 +88,21 @@ def work(book: Replays, number: int, job: Job) -> bool:
                 found = act(job, position, state, lambda state: book.keep(number, state), stopping)
             except Stop as stop:
                 book.keep(number, stop.state)
-                book.finish(number, STOPPED)
-                say(f"replay {number}: interrupted; go on with: configtron replay sessions --resume {number}")
-                return False
+                return _stopped(book, number)
+            except KeyboardInterrupt:
+                return _stopped(book, number)
             book.part(number, position, canonical(found))
             state, finished = "", len(book.found(number))
             if finished < job.parts:
                 pace(finished)
     book.finish(number, DONE)
     return True
+
+
+def _stopped(book: Replays, number: int) -> bool:
+    book.finish(number, STOPPED)
+    say(f"replay {number}: interrupted; go on with: configtron replay sessions --resume {number}")
+    return False
 
 
 def results(book: Replays, number: int) -> list[Any]:
@@ -103,17 +112,24 @@ def results(book: Replays, number: int) -> list[Any]:
 
 @contextmanager
 def _asked() -> Iterator[Callable[[], bool]]:
-    """Whether a signal asked to stop; a second one of the same kind ends the process as it always would."""
+    """Whether a signal asked to stop. If that is not heeded in time, KeyboardInterrupt is raised, wherever the work
+    is; a second signal of the same kind does what it always would."""
     asked: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
         asked.append(number)
         signal.signal(number, before[number])
+        signal.setitimer(signal.ITIMER_REAL, GRACE_S)
         say("stopping where it can be resumed; once more, and it ends at once")
 
+    def late(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
     before = {int(number): signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before[int(signal.SIGALRM)] = signal.signal(signal.SIGALRM, late)
     try:
         yield lambda: bool(asked)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, old in before.items():
             signal.signal(number, old)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 KIND = "simulate"
 # Sessions of the first row of a report, as learner.md's tables; and the share that the last row is of.
 FIRST, LAST_SHARE = 1000, 0.5
-# Sessions between two looks at the clock and at signals.
-STEP = 20_000
+# Sessions between two looks at the clock and at signals, at most and to begin with; fewer where a policy is so slow
+# that they take longer than this.
+STEP, FIRST_STEP, LOOK_S = 20_000, 1000, 0.25
 # A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
 # long as keeping it took, so that it costs a twentieth at most.
 KEEP_S, PRICE = 15.0, 20.0
@@ -77,8 +78,11 @@ def _replay(job: Job, here: World, name: str) -> Replay:
 def _run(replay: Replay, name: str, keep: Callable[[str], None], stopping: Callable[[], bool]) -> None:
     total = len(replay.sessions)
     pace, kept, wait = Pace(f"replay {name}", "sessions", total, replay.at_), time.monotonic(), KEEP_S
+    step = min(STEP, FIRST_STEP)
     while replay.at_ < total:
-        replay.run(replay.at_ + STEP)
+        looked = time.monotonic()
+        replay.run(replay.at_ + step)
+        step = max(step // 2, 1) if time.monotonic() - looked > LOOK_S else min(2 * step, STEP)
         pace(replay.at_, last=replay.at_ == total)
         if stopping() and replay.at_ < total:
             raise Stop(replay.save())

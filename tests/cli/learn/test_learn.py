@@ -95,6 +95,9 @@ def test_it_says_why(filled: Typed) -> None:
     code, out, _ = filled("learn", "explain", "rtt_ms=80", "-f", "jsonl")
     assert code == DONE and "unknown" in rows(out)[0]["about"]
     assert filled("learn", "explain", "203.0.113.0/24")[0] == USAGE
+    for words in (("rtt_ms=80", "--site", "nosuch"), ("rtt_ms=80,site=nosuch",), ("10.0.0.0/24", "--site", "nosuch")):
+        code, out, err = filled("learn", "explain", *words)
+        assert code == USAGE and out == "" and "knows no site 'nosuch'; there is: " in err and err.count("\n") == 1
     assert filled("learn", "explain", "speed=9")[0] == USAGE
     assert filled("learn", "explain", "rtt_ms=80", "--name", "nobody")[0] == USAGE
 
@@ -176,6 +179,18 @@ def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
         assert code == USAGE and out == "" and len(err.strip().splitlines()) == 1
 
 
+def test_what_is_misspelt_is_said_first(typed: Typed) -> None:
+    """Before what is wanting: whoever brought outcomes for it would be told only then."""
+    for words, says in (
+        (("--policy", "thomson"), "no policy is called 'thomson'"),
+        (("--policy", "configtron", "--engine", "steam"), "no engine is called 'steam'"),
+        (("--classes", "few"), "--classes 'few'"),
+        (("--warm", "l.db"), "l.db: no PLT-tensor"),
+    ):
+        code, _, err = typed("learn", "run", *words)
+        assert code == USAGE and says in err.replace("--warm:", "l.db:") and "no outcomes" not in err
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -234,7 +249,7 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
         ('{"plt_ms": 5}\n[1]\n', "line 2: not an object"),
         ('{"plt_ms": 5}\n{"plt_ms": 5, "plt": 4}\n', "'plt' is no field"),
         ('{"plt_ms": true}\n', "no number"),
-        ('{"plt_ms": 5, "context": {"loss": 2}}\n', "loss is a share"),
+        ('{"plt_ms": 5, "context": {"loss": 2}}\n', "loss is 2; it is not negative and at most 1, a share"),
         ('{"plt_ms": 5, "context": {"speed": 2}}\n', "'speed' is no feature"),
         ('{"plt_ms": 5, "context": 3}\n', "line 1"),
         ('{"plt_ms": 5, "profile": {"speed": 2}}\n', "no knob is called 'speed'"),

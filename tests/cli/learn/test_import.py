@@ -1,0 +1,104 @@
+"""`learn import` of what strangers write: what passes can be kept and learned from, what does not is named by its line,
+and what came before it stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import DONE, USAGE
+from configtron.learner.logged import outcomes_of
+from tests.cli.learn.typed import Typed, typed
+
+__all__ = ["typed"]
+
+GOOD = '{"plt_ms": 5}\n'
+
+
+def kept(tmp_path: Path) -> list[int]:
+    """Outcomes of each log."""
+    with Outcomes(tmp_path / "l.db") as store:
+        return [log.outcomes for log in store.logs()]
+
+
+def test_lines_before_a_bad_one_are_kept_and_counted(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(GOOD * 3 + '{"plt_ms": -1}\n' + GOOD)
+    code, _, err = typed("learn", "import", "x")
+    assert code == USAGE and err == (
+        "configtron: x, line 4: plt_ms is -1; a page load time is above 0 ms and at most 86400000, a day;"
+        " 3 outcomes before it are kept as log 1\n"
+    )
+    assert kept(tmp_path) == [3]
+    (tmp_path / "x").write_text(GOOD * 20_001 + "{\n")
+    assert "line 20002: not JSON; 20001 outcomes before it are kept as log 2" in typed("learn", "import", "x")[2]
+    assert kept(tmp_path) == [3, 20_001]
+    (tmp_path / "x").write_text("\n" + GOOD * 2 + '{"plt_ms": 5, "arm": "guess"}\n')
+    assert "line 4: no arm" in typed("learn", "import", "x")[2] and kept(tmp_path) == [3, 20_001, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f'{{"plt_ms": 1{"0" * 401}}}', "is no number"),
+        ('{"plt_ms": 1e400}', "plt_ms: inf is no number"),
+        ('{"plt_ms": 1e300}', "at most 86400000, a day"),
+        ('{"plt_ms": null}', "plt_ms is missing"),
+        ('{"plt_ms": 5, "propensity": -0.1}', "propensity is -0.1; it is a probability"),
+        ('{"plt_ms": 5, "measured_at": 1e30}', "measured_at: 1e+30 is no whole number"),
+        ('{"plt_ms": 5, "measured_at": -1}', "measured_at: -1 is no whole number"),
+        ('{"plt_ms": 5, "measured_at": "noon"}', "measured_at: 'noon' is no whole number"),
+        ('{"plt_ms": 5, "context": {"asn": 1e400}}', "asn: inf is no whole number"),
+        ('{"plt_ms": 5, "context": {"asn": 4294967296}}', "from 0 to 4294967295"),
+        ('{"plt_ms": 5, "context": {"rtt_ms": 1e308}}', "rtt_ms is 1e+308; it is not negative and at most 3600000"),
+        ('{"plt_ms": 5, "context": {"site": "\\ud800"}}', "site: '\\ud800' has characters that no name has"),
+        ('{"plt_ms": 5, "context": {"prefix": "a\\u0000b"}}', "has characters that no name has"),
+        (json.dumps({"plt_ms": 5, "class": "x" * 2000}), "is no word of at most 1024 characters"),
+        ('{"plt_ms": 5, "context": []}\n{"plt_ms": 5, "context": [1]}', "line 1: context: [] is no object"),
+        ('{"plt_ms": 5, "arm": ["gp"]}', "no arm is called ['gp']"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": NaN}}', "initcwnd: nan is no setting"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": -3}}', "initcwnd: -3 is no setting; it takes a number from 1"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": 0}}', "initcwnd: 0 is no setting"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": true}}', "initcwnd: True is no setting"),
+        ('{"plt_ms": 5, "profile": {"initcwnd": 1e30}}', "initcwnd: 1e+30 is no setting"),
+        ('{"plt_ms": 5, "profile": {"tcp_autocorking": 2}}', "it takes 0 or 1"),
+        ('{"plt_ms": 5, "profile": {"http_version": 2}}', "http_version: 2 is no setting; it takes a name"),
+        ("plt_ms,plt_ms\n5,5\n", "the header has plt_ms twice"),
+        ("plt_ms,site\n5," + "x" * 140_000, "not CSV"),
+        ("plt_ms,initcwnd\n5,ten\n", "initcwnd: 'ten' is no setting"),
+    ],
+)
+def test_strange_values_are_refused_and_leave_no_log(typed: Typed, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "x").write_text(text)
+    code, _, err = typed("learn", "import", "x")
+    assert code == USAGE and says in err and len(err.splitlines()) == 1 and len(err) < 500
+    assert kept(tmp_path) == []
+
+
+def test_a_csv_means_what_the_same_json_lines_mean(typed: Typed, tmp_path: Path) -> None:
+    """With the mark that spreadsheets put first; times to the nanosecond; lines that were left empty are counted."""
+    header = "\ufeffplt_ms,measured_at,initcwnd,http_version,site"
+    (tmp_path / "a.csv").write_text(f"{header}\n5,1700000000123456789,30,h2,news\n\n6.5,,16.0,,\n", "utf-8")
+    lines = [
+        {"plt_ms": 5, "measured_at": 1700000000123456789, "profile": {"initcwnd": 30.0, "http_version": "h2"},
+         "context": {"site": "news"}},
+        {"plt_ms": 6.5, "profile": {"initcwnd": "16"}, "class": None},
+    ]  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert typed("learn", "import", "a.csv")[0] == typed("learn", "import", "a.jsonl")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        first, second = (outcomes_of(next(store.batches(log)), "live") for log in (1, 2))
+        assert first == second and len(store.profiles()) == 2
+    assert type(first[1].decision.profile.settings[0][1]) is int
+    (tmp_path / "a.csv").write_text(f"{header}\n5,,,,\n\n0,,,,\n", "utf-8")
+    assert "line 4: plt_ms is '0'" in typed("learn", "import", "a.csv")[2]
+
+
+def test_a_file_whose_name_is_no_text(typed: Typed, tmp_path: Path) -> None:
+    name = b"\xff.jsonl".decode(errors="surrogateescape")
+    (tmp_path / name).write_text(GOOD)
+    assert typed("learn", "import", name)[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        assert store.logs()[0].about == '{"file":"\\\\udcff.jsonl"}'
