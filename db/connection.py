@@ -14,6 +14,9 @@ from configtron.errors import BadInput
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
 LOCK_PATIENCE_S = 30.0
 
+# Characters shown of what is no text, a word typed in another encoding say.
+SHOWN = 60
+
 # SQLite's words for how to open a file. A reader of a write-ahead log makes or mends files beside it; `TRACELESS`
 # does not: with a log, its index is read as it stands; without one, the file itself is all there is to read.
 WRITING, READING, TRACELESS, TRACELESS_SETTLED = (
@@ -86,6 +89,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise BadInput(f"{self.path}: {_advice(str(error))}") from error
+        except UnicodeEncodeError as error:
+            raise BadInput(f"{error.object[:SHOWN]!r} is no text that can be kept or looked up") from error
         except OSError as error:
             raise BadInput(f"{self.path}: {error.strerror or error}; choose another place by `--db FILE`") from error
 

@@ -278,7 +278,9 @@ class Outcomes(Database):
             "SELECT name, settings FROM json_each(?) AS kept JOIN configuration ON configuration.id = kept.value"
             " ORDER BY kept.key"
         )
-        rows = self._connection.execute(query, (canonical(cast(list[Any], numbers)),))
+        rows = self._connection.execute(query, (canonical(cast(list[Any], numbers)),)).fetchall()
+        if len(rows) < len(numbers):
+            raise BadInput(f"{self.path}: outcomes have a configuration that is not there; restore a copy")
         return tuple(Profile(name, pairs_of(json.loads(settings))) for name, settings in rows)
 
 

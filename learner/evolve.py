@@ -77,7 +77,7 @@ def parted(classes: Classes, network: Codes, points: Floats, least_members: int,
         if parts < 2:
             continue
         label = _clusters(mine / classes.scale[k], parts, rng)
-        sizes = np.bincount(label, minlength=parts)
+        sizes = np.bincount(label)
         order = np.argsort(-sizes, kind="stable")
         centres = np.stack([mine[label == part].mean(axis=0) for part in order])
         found = _with(found, k, centres[0], centres[1:], sizes[order].astype(np.float64))
@@ -85,8 +85,10 @@ def parted(classes: Classes, network: Codes, points: Floats, least_members: int,
 
 
 def _clusters(points: Floats, k: int, rng: np.random.Generator) -> Codes:
+    """(n,) which of k clusters each is in; of fewer, where points are too often the same (round trips in whole ms)."""
     from sklearn.cluster import KMeans
 
+    k = min(k, len(np.unique(points, axis=0)))
     means = KMeans(k, n_init=2, random_state=int(rng.integers(2**31))).fit(points)
     labels: Codes = means.labels_.astype(np.int64)
     return labels

@@ -7,7 +7,7 @@ what this policy would have made then; what it learns from is what the logger di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,10 +122,11 @@ def _further(context: Context) -> dict[str, int | float | str]:
     return {name: value for name in FURTHER if (value := getattr(context, name)) not in (None, "")}
 
 
-def taught(policy: TablePolicy, logged: Logged) -> Decisions:
+def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = lambda _: None) -> Decisions:
     """What the policy decides for each client, each before it is told that client's outcome; and it learns.
 
-    It never decides further ahead than its next update (`due`), so how outcomes are cut into calls does not show.
+    `tell` hears now and then how many it was taught. It never decides further ahead than its next update (`due`), so
+    how outcomes are cut into calls does not show.
     """
     told, at = logged.on(policy.grid), 0
     parts = [policy.choose_many(logged.contexts[:0])]
@@ -138,6 +139,7 @@ def taught(policy: TablePolicy, logged: Logged) -> Decisions:
         columns = Decisions(row, network, part.configuration, part.arm, part.propensity, part.expected_ms)
         policy.observe_many(here, columns, logged.plt_ms[rows])
         at = rows.stop
+        tell(at)
     names = Decisions.__dataclass_fields__
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -201,7 +203,8 @@ def _own_grid(profiles: Sequence[Profile]) -> Grid:
         known = KNOBS[name]
         logged = {dict(profile.settings).get(name, known.default) for profile in profiles}
         values = tuple(sorted((v for v in logged | {known.default} if v is not None), key=lambda v: (str(type(v)), v)))
-        knobs.append(Knob(name, known.layer, known.unit, known.default, values, known.scope))
+        default = values[0] if known.default is None else known.default
+        knobs.append(Knob(name, known.layer, known.unit, default, values, known.scope))
     for profile in (Profile("default"), *profiles):
         given = dict(profile.settings)
         rows.append(tuple(knob.values.index(given.get(knob.name, knob.default)) for knob in knobs))

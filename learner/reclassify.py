@@ -22,7 +22,7 @@ import numpy as np
 from configtron.learner.changepoint import Detector, Runs, no_runs
 from configtron.learner.columns import Contexts
 from configtron.learner.state import decode, encode, keep
-from configtron.nearest import nearest
+from configtron.nearest import LEAST_RTT_MS, nearest
 from configtron.nouns import Context, NetworkClass
 
 # kbit/s, ms, share lost.
@@ -63,7 +63,7 @@ class Watch:
         if context.bandwidth_kbps is None or context.rtt_ms is None or context.loss is None or not context.prefix:
             return context, None
         client = self.clients_.get(context.prefix) or Client(no_runs())
-        runs, change = self.detector.step(client.runs, context.rtt_ms)
+        runs, change = self.detector.step(client.runs, max(context.rtt_ms, LEAST_RTT_MS))
         row = (context.bandwidth_kbps, context.rtt_ms, context.loss)
         samples = (*client.samples, row)[-self.window :]
         if change is not None:

@@ -19,8 +19,10 @@ from configtron.knobs import KNOBS
 from configtron.learner.columns import ARM, ARMS
 from configtron.nouns import Context, Decision, Outcome, Profile
 
-# Nobody waits a day for a page: whoever says so wrote microseconds.
-MOST_MS = 86_400_000.0
+# Nobody waits a day for a page: whoever says so wrote nanoseconds. And none is there within a microsecond.
+LEAST_MS, MOST_MS = 0.001, 86_400_000.0
+# Rarer than once in a billion nobody's policy chooses; weighed by its inverse, one outcome would be all that counts.
+LEAST_PROPENSITY = 1e-9
 # What a context knows in numbers -> the most it can be: a client's line of a terabit, a round trip of an hour.
 MOST_KBPS, MOST_RTT_MS = 1e9, 3_600_000.0
 NUMBERS = {
@@ -110,12 +112,12 @@ def _outcome(form: Mapping[str, Any], source: str) -> Outcome:
     if form.get("plt_ms") is None:
         raise BadInput("plt_ms is missing")
     plt_ms = _number("plt_ms", form["plt_ms"])
-    if not 0 < plt_ms <= MOST_MS:
-        what = f"a page load time is above 0 ms and at most {MOST_MS:.0f}, a day"
+    if not LEAST_MS <= plt_ms <= MOST_MS:
+        what = f"a page load time is from {LEAST_MS} ms to {MOST_MS:.0f}, a day"
         raise BadInput(f"plt_ms is {_shown(form['plt_ms'])}; {what}")
     propensity = None if form.get("propensity") is None else _number("propensity", form["propensity"])
-    if propensity is not None and not 0 < propensity <= 1:
-        raise BadInput(f"propensity is {_shown(form['propensity'])}; it is a probability, above 0 and at most 1")
+    if propensity is not None and not LEAST_PROPENSITY <= propensity <= 1:
+        raise BadInput(f"propensity is {_shown(form['propensity'])}; it is a probability, from {LEAST_PROPENSITY} to 1")
     expected = None if form.get("expected_ms") is None else _number("expected_ms", form["expected_ms"])
     profile = _profile(_object("profile", form))
     arm = form.get("arm") or ("static" if profile.settings else "default")

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -104,79 +99,6 @@ def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: p
         number = book.begin(book.replay(1).config)
         book._connection.execute("UPDATE replay SET state = ? WHERE id = ?", (states[1], number))
     assert rows(typed("replay", "sessions", "--resume", "-f", "jsonl")[1]) == whole
-
-
-def test_a_signal_stops_it_where_it_can_go_on(typed: Typed, tmp_path: Path) -> None:
-    many = ("--tensor", "small.npz", "--sessions", "400000", "--policy", "default", "--classes", "5")
-    command = [sys.executable, "-m", "configtron", "--db", str(tmp_path / "s.db"), "replay", "sessions", *many,
-               "--update", "0.2", "-f", "jsonl"]  # fmt: skip
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-                             env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-    while not _begun(tmp_path / "s.db"):
-        assert child.poll() is None
-        time.sleep(0.02)
-    child.send_signal(signal.SIGTERM)
-    out, err = child.communicate()
-    assert child.returncode in (INTERRUPTED, DONE, -signal.SIGTERM) and "Traceback" not in err
-    if child.returncode == INTERRUPTED:
-        assert out == "" and "--resume 1" in err
-
-
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize(
-    "words", [("--policy", "default"), ("--study", "knobs", "--seeds", "2")], ids=["policy", "study"]
-)
-def test_a_signal_is_not_waited_for(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: signal.Signals
-) -> None:
-    """What never comes to a place where it stands whole is left where it is, and begun anew from what was kept."""
-    tries: list[int] = []
-
-    def endless(*given: object, **_: object) -> list[object]:
-        tries.append(1)
-        if len(tries) == 2:
-            return []
-        os.kill(os.getpid(), kind)
-        while True:
-            time.sleep(0.01)
-
-    monkeypatch.setattr(parts, "GRACE_S", 0.01)
-    monkeypatch.setattr(simulate if "--policy" in words else studying, "part", endless)
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
-    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *words)
-    assert code == INTERRUPTED and out == "" and "interrupted; go on with" in err and "--resume 1" in err
-    with Replays(tmp_path / "l.db") as book:
-        assert book.replay().status == "interrupted" and book.found(1) == {}
-    if "--policy" in words:
-        assert typed("replay", "sessions", "--resume")[0] == DONE and len(tries) == 2
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)] == before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-
-
-@pytest.mark.usefixtures("stepped")
-def test_a_slow_policy_is_looked_at_more_often(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps halve while they take too long, and results do not show it."""
-    whole, steps = replayed(typed, "--policy", "mab_nc"), []
-    run = simulate.Replay.run
-
-    def noted(replay: simulate.Replay, upto: int) -> None:
-        steps.append(upto - replay.at_)
-        run(replay, upto)
-
-    monkeypatch.setattr(simulate, "LOOK_S", 0.0)
-    monkeypatch.setattr(simulate.Replay, "run", noted)
-    assert replayed(typed, "--policy", "mab_nc") == whole
-    assert steps[:4] == [400, 200, 100, 50] and steps[-1] == 1
-
-
-def _begun(path: Path) -> bool:
-    if not path.exists():
-        return False
-    try:
-        with Replays(path, read_only=True) as book:
-            return bool(book.replays())
-    except Exception:  # it is being made
-        return False
 
 
 def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:

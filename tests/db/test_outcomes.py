@@ -123,6 +123,18 @@ def test_two_that_teach_one_policy(store: Outcomes) -> None:
         lessons(store, "p", [])  # made anew: of the same name, read as far, and another
 
 
+def test_a_configuration_that_is_gone_is_said(store: Outcomes) -> None:
+    store.begin_log("sim", "{}", logged(20))
+    store._connection.execute("DELETE FROM configuration WHERE id = 3")
+    with pytest.raises(BadInput, match="a configuration that is not there"):
+        next(store.batches())
+
+
+def test_what_is_no_text_is_said(store: Outcomes) -> None:
+    with pytest.raises(BadInput, match="is no text"):
+        store.of_prefix("\udcff", 5)
+
+
 def test_all_or_none(store: Outcomes) -> None:
     log = store.begin_log("sim", "{}")
     told = logged(20)

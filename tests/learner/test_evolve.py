@@ -91,3 +91,13 @@ def test_classes_are_cut_into_as_many_as_their_members_make_up() -> None:
         np.linalg.norm(points[:800] - c.centroid[n[:800]], axis=1).mean() for c, n in ((classes, network), (after, now))
     ]
     assert apart[1] < 0.5 * apart[0]
+
+
+def test_clients_that_are_too_often_the_same_are_cut_no_further() -> None:
+    """Round trips in whole ms: three points, however many members. One alone stays as it is."""
+    points = np.repeat(np.array([[8.0, 4.0, -6.0], [8.0, 4.5, -6.0], [9.0, 4.0, -6.0]]), 400, axis=0)
+    classes, zeros = fit(points, 1, np.random.default_rng(1)), np.zeros(1200, dtype=np.int64)
+    after = parted(classes, zeros, points, 100, np.random.default_rng(1))
+    assert sorted(map(tuple, after.centroid)) == sorted(set(map(tuple, points))) and after.count.sum() == 1200
+    alone = parted(classes, zeros[:400], points[:400], 100, np.random.default_rng(1))
+    assert len(alone) == 1 and np.isfinite(alone.centroid).all()

@@ -151,3 +151,14 @@ def test_a_grid_of_what_a_knob_cannot_be_is_refused(value: int | float | str) ->
 def test_numbers_without_a_logarithm_are_told_apart() -> None:
     features, prior = configuration_features(grid_of([Profile("p", (("priority", at),)) for at in (0, 1, 6)]))
     assert np.isfinite(features).all() and len(np.unique(features, axis=0)) == 3 and (prior > 0).all()
+
+
+def test_a_knob_whose_default_nobody_knows_begins_with_the_first_that_was_logged() -> None:
+    grid = grid_of([Profile("a", (("tls_version", "1.3"),)), Profile("b", (("tls_version", "1.2"),)), Profile("none")])
+    assert [profile.settings for profile in grid.profiles] == [(("tls_version", "1.2"),), (("tls_version", "1.3"),)]
+
+
+def test_it_is_told_how_far_it_is() -> None:
+    made, heard = recipe().make(), []
+    taught(made, logged(100), heard.append)
+    assert heard == sorted(heard) and heard[-1] == 100 and len(heard) > 1

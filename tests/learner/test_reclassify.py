@@ -46,3 +46,10 @@ def test_incomplete_samples_pass() -> None:
         None,
     )
     assert not watch.clients_
+
+
+def test_a_round_trip_of_nothing_is_the_least_there_is() -> None:
+    watch = Watch((SLOW, FAST))
+    for _ in range(5):
+        settled, _ = watch.sample(Context(bandwidth_kbps=50000.0, rtt_ms=0.0, loss=0.0, prefix="192.0.2.0/24"))
+    assert settled.rtt_ms == 0.0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from configtron.records import Json
 
 BRING = "bring some: configtron learn import, configtron replay sessions --log"
+# Characters of a candidate that are shown of it.
+SHOWN = 60
 COLUMNS = (
     "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
 )  # fmt: skip
@@ -86,6 +88,8 @@ def _candidate(store: Outcomes, name: str, log: int) -> tuple[TablePolicy, int]:
 
     if name == "default" or "=" in name:
         settings_ = () if name == "default" else tuple(setting_of(word) for word in name.split(","))
+        if len(dict(settings_)) < len(settings_):
+            raise BadInput(f"{name[:SHOWN]!r} sets a knob twice")
         asked = Profile(name, settings_)
         grid = grid_of((*store.profiles(log), asked))
         return Static(grid, np.random.default_rng(0), grid.index(asked)), 0

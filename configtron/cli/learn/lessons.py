@@ -104,7 +104,7 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
             part = replace(part, contexts=contexts)
             taken.latencies += [one.latency for _, one in moved]
         try:
-            chosen = taught(policy, part)
+            chosen = taught(policy, part, lambda n: pace(taken.outcomes + n))
         except BadInput as error:
             raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
         state, names = state_of(policy, watch), policy.class_ids_

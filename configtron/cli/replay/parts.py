@@ -69,8 +69,11 @@ def resumed(book: Replays, word: str) -> tuple[int, Job]:
     if word != "last" and not (word.isascii() and word.isdigit()):
         raise BadInput(f"--resume {word!r}: a replay's number is wanted, or nothing for the latest")
     found = book.replay(None if word == "last" else int(word))
-    form = json.loads(found.config)
-    return found.id, Job(form["kind"], form["config"], form["parts"])
+    try:
+        form = json.loads(found.config)
+        return found.id, Job(form["kind"], form["config"], form["parts"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise BadInput(f"replay {found.id}: what it was begun with cannot be read; begin a new one") from error
 
 
 def work(book: Replays, number: int, job: Job) -> bool:

@@ -28,7 +28,7 @@ def test_lines_before_a_bad_one_are_kept_and_counted(typed: Typed, tmp_path: Pat
     (tmp_path / "x").write_text(GOOD * 3 + '{"plt_ms": -1}\n' + GOOD)
     code, _, err = typed("learn", "import", "x")
     assert code == USAGE and err == (
-        "configtron: x, line 4: plt_ms is -1; a page load time is above 0 ms and at most 86400000, a day;"
+        "configtron: x, line 4: plt_ms is -1; a page load time is from 0.001 ms to 86400000, a day;"
         " 3 outcomes before it are kept as log 1\n"
     )
     assert kept(tmp_path) == [3]
@@ -44,9 +44,11 @@ def test_lines_before_a_bad_one_are_kept_and_counted(typed: Typed, tmp_path: Pat
     [
         (f'{{"plt_ms": 1{"0" * 401}}}', "is no number"),
         ('{"plt_ms": 1e400}', "plt_ms: inf is no number"),
-        ('{"plt_ms": 1e300}', "at most 86400000, a day"),
+        ('{"plt_ms": 1e300}', "to 86400000, a day"),
         ('{"plt_ms": null}', "plt_ms is missing"),
         ('{"plt_ms": 5, "propensity": -0.1}', "propensity is -0.1; it is a probability"),
+        ('{"plt_ms": 5, "propensity": 1e-300}', "propensity is 1e-300; it is a probability, from 1e-09 to 1"),
+        ('{"plt_ms": 1e-9}', "plt_ms is 1e-09; a page load time is from 0.001 ms"),
         ('{"plt_ms": 5, "measured_at": 1e30}', "measured_at: 1e+30 is no whole number"),
         ('{"plt_ms": 5, "measured_at": -1}', "measured_at: -1 is no whole number"),
         ('{"plt_ms": 5, "measured_at": "noon"}', "measured_at: 'noon' is no whole number"),

@@ -205,6 +205,8 @@ def test_what_is_misspelt_is_said_first(typed: Typed) -> None:
         ("run", "--policy", "thompson", "--engine", "grid"),
         ("evaluate", "nobody"),
         ("evaluate", "speed=9"),
+        ("evaluate", "initcwnd=30,initcwnd=4"),
+        ("explain", "\udcff"),
         ("explain", "rtt_ms=fast"),
     ],
 )
