@@ -9,8 +9,10 @@ Method     IPS weighs each load by how much likelier the candidate was to choose
 Stop when  summed; the logger's propensities are in the log, so nothing is estimated about it.
 Reads as   value and interval (ms) for each, effective sample size, and the share of the candidate's choices that the
            log never made in their row: those rest on the model alone (DR), or are silently left out (IPS, SNIPS).
-Fails as   `BadInput` for sessions without propensities, or none at all. Intervals are for the log's own mix of
-           clients: of networks that it never met they know nothing.
+Fails as   `BadInput` for sessions without propensities, or none at all. `log:never-tried`, `log:partly-tried`: weights
+           whose mean is not one leave out what the candidate would do, and how they spread does not tell that.
+           `log:few-effective`: the spread rests on loads that are too few to show it. Intervals are for the log's
+           own mix of clients: of networks that it never met they know nothing.
 Differs    CT has no such check before it pushes a map.
 Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR); Hall 1992
            (skewness); Satterthwaite 1946 (degrees of freedom).
@@ -29,8 +31,16 @@ from configtron.learner.policy import TablePolicy
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975
+# Quantile beyond which weights' mean is no chance: one in a thousand logs that did try everything is told otherwise.
+UPPER_UNTRIED = 0.999
+# Weight that the mean may lack of one: propensities are rounded in many a log, and this is less than any interval.
+ROUNDED_WEIGHT = 1e-3
 # Skewness over the root of the terms' number below which nothing is corrected: the correction divides by it.
 LEAST_SKEW = 1e-6
+# Effective sessions below which DR's intervals held the truth in fewer than nine replays of ten: docs/design/0026.
+LEAST_EFFECTIVE = 12.0
+# The same of SNIPS's, whose spread is seen in weighted loads alone.
+LEAST_EFFECTIVE_SNIPS = 100.0
 # Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
 PRIOR_LOADS = 5.0
 # Sessions whose expected loads under every configuration are held at a time: some ten megabytes.
@@ -39,11 +49,12 @@ SESSIONS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean page load time in ms, and its 95 % interval."""
+    """A mean page load time in ms, and its 95 % interval; infinite, and perhaps no value either, for a reason."""
 
     ms: float
     low_ms: float
     high_ms: float
+    reason: str = ""
 
     def holds(self, truth_ms: float) -> bool:
         """Whether the interval covers a value."""
@@ -82,16 +93,31 @@ def value(candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms:
     row = np.where(row < 0, len(table) - 1, row)
     weight = table[row, logged.configuration] / logged.propensity
     expected, chosen = _crossed(candidate, table, row, contexts, logged.configuration, plt_ms)
-    tried = np.zeros(table.shape, dtype=np.bool_)
-    tried[row, logged.configuration] = True
-    return Value(
-        len(contexts),
-        mean_of(plt_ms),
-        mean_of(weight * plt_ms),
-        _self_normalised(weight, plt_ms),
-        mean_of(expected + weight * (plt_ms - chosen)),
-        float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300)),
-        float((table * ~tried).sum(axis=1)[row].mean()),
+    effective = float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300))
+    terms = expected + weight * (plt_ms - chosen)
+    ips, snips, dr = _estimates(weight, plt_ms, terms, effective)
+    tried, told = np.zeros(table.shape, dtype=np.bool_), np.isfinite(logged.propensity)
+    tried[row[told], logged.configuration[told]] = True
+    unlogged = float((table * ~tried).sum(axis=1)[row].mean())
+    return Value(len(contexts), mean_of(plt_ms), ips, snips, dr, effective, unlogged)
+
+
+def _estimates(weight: Floats, ms: Floats, terms: Floats, effective: float) -> tuple[Estimate, Estimate, Estimate]:
+    """IPS, SNIPS, DR from the (n,) weights, loads and DR's terms, as far as the weights can carry them.
+
+    The weights' mean is one if the logger could choose all that the candidate does. Below it, what is missing counts
+    as loads of 0 ms (IPS), as like the rest (SNIPS), or is the model's alone (DR).
+    """
+    if effective == 0.0:
+        none = _without_interval(float("nan"), "log:never-tried")
+        return none, none, none
+    if _around(float(weight.mean()), weight - weight.mean(), UPPER_UNTRIED).high_ms < 1.0 - ROUNDED_WEIGHT:
+        none = _without_interval(float("nan"), "log:partly-tried")
+        return none, none, _without_interval(float(terms.mean()), "log:partly-tried")
+    return (
+        _if_enough(mean_of(weight * ms), effective, LEAST_EFFECTIVE),
+        _if_enough(_self_normalised(weight, ms), effective, LEAST_EFFECTIVE_SNIPS),
+        _if_enough(mean_of(terms), effective, LEAST_EFFECTIVE),
     )
 
 
@@ -102,27 +128,34 @@ def mean_of(terms: Floats) -> Estimate:
 
 def _self_normalised(weight: Floats, ms: Floats) -> Estimate:
     total = float(weight.sum())
-    if total <= 0.0:
-        return Estimate(float("nan"), -np.inf, np.inf)
     mean = float((weight * ms).sum()) / total
     return _around(mean, weight * (ms - mean) * len(ms) / total)
 
 
-def _around(mean: float, terms: Floats) -> Estimate:
+def _if_enough(found: Estimate, effective: float, least: float) -> Estimate:
+    return found if effective >= least else _without_interval(found.ms, "log:few-effective")
+
+
+def _without_interval(ms: float, reason: str) -> Estimate:
+    return Estimate(ms, -np.inf, np.inf, reason)
+
+
+def _around(mean: float, terms: Floats, upper: float = UPPER_95) -> Estimate:
     """The interval of a mean from its (n,) independent terms about it: Student's t, corrected for their skewness.
 
     A few slow networks under large weights make terms so skewed that the plain interval, as far to either side, misses
     the truth above it; Hall's cubic transformation of t sets that right (Hall 1992), and is the plain one without skew.
     The same few make the spread itself ill known: t has as many degrees of freedom as a chi-square whose variance is
     that of the spread's square (Satterthwaite 1946), n for normal terms and a handful for these.
+    upper: the quantile that either end stands for.
     """
     from scipy.special import stdtrit
 
     n = len(terms)
     if n < 2:
-        return Estimate(mean, -np.inf, np.inf)
+        return _without_interval(mean, "log:few-effective")
     deviation = float(terms.std(ddof=1))
-    error, end = deviation / np.sqrt(n), float(stdtrit(freedom(terms), UPPER_95))
+    error, end = deviation / np.sqrt(n), float(stdtrit(freedom(terms), upper))
     skew = float((terms**3).mean()) / max(deviation**3, 1e-300) / np.sqrt(n)
     ends = [end, -end]
     if abs(skew) > LEAST_SKEW:

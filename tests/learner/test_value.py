@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
+from configtron.learner.baselines.default import Static
 from configtron.learner.baselines.mab import Bandit
+from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
-from configtron.learner.value import freedom, mean_of, plain_model, value
+from configtron.learner.value import Estimate, freedom, mean_of, plain_model, value
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.test_layers import ROOT
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 CLASSES = small_classes(TENSOR)
@@ -79,6 +83,92 @@ def test_choices_that_were_never_logged_are_told() -> None:
     contexts, _, decisions, ms = lived(logger, TENSOR, 500)
     found = value(candidate(), contexts, decisions, ms)
     assert found.unlogged > 0.5 and found.effective < 250
+
+
+def static(configuration: int) -> Static:
+    return Static(TENSOR.grid, np.random.default_rng(0), configuration)
+
+
+def halves(one: int, other: int) -> Static:
+    """Serves either of two configurations, as likely as not."""
+    made = static(one)
+    both, half = np.array([[one, other]]), np.full((1, 2), 0.5)
+    made.served_ = replace(
+        made.served_, configuration=both, arm=np.repeat(made.served_.arm, 2, axis=1), weight=half, expected_ms=half
+    )
+    return made
+
+
+def only_one(n: int, configuration: int = 0) -> tuple[Contexts, Decisions, Floats]:
+    """n sessions of a log that never tried anything else."""
+    contexts, _, decisions, ms = lived(static(configuration), TENSOR, n)
+    return contexts, decisions, ms
+
+
+def withheld(estimate: Estimate) -> bool:
+    return not (np.isfinite(estimate.low_ms) or np.isfinite(estimate.high_ms))
+
+
+def test_what_the_log_never_tried_has_a_reason_and_no_number() -> None:
+    found = value(static(5), *only_one(400))
+    assert found.effective == 0.0 and found.unlogged == 1.0 and found.logged.reason == ""
+    for one in (found.ips, found.snips, found.dr):
+        assert one.reason == "log:never-tried" and np.isnan(one.ms) and withheld(one)
+
+
+def test_what_the_log_tried_in_part_has_a_reason() -> None:
+    """Half of the candidate's choices are beyond the log: IPS would come to half of the page load time, and be sure."""
+    contexts, decisions, ms = only_one(400)
+    found = value(halves(0, 5), contexts, decisions, ms)
+    for one in (found.ips, found.snips):
+        assert one.reason == "log:partly-tried" and np.isnan(one.ms) and withheld(one)
+    # The model has something to say of the rest; how sure of it, it cannot tell.
+    assert found.dr.reason == "log:partly-tried" and found.dr.ms > 0.7 * ms.mean() and withheld(found.dr)
+
+
+def test_a_log_that_tried_everything_is_told_so() -> None:
+    """Propensities of five digits do not make a log one that left something out, nor do few heavy weights."""
+    logger = bandit(0.2)
+    contexts, _, decisions, ms = lived(logger, TENSOR, 2000)
+    rounded = replace(decisions, propensity=np.round(decisions.propensity, 5))
+    assert value(logger, contexts, rounded, ms).ips.reason == ""
+    assert sum(value(candidate(), *mixed(seed)).ips.reason != "" for seed in range(20)) == 0
+
+
+def mixed(seed: int) -> tuple[Contexts, Decisions, Floats]:
+    contexts, _, decisions, ms = lived(mixed_logger(seed), TENSOR, 500, seed=seed)
+    return contexts, decisions, ms
+
+
+def test_few_effective_sessions_give_no_interval() -> None:
+    """One session in ten had the candidate's configuration, by a tenth: 40 of 400 count, 200 of 2000, 10 of 100."""
+    contexts, decisions, ms = only_one(2000)
+    tenth = np.arange(2000) % 10 == 0
+    told = replace(decisions, configuration=np.where(tenth, 5, 0), propensity=np.where(tenth, 0.1, 0.9))
+    found = value(static(5), contexts[slice(0, 400)], told[slice(0, 400)], ms[:400])
+    assert found.effective == pytest.approx(40) and found.ips.reason == found.dr.reason == ""
+    assert found.snips.reason == "log:few-effective" and found.snips.ms > 0 and withheld(found.snips)
+    found = value(static(5), contexts, told, ms)
+    assert found.effective == pytest.approx(200) and found.snips.reason == "" and not withheld(found.snips)
+    few = value(static(5), contexts[slice(0, 100)], told[slice(0, 100)], ms[:100])
+    assert few.effective == pytest.approx(10)
+    assert all(one.reason == "log:few-effective" and withheld(one) for one in (few.ips, few.snips, few.dr))
+    one = value(static(0), contexts[slice(1, 2)], decisions[slice(1, 2)], ms[1:2])
+    assert one.ips.reason == one.dr.reason == "log:few-effective" and withheld(one.ips)
+
+
+def test_a_session_that_counts_for_nothing_is_no_try() -> None:
+    """An infinite propensity is a twin's (`Logged.judging`): the candidate's own choice was not made."""
+    contexts, decisions, ms = only_one(400)
+    nobody = replace(decisions, propensity=np.full(400, np.inf))
+    assert value(static(0), contexts, decisions, ms).unlogged == 0.0
+    assert value(static(0), contexts, nobody, ms).unlogged == 1.0
+
+
+def test_reasons_are_explained() -> None:
+    given = set(re.findall(r'"(log:[a-z-]+)"', (ROOT / "learner" / "value.py").read_text()))
+    page = (ROOT / "docs" / "learn.md").read_text()
+    assert len(given) == 3 and {reason for reason in given if f"| `{reason}` |" not in page} == set()
 
 
 def test_sessions_without_propensities_are_refused() -> None:

@@ -23,6 +23,7 @@ BRING = "bring some: configtron learn import, configtron replay sessions --log"
 SHOWN = 60
 COLUMNS = (
     "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
+    "reason",
 )  # fmt: skip
 
 
@@ -38,7 +39,9 @@ def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output
     joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many sessions the
     weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr rests on its
     model alone. All are judged by the same outcomes: those that came after any that one of them learned from; if there
-    are none, the row says so, and its value is flattered. Exit code 2: outcomes without propensities.
+    are none, the row says so, and its value is flattered. Where a log cannot carry a value or an interval, a reason
+    stands in its place: log:never-tried, log:partly-tried (log some sessions with a policy that tries the candidate's
+    choices too), log:few-effective (log more of them). Exit code 2: outcomes without propensities.
     """
     from configtron.db.outcomes import Outcomes
 
@@ -71,6 +74,7 @@ def _row(name: str, estimator: str, one: Estimate, sessions: int, effective: flo
          ) -> dict[str, Json]:  # fmt: skip
     row: dict[str, Json] = {"candidate": name, "estimator": estimator, "ms": rounded(one.ms)}
     row |= {"low_ms": rounded(one.low_ms), "high_ms": rounded(one.high_ms), "sessions": sessions}
+    row |= {"reason": one.reason}
     if estimator == "logged":
         return row
     return row | {"effective": rounded(effective), "unlogged": rounded(unlogged), "learned_from_these": seen}

@@ -76,11 +76,21 @@ def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     assert code == DONE and err == "" and [row["estimator"] for row in said] == ["logged", "ips", "snips", "dr"] * 3
     assert {row["sessions"] for row in said} == {500}
     assert len({row["ms"] for row in said if row["estimator"] == "logged"}) == 1
-    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if row.get("effective", 2) > 1)
+    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if not row.get("reason"))
     assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
     filled("learn", "run", "--name", "mab_nc")
     code, out, err = filled("learn", "evaluate", "mab_nc", "-f", "jsonl")
     assert "flattered" in err and rows(out)[1]["learned_from_these"] is True and rows(out)[1]["sessions"] == 1500
+
+
+def test_a_candidate_that_was_never_tried_has_a_reason_in_place_of_numbers(filled: Typed) -> None:
+    code, out, _ = filled("learn", "evaluate", "initcwnd=30,tcp_congestion_control=bbr", "-f", "jsonl")
+    logged, *judged = rows(out)
+    assert code == DONE and logged["reason"] == "" and logged["low_ms"] < logged["ms"] < logged["high_ms"]
+    assert [row["reason"] for row in judged] == ["log:never-tried"] * 3
+    assert {row[key] for row in judged for key in ("ms", "low_ms", "high_ms")} == {None}
+    code, out, _ = filled("learn", "evaluate", "initcwnd=30,tcp_congestion_control=bbr", "-f", "csv")
+    assert code == DONE and out.splitlines()[2].endswith(",log:never-tried") and ",0.0,0.0," not in out
 
 
 def test_it_says_why(filled: Typed) -> None:
