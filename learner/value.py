@@ -157,6 +157,8 @@ def _around(mean: float, terms: Floats, upper: float = UPPER_95) -> Estimate:
     deviation = float(terms.std(ddof=1))
     error, end = deviation / np.sqrt(n), float(stdtrit(freedom(terms), upper))
     skew = float((terms**3).mean()) / max(deviation**3, 1e-300) / np.sqrt(n)
+    # n terms about their mean have no more; what is left of equal ones by rounding would.
+    skew = min(max(skew, -1.0), 1.0)
     ends = [end, -end]
     if abs(skew) > LEAST_SKEW:
         ends = [3.0 / skew * (np.cbrt(1.0 + skew * (end - skew / 6.0)) - 1.0) for end in ends]
