@@ -69,7 +69,8 @@ def lived(
     """A whole replay under one policy; classes are the world's own where none are given."""
     rng, own = np.random.default_rng(seed), classes or classes_of(world, seed)
     made: TablePolicy = policy(row, Setting(world.grid, world.sites, own, rng, 0, warm, world))
-    replay = Replay(sessions, world, [made], np.random.default_rng(seed + 1), interval_s=EVERY_S, delay_s=0.0)
+    noise = np.random.default_rng(seed + 1)
+    replay = Replay(sessions, world, [made], noise, interval_s=EVERY_S, delay_s=0.0, at_once=True)
     replay.run()
     return replay
 

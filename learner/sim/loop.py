@@ -2,7 +2,8 @@
 
 Question   How do clients fare under this policy, while it learns from them?
 Method     Sessions decide in order of arrival by `choose_many`; their page load times come from the tensor, with noise;
-           every `interval_s` each manager is given the outcomes that have arrived by then (`observe_many`) and updates.
+           every `interval_s` each manager is given the outcomes that have come back by then (`observe_many`), in
+           their order, and updates; a manager that none came back to does not. A slow load comes back late.
            A session whose network changes meanwhile has the rest of its page under the new one.
 Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
 Reads as   per session: configuration, arm, propensity, page load time with and without noise.
@@ -17,6 +18,7 @@ three of the noise's, and updates fall on the clock of the sessions. No clock is
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,8 @@ class Replay:
     managers    policies; one is global, several are one per PoP, and `pop` says whose each prefix is
     pop         (prefixes,) position in managers; all the first where None
     interval_s  seconds between updates: CT sweeps 2 minutes to a day
-    delay_s     seconds from a session's arrival until its outcome can be learned from
+    delay_s     seconds from the end of a page load until its outcome can be learned from
+    at_once     loads take no time on the clock: for claims that count sessions, not seconds
     rng         noise's only chance
     """
 
@@ -55,19 +58,23 @@ class Replay:
         pop: Codes | None = None,
         interval_s: float = 120.0,
         delay_s: float = 5.0,
+        at_once: bool = False,
         noise: Noise | None = None,
         batch: int = BATCH,
     ):
         if interval_s <= 0 or delay_s < 0 or batch < 1:
             raise BadInput("a replay needs an interval above 0 s, a delay of at least 0 s and a batch of at least 1")
         self.sessions, self.tensor, self.managers, self.rng = sessions, tensor, managers, rng
-        self.interval_s, self.delay_s, self.noise, self.batch = interval_s, delay_s, noise or Noise(), batch
+        self.interval_s, self.delay_s, self.at_once = interval_s, delay_s, at_once
+        self.noise, self.batch = noise or Noise(), batch
         who = np.zeros(max(len(sessions.seen.prefixes), 1), dtype=np.int64) if pop is None else pop
         if len(who) < len(sessions.seen.prefixes) or (who >= len(managers)).any():
             raise BadInput("every prefix needs one of the managers")
         self.manager = who[sessions.seen.prefix] if len(sessions.seen.prefix) else np.zeros(len(sessions), np.int64)
         n = len(sessions)
         self.at_, self.told_, self.updates_ = 0, 0, 0
+        # Sessions that have decided and whose outcomes have not come back.
+        self.waiting_: Codes = np.zeros(0, dtype=np.int64)
         self.median_ms_, self.plt_ms_ = np.full(n, np.nan), np.full(n, np.nan)
         row, network, configuration, arm = (np.zeros(n, dtype=np.int64) for _ in range(4))
         self.decisions_ = Decisions(row, network, configuration, arm, np.ones(n), np.full(n, np.nan))
@@ -93,26 +100,41 @@ class Replay:
                 getattr(self.decisions_, name)[rows][mine] = getattr(chosen, name)
         self.median_ms_[rows] = loads(self.sessions, self.tensor, self.decisions_.configuration[rows], rows)
         self.plt_ms_[rows] = self.median_ms_[rows] * self.noise.factors(rows.stop - rows.start, self.rng)
+        self.waiting_ = np.concatenate((self.waiting_, np.arange(rows.start, rows.stop)))
         self.at_ = rows.stop
 
     def _tell(self, tick: float) -> None:
-        """What has arrived by now, to each manager; then they update."""
-        upto = min(self.at_, int(np.searchsorted(self.sessions.at_s, tick - self.delay_s, side="right")))
-        rows = slice(self.told_, max(upto, self.told_))
+        """What has come back by now, to each manager; then they update."""
+        back_s = self._back_s()
+        rows = self.waiting_[back_s <= tick]
         for which, policy in enumerate(self.managers):
-            if not policy.LEARNS:
-                continue
-            mine = np.flatnonzero(self.manager[rows] == which) + rows.start
-            policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine])
-            policy.update()
-        self.told_ = rows.stop
+            mine = rows[self.manager[rows] == which]
+            if policy.LEARNS and len(mine):
+                policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine])
+                policy.update()
+        self.told_ += len(rows)
         self.updates_ += 1
+        if len(rows):
+            self.waiting_ = self.waiting_[back_s > tick]
+            return
+        # Nothing for a week: the clock goes on to the tick at which something is.
+        coming = min(float(self.sessions.at_s[self.at_]), float(back_s.min(initial=np.inf)))
+        self.updates_ = max(self.updates_, math.ceil(coming / self.interval_s) - 1)
+
+    def _back_s(self) -> Floats:
+        """When each waiting outcome can be learned from; `waiting_` is put into that order."""
+        lasts_s = 0.0 if self.at_once else self.plt_ms_[self.waiting_] / 1000.0
+        back_s: Floats = self.sessions.at_s[self.waiting_] + lasts_s + self.delay_s
+        order = np.argsort(back_s, kind="stable")
+        self.waiting_ = self.waiting_[order]
+        return back_s[order]
 
     def save(self) -> str:
         """All of it as JSON text: where it stands, what happened, the managers' states."""
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
         place = {"at": self.at_, "told": self.told_, "updates": self.updates_, "of": len(self.sessions)}
+        place |= {"waiting": self.waiting_}
         managers = [policy.save() for policy in self.managers]
         return encode({"replay": place, "columns": own, "rng": rng_state(self.rng), "managers": managers})
 
@@ -128,6 +150,7 @@ class Replay:
             policy.restore(saved)
         set_rng_state(self.rng, state["rng"])
         self.at_, self.told_, self.updates_ = place["at"], place["told"], place["updates"]
+        self.waiting_ = np.asarray(place["waiting"], dtype=np.int64)
         for name in COLUMNS:
             getattr(self.decisions_, name)[: self.at_] = state["columns"][name]
         self.median_ms_[: self.at_] = state["columns"]["median_ms"]

@@ -1,8 +1,14 @@
 """What a replay showed: distance from the best, excess, who was worse off than under Default, which arms decided.
 
-Medians of the tensor are judged, not single noisy loads. The best of a session is the fastest configuration of its
-starting condition, the changed rest included. Intervals are of the sessions at hand, for one run of one seed: quantiles
-by order statistics, means by their standard error; over seeds, `over` takes the runs' values themselves.
+Question   How far from the best were these sessions, and how well does one replay tell that?
+Method     Medians of the tensor are judged, not single noisy loads. The best of a session is the fastest configuration
+           of its starting condition, the changed rest included. Sessions of one prefix share its network, so intervals
+           take prefixes as what was drawn: a mean's by the spread of the prefixes' sums, a quantile's by that of their
+           shares below it (Woodruff). Over worlds, `over` takes the runs' values themselves.
+Reads as   `Measured`: a number and its 95 % interval. Other clients of the same networks are within it; another world,
+           and another course that learning might have taken, are not: studies draw those.
+Fails as   an interval without end, where there is one prefix.
+Source     Woodruff 1952 (quantiles of samples in clusters); Student 1908
 """
 
 from __future__ import annotations
@@ -14,9 +20,8 @@ import numpy as np
 from configtron.learner.columns import ARMS, Codes, Floats
 from configtron.learner.sim.loop import Replay, loads
 
-# Two-sided 95 % of a normal distribution, and of Student's for 2 to 10 runs.
-Z95 = 1.96
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+# Two-sided 95 %: so much of a distribution lies below the upper end.
+UPPER = 0.975
 # A session is worse off when it took a fifth longer than under Default.
 WORSE = 1.2
 
@@ -48,39 +53,58 @@ def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
     """Those sessions, which must have been replayed."""
     here = slice(*rows.indices(replay.at_))
     ms, sessions, tensor = replay.median_ms_[here], replay.sessions, replay.tensor
-    site = sessions.seen.site[here]
+    site, whose = sessions.seen.site[here], sessions.seen.prefix[here]
     best = loads(sessions, tensor, tensor.best[sessions.condition[here], site], here)
     default = loads(sessions, tensor, np.full(len(ms), tensor.grid.default), here)
     away = ms / best - 1.0
     arms = np.bincount(replay.decisions_.arm[here], minlength=len(ARMS)) / len(ms)
     return Fared(
         len(ms),
-        quantile(away, 0.5),
-        quantile(away, 0.95),
-        mean(ms - best),
-        mean((ms > WORSE * default).astype(np.float64)),
-        quantile(1.0 - ms / default, 0.5),
+        quantile(away, 0.5, whose),
+        quantile(away, 0.95, whose),
+        mean(ms - best, whose),
+        mean((ms > WORSE * default).astype(np.float64), whose),
+        quantile(1.0 - ms / default, 0.5, whose),
         tuple((name, float(share)) for name, share in zip(ARMS, arms, strict=True) if share > 0),
     )
 
 
-def quantile(values: Floats, share: float) -> Measured:
-    """A quantile; its interval by the order statistics a binomial count allows."""
+def quantile(values: Floats, share: float, whose: Codes) -> Measured:
+    """A quantile; whose: (n,) the prefix of each."""
     ordered, n = np.sort(values), len(values)
-    slack = Z95 * np.sqrt(n * share * (1.0 - share))
-    at: Codes = np.clip(np.array([n * share - slack, n * share + slack]).round().astype(np.int64), 0, n - 1)
-    return Measured(float(np.quantile(ordered, share)), float(ordered[at[0]]), float(ordered[at[1]]))
+    found = float(np.quantile(ordered, share))
+    slack = _slack((values <= found) - share, whose)
+    if not np.isfinite(slack):
+        return Measured(found, -np.inf, np.inf)
+    at = np.clip(np.array([share - slack, share + slack]) * n, 0, n - 1).round().astype(np.int64)
+    return Measured(found, min(float(ordered[at[0]]), found), max(float(ordered[at[1]]), found))
 
 
-def mean(values: Floats) -> Measured:
-    """A mean; its interval by its standard error."""
-    middle, slack = float(values.mean()), Z95 * float(values.std()) / np.sqrt(len(values))
-    return Measured(middle, float(middle - slack), float(middle + slack))
+def mean(values: Floats, whose: Codes) -> Measured:
+    """A mean; whose: (n,) the prefix of each."""
+    middle = float(values.mean())
+    slack = _slack(values - middle, whose)
+    return Measured(middle, middle - slack, middle + slack)
+
+
+def _slack(rest: Floats, whose: Codes) -> float:
+    """Half the 95 % interval of the mean of these, which is 0, by their sums in clusters."""
+    sums = np.bincount(whose, weights=rest)[np.unique(whose)]
+    clusters = len(sums)
+    if clusters < 2:
+        return float("inf")
+    return student(clusters - 1) * float(np.sqrt(clusters / (clusters - 1) * (sums**2).sum())) / len(rest)
 
 
 def over(values: list[float]) -> Measured:
     """The mean over seeds, at least two, and Student's interval."""
     n, middle = len(values), float(np.mean(values))
-    factor = T95[n - 2] if n - 2 < len(T95) else Z95
-    slack = factor * float(np.std(values, ddof=1)) / np.sqrt(n)
+    slack = student(n - 1) * float(np.std(values, ddof=1)) / np.sqrt(n)
     return Measured(middle, float(middle - slack), float(middle + slack))
+
+
+def student(degrees: int) -> float:
+    """Student's t of a two-sided 95 % interval."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, UPPER))

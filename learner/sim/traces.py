@@ -143,7 +143,8 @@ def csv_sessions(text: str, tensor: Tensor, name: str = "sessions") -> Sessions:
     later = contexts_of([row[3] for row in rows], tensor.sites)
     start, after = (on(tensor, c.bandwidth_kbps, c.rtt_ms, c.loss) for c in (seen, later))
     at_s, change_s = np.array([row[0] for row in rows]), np.array([row[2] for row in rows])
-    return Sessions(at_s, start, change_s, after, seen)
+    # A replay begins with its first session, whatever clock the times are of.
+    return Sessions(at_s - at_s[0], start, change_s, after, seen)
 
 
 def _row(row: dict[str, str], changing: bool, where: str) -> tuple[float, Context, float, Context]:

@@ -62,15 +62,41 @@ def test_what_is_not_back_yet_teaches_nothing() -> None:
     soon.run()
     never.run()
     assert never.told_ == 0 and soon.told_ > 1000 and soon.updates_ == never.updates_ > 3
+    assert len(never.waiting_) == never.at_ and len(soon.waiting_) + soon.told_ == soon.at_
     assert soon.managers[0].tally_.count.sum() > 1000  # type: ignore[attr-defined]
     assert never.managers[0].tally_.count.sum() == 0  # type: ignore[attr-defined]
+
+
+def test_a_load_teaches_when_it_has_ended() -> None:
+    """Slow loads come back late: what a manager knows at a tick are the loads that have ended by then."""
+    one = replay("mab_nc", delay_s=2.0)
+    one.run(1000)
+    back_s = one.sessions.at_s[:1000] + one.plt_ms_[:1000] / 1000.0 + 2.0
+    known = one.updates_ * one.interval_s
+    assert set(np.flatnonzero(back_s > known)) == set(one.waiting_) and (one.plt_ms_[one.waiting_] > 30_000).any()
+    at_once = replay("mab_nc", delay_s=2.0, at_once=True)
+    at_once.run(1000)
+    assert at_once.told_ > one.told_
+
+
+def test_a_quiet_century_costs_no_ticks() -> None:
+    """Without outcomes there is nothing to update by: the clock goes on, and how far does not show."""
+    late = []
+    for quiet_s in (1e4, 6e9):
+        one = replay("configtron", n=400, interval_s=1.0)
+        one.sessions = replace(one.sessions, at_s=one.sessions.at_s + np.where(np.arange(400) < 200, 0.0, quiet_s))
+        one.run()
+        assert one.updates_ > 0.9 * quiet_s and one.told_ > 200
+        late.append(one)
+    assert (late[0].plt_ms_ == late[1].plt_ms_).all()
 
 
 def test_local_managers_see_their_own_clients_only() -> None:
     local = replay(managers=3)
     local.run()
     seen = [p.tally_.count.sum() for p in local.managers]  # type: ignore[attr-defined]
-    expected = np.bincount(local.manager[: local.told_], minlength=3)
+    told = np.setdiff1d(np.arange(local.at_), local.waiting_)
+    expected = np.bincount(local.manager[told], minlength=3)
     assert seen == list(expected) and min(expected) > 100
 
 
@@ -118,10 +144,16 @@ def test_columns_must_fit() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Sessions of one prefix are alike: as independent ones they would promise three times too much."""
     rng = np.random.default_rng(4)
-    draws = rng.exponential(1.0, (300, 400))
-    medians, means = [quantile(row, 0.5) for row in draws], [mean(row) for row in draws]
-    assert 0.90 < np.mean([m.low <= np.log(2) <= m.high for m in medians]) < 0.99
-    assert 0.90 < np.mean([m.low <= 1.0 <= m.high for m in means]) < 0.99
-    assert over([1.0, 2.0, 3.0]).low == pytest.approx(2.0 - 4.30 / np.sqrt(3))
+    whose = rng.integers(60, size=(300, 600))
+    of_a_prefix, own = rng.exponential(1.0, (300, 60)), np.exp(0.1 * rng.standard_normal((300, 600)))
+    draws, alone = of_a_prefix[np.arange(300)[:, None], whose] * own, np.arange(600)
+    for found, truth in ((lambda row, by: quantile(row, 0.5, by), np.log(2)), (mean, np.exp(0.005))):
+        both = [(found(row, by), found(row, alone)) for row, by in zip(draws, whose, strict=True)]
+        clustered, apart = np.mean([[one.low <= truth <= one.high for one in pair] for pair in both], axis=0)
+        assert 0.90 < clustered < 0.99 and apart < 0.75
+    one = mean(draws[0], np.zeros(600, dtype=np.int64))
+    assert one.value > 0 and one.high == np.inf
+    assert over([1.0, 2.0, 3.0]).low == pytest.approx(2.0 - 4.3027 / np.sqrt(3), abs=1e-4)
     assert NO_NOISE.factors(3, rng).tolist() == [1.0] * 3

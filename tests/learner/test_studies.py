@@ -27,8 +27,8 @@ def test_numbers_are_means_over_worlds() -> None:
     found = summed(STUDY, [[Point("a", "gain", 1.0), Point("a", "gain", 9.0, 5.0)], [Point("a", "gain", 3.0)]])
     table, curve = found
     assert (table.measured.value, table.worlds, table.paper) == (2.0, 2, "0.19")
-    # Student's factor for two worlds is 12.71, their standard error 1.
-    assert table.measured.high == pytest.approx(2.0 + 12.71)
+    # Student's factor for two worlds is 12.7062, their standard error 1.
+    assert table.measured.high == pytest.approx(2.0 + 12.7062)
     assert (curve.x, curve.measured.value, curve.worlds, curve.paper) == (5.0, 9.0, 1, "")
     assert np.isnan(curve.measured.low)
     (none,) = summed(STUDY, [[Point("a", "gain", float("nan"))]])

@@ -93,7 +93,7 @@ def test_a_capture_is_cut_where_round_trips_change() -> None:
 def test_sessions_come_as_csv() -> None:
     text = f"{HEADER}{AFTER}\n7,10.0.0.0/24,shop,5000,80,0.01,2.5,300,200,0\n3,10.0.1.0/24,news,900,20,0,,,,\n"
     sessions = csv_sessions(text, TENSOR)
-    assert list(sessions.at_s) == [3.0, 7.0] and list(sessions.change_s) == [math.inf, 2.5]
+    assert list(sessions.at_s) == [0.0, 4.0] and list(sessions.change_s) == [math.inf, 2.5]
     assert sessions.seen.prefixes == ("10.0.1.0/24", "10.0.0.0/24") and list(sessions.seen.rtt_ms) == [20.0, 80.0]
     assert sessions.after[0] == sessions.condition[0] and sessions.after[1] != sessions.condition[1]
     plain = csv_sessions(f"{HEADER}\n1,p,news,900,20,0\n", TENSOR)

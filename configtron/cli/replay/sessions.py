@@ -46,7 +46,7 @@ def _at_least(least: float) -> Finite:
 @click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
               help="Seconds of the sessions' clock between two updates.")
 @click.option("--delay", "delay_s", type=_at_least(0.0), default=5.0, show_default=True, metavar="SECONDS",
-              help="From a session's arrival until it can be learned from.")
+              help="From a page load's end until it can be learned from.")
 @click.option("--rate", "per_s", type=_at_least(0.001), default=10.0, show_default=True, metavar="PER_S",
               help="Drawn sessions a second.")
 @click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
@@ -71,7 +71,8 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
 
     A session arrives from a prefix whose network the history knows a little wrong, asks for a site, and may change its
     network meanwhile; its page load time is the tensor's, with noise. Outcomes come back late, and managers update by
-    the clock. Printed is the distance from the best configuration of each session's network, with 95 % intervals.
+    the clock. Printed is the distance from the best configuration of each session's network, with 95 % intervals
+    over prefixes.
 
     An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. Results are
     the same bits for the same seed, whatever --batch, and after --resume: where it stands is kept in the database.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,8 @@ def _form(found: Fared) -> dict[str, Any]:
 
 
 def _measured(one: Measured) -> dict[str, Json]:
-    return dict(zip(("value", "low", "high"), map(rounded, astuple(one)), strict=True))
+    numbers = (rounded(number) if isfinite(number) else None for number in astuple(one))
+    return dict(zip(("value", "low", "high"), numbers, strict=True))
 
 
 def tell(found: list[Any], form: str, output_file: str) -> None:
@@ -124,6 +126,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Json]:
 
 
 def _text(one: dict[str, Any]) -> str:
+    if one["low"] is None:
+        return f"{one['value']:.4g}"
     return f"{one['value']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
 
 

@@ -48,7 +48,8 @@ def _homed(tensor: Tensor, homes: list[Codes], n: int, seed: int) -> Sessions:
     rng, pops = chance(seed, SESSIONS), len(homes)
     pop = np.arange(USUAL.prefixes) % pops
     abroad = rng.random(USUAL.prefixes) < OVERLAP
-    whose = np.where(abroad, rng.integers(pops, size=USUAL.prefixes), pop)
+    # Abroad is any PoP but the own one.
+    whose = np.where(abroad, (pop + 1 + rng.integers(pops - 1, size=USUAL.prefixes)) % pops, pop)
     at = rng.random(USUAL.prefixes)
     home = np.array([homes[pop][int(share * len(homes[pop]))] for pop, share in zip(whose, at, strict=True)])
     return drawn(tensor, n, rng, home=home)
