@@ -133,8 +133,8 @@ class Replay:
         """All of it as JSON text: where it stands, what happened, the managers' states."""
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
-        place = {"at": self.at_, "told": self.told_, "updates": self.updates_, "of": len(self.sessions)}
-        place |= {"waiting": self.waiting_}
+        place: dict[str, Any] = {"at": self.at_, "told": self.told_, "updates": self.updates_}
+        place |= {"of": len(self.sessions), "waiting": self.waiting_}
         managers = [policy.save() for policy in self.managers]
         return encode({"replay": place, "columns": own, "rng": rng_state(self.rng), "managers": managers})
 

@@ -73,7 +73,7 @@ def quantile(values: Floats, share: float, whose: Codes) -> Measured:
     """A quantile; whose: (n,) the prefix of each."""
     ordered, n = np.sort(values), len(values)
     found = float(np.quantile(ordered, share))
-    slack = _slack((values <= found) - share, whose)
+    slack = _slack((values <= found).astype(np.float64) - share, whose)
     if not np.isfinite(slack):
         return Measured(found, -np.inf, np.inf)
     at = np.clip(np.array([share - slack, share + slack]) * n, 0, n - 1).round().astype(np.int64)
