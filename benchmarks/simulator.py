@@ -27,7 +27,7 @@ import numpy as np
 from configtron.learner import PREFERRED, Setting, policy
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Contexts
-from configtron.learner.export import export, greedy
+from configtron.learner.export import export
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
@@ -110,7 +110,7 @@ def exported(replay: Replay) -> None:
     tree = export(made, sessions.seen[:half]).tree
     exported_as = {
         "table": made.choose_many(seen).configuration,
-        "rules": greedy(made)[made.where(seen)[0]],
+        "rules": made.likeliest()[made.where(seen)[0]],
         "tree": tree.predict(tree_columns(seen.points(), site, len(made.sites))),
     }
     best = replay.tensor.best_ms[condition, site]

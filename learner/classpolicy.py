@@ -15,10 +15,13 @@ from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.evolve import Divergence, parted, remainders, split
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
+from configtron.learner.reached import Mask, twins
 from configtron.learner.tally import Tally, no_tally
 
 # Loads by which one cell's configuration is drawn to what that configuration did everywhere.
 PRIOR_LOADS = 3.0
+# What the rows' own means weigh beside a client's vote: they decide ties alone.
+TIE = 1e-6
 # Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
 PART_MEMBERS = 25
 
@@ -105,8 +108,9 @@ class ClassPolicy(TablePolicy):
     def expected_ln(self) -> Floats:
         """(rows, configurations) expected ln(ms) up to a constant of the row, by what this policy has seen.
 
-        Here: the row's mean plus the configuration's mean difference to its rows, and what the pair showed itself, each
-        drawn to what stands above it.
+        Nothing is served by it where a policy searches every cell on its own: rules are made by `cost`, and judged by
+        outcomes (`judged.py`). Here: the row's mean plus the configuration's mean difference to its rows, and what the
+        pair showed itself, each drawn to what stands above it.
         """
         count, total = self.tally_.count, self.tally_.total
         loads = count.sum(axis=1, keepdims=True)
@@ -114,6 +118,34 @@ class ClassPolicy(TablePolicy):
         rest = total - count * level
         effect = rest.sum(axis=0) / (count.sum(axis=0) + PRIOR_LOADS)
         found: Floats = level + (rest + PRIOR_LOADS * effect) / (count + PRIOR_LOADS)
+        return found
+
+    def likeliest(self) -> Codes:
+        """(R,) each row's most likely configuration."""
+        found: Codes = self.served_.probabilities(len(self.grid)).argmax(axis=1)
+        return found
+
+    def cost(self, among: Mask) -> Floats:
+        """(rows, configurations) what rules that merge rows sum over their clients, the lowest wins; inf outside
+        `among`.
+
+        Here every client votes for what its own row serves most, or for what comes nearest to that among those allowed;
+        a tie goes to the lower mean by the rows' own loads. Nothing is carried from one row to another, as the policy
+        carries nothing.
+        """
+        vote = twins(self.grid, among)[self.likeliest()]
+        cost = 1.0 + TIE * self._own_excess()
+        cost[np.arange(self.rows), vote] -= 1.0
+        return np.where(among, cost, np.inf)
+
+    def _own_excess(self) -> Floats:
+        """(rows, configurations) each row's own mean loads over its mean configuration, ln(ms), drawn to it."""
+        if not self.LEARNS:
+            return np.zeros((self.rows, len(self.grid)))
+        count, total = self.tally_.count, self.tally_.total
+        tried = np.maximum((count > 0).sum(axis=1, keepdims=True), 1)
+        level = (total / np.maximum(count, 1.0)).sum(axis=1, keepdims=True) / tried
+        found: Floats = (total - count * level) / (count + PRIOR_LOADS)
         return found
 
     def grow(self, before: int) -> None:

@@ -1,12 +1,12 @@
-"""Export: any policy over classes as rules that an agent can look up, and what it costs to do so.
+"""Export: any policy over classes as rules that an agent can look up.
 
 Question   What is the shortest list of rules that serves nearly as well as the policy?
 Method     Each cell's most likely configuration is the rule for its class and site: nothing is lost but exploration. A
-           decision tree over clients is grown from it; each of its leaves then takes the configuration with the lowest
-           expected page load time over the leaf's clients, which is not always the most frequent label.
+           decision tree over clients is grown from it; each of its leaves then takes the configuration of the lowest
+           `ClassPolicy.cost` over the leaf's clients: what a policy with a model over all cells expects to be fastest,
+           which is not always the most frequent label; of any other policy, what it serves most of them.
 Stop when  a leaf would hold fewer than `least_leaf` clients.
-Reads as   class -> profile rules, tree rules in words, and the loss of each against the policy, by its own
-           expectations.
+Reads as   class -> profile rules, tree rules in words. What they cost is for `judged.py`, on other clients.
 Fails as   `BadInput` for a policy that has no classes.
 Differs    CT's agent holds class -> configuration; the tree is what an operator can read and audit.
 Source     CT sections 3 and 4; Breiman et al. 1984.
@@ -40,71 +40,47 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """Expected excess of what was exported over the policy itself, as shares of page load time, over clients."""
-
-    median: float
-    p95: float
-    mean: float
-
-
-@dataclass(frozen=True, slots=True)
 class Export:
-    """Rules by class, the tree, its rules in words (condition, profile, share of clients), and both losses."""
+    """Rules by class, the tree, its rules in words (condition, profile, share of clients)."""
 
     rules: tuple[Rule, ...]
     tree: Tree
     tree_rules: tuple[tuple[str, Profile, float], ...]
-    rules_loss: Loss
-    tree_loss: Loss
 
 
 def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_LEAF) -> Export:
-    """The policy as rules. contexts: clients as they come, for the tree to be grown and graded on. Errors:
-    `BadInput`."""
+    """The policy as rules. contexts: clients as they come, for the tree to be grown on. Errors: `BadInput`."""
     if not isinstance(policy, ClassPolicy):
         raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
-    expected = policy.expected_ln()
-    table = policy.served_.probabilities(len(policy.grid))
     row, _ = policy.where(contexts)
     known = row >= 0
     if not known.any():
         raise BadInput("no client with bandwidth, round trip and loss to grow the rules' tree on")
-    row, columns = row[known], _columns(policy, contexts)[known]
-    single = greedy(policy)
-    tree = relabelled(grow(columns, single[row], policy.sites, least_leaf=least_leaf), columns, expected[row])
-    mixed = (table * expected).sum(axis=1)[row]
-    return Export(
-        _rules(policy, single, table),
-        tree,
-        _tree_rules(policy, tree, columns),
-        loss(expected[row, single[row]] - mixed),
-        loss(expected[row, tree.predict(columns)] - mixed),
-    )
+    row, columns = row[known], columns_of(policy, contexts)[known]
+    single = policy.likeliest()
+    cost = policy.cost(np.ones(len(policy.grid), dtype=np.bool_))
+    tree = relabelled(grow(columns, single[row], policy.sites, least_leaf=least_leaf), columns, cost[row])
+    table = policy.served_.probabilities(len(policy.grid))
+    return Export(_rules(policy, single, table), tree, _tree_rules(policy, tree, columns))
 
 
-def greedy(policy: TablePolicy) -> Codes:
-    """(R,) each row's most likely configuration."""
-    found: Codes = policy.served_.probabilities(len(policy.grid)).argmax(axis=1)
-    return found
+def columns_of(policy: ClassPolicy, contexts: Contexts) -> Floats:
+    """What the tree sees of those clients."""
+    return tree_columns(contexts.points(), policy.site_codes(contexts), len(policy.sites))
 
 
-def relabelled(tree: Tree, columns: Floats, expected_ln: Floats) -> Tree:
-    """The same tree, each leaf with the configuration that is expected to be fastest over its clients.
+def relabelled(tree: Tree, columns: Floats, cost: Floats) -> Tree:
+    """The same tree, each leaf with the configuration that costs its clients least.
 
-    columns (n, features); expected_ln (n, configurations).
+    columns (n, features); cost (n, configurations).
     """
     leaf = tree.leaf(columns)
     label, share = tree.label.copy(), tree.share.copy()
     for node in np.unique(leaf):
-        here = expected_ln[leaf == node]
+        here = cost[leaf == node]
         label[node] = here.mean(axis=0).argmin()
         share[node] = float((here.argmin(axis=1) == label[node]).mean())
     return replace(tree, label=label, share=share)
-
-
-def _columns(policy: ClassPolicy, contexts: Contexts) -> Floats:
-    return tree_columns(contexts.points(), policy.site_codes(contexts), len(policy.sites))
 
 
 def _rules(policy: ClassPolicy, single: Codes, table: Floats) -> tuple[Rule, ...]:
@@ -125,9 +101,3 @@ def _tree_rules(policy: ClassPolicy, tree: Tree, columns: Floats) -> tuple[tuple
     leaf, count = np.unique(tree.leaf(columns), return_counts=True)
     share = dict(zip(leaf.tolist(), (count / count.sum()).tolist(), strict=True))
     return tuple((text, policy.grid.profiles[at], share.get(node, 0.0)) for node, (text, at, _) in tree.leaves())
-
-
-def loss(excess_ln: Floats) -> Loss:
-    """From (n,) differences of expected ln(ms), one a client."""
-    shares = np.expm1(excess_ln)
-    return Loss(float(np.median(shares)), float(np.percentile(shares, 95)), float(shares.mean()))

@@ -30,6 +30,7 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
 from configtron.learner.policy import Seen
+from configtron.learner.reached import Mask
 from configtron.learner.served import Served
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
 from configtron.learner.within import no_slopes
@@ -188,6 +189,11 @@ class LinearPolicy(ClassPolicy):
 
     def expected_ln(self) -> Floats:
         return self.model().mean()
+
+    def cost(self, among: Mask) -> Floats:
+        """Page load time expected by the model, as a client feels it: relative to each row's Default."""
+        expected = self.expected_ln()
+        return np.where(among, np.exp(expected - expected[:, self.grid.default, None]), np.inf)
 
     def prepare(self, seen: Seen) -> Seen:
         return super().prepare(self._as_at_centroid(seen))

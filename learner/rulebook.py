@@ -2,10 +2,11 @@
 
 Question   Which profile should a prefix get, if its stack cannot tell websites apart?
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
-           profile is the configuration with the lowest expected page load time over the sites its clients asked for, as
-           often as they did. Knobs at their default are left out: what is not set cannot be refused.
+           profile is the configuration of the lowest `ClassPolicy.cost` over the sites its clients asked for, as often
+           as they did; where not every knob can be put in force, among those that leave the others at their default.
+           Knobs at their default are left out: what is not set cannot be refused.
 Stop when  every class and prefix has its profile.
-Reads as   profiles by name, prefix -> profile, and the loss against the policy over those clients.
+Reads as   profiles by name, prefix -> profile. What they cost is for `judged.py`, on other clients.
 Fails as   a prefix without a known network, or whose class does best with Default, is left out: its clients keep the
            untouched stack.
 Differs    from CT, whose agent is asked per connection and knows the website.
@@ -22,57 +23,77 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.export import Loss, loss
+from configtron.learner.columns import Codes, Contexts
 from configtron.learner.policy import TablePolicy
+from configtron.learner.reached import Mask
 from configtron.nouns import Context, Profile
 
 # Names that `configtron tune` takes, at most so long.
 LONGEST = 31
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rulebook:
-    """classes: (class, profile's name, share of clients), "" for the untouched stack; prefixes: prefix -> profile."""
+    """classes: (class, profile's name, share of clients), "" for the untouched stack; prefixes: prefix -> profile.
+
+    by_class   (K,) each class's configuration
+    by_prefix  (prefixes,) each prefix's, by its code
+    """
 
     profiles: dict[str, Profile]
     classes: tuple[tuple[str, str, float], ...]
     prefixes: dict[str, str]
-    loss: Loss
+    by_class: Codes
+    by_prefix: Codes
+
+    def served(self, contexts: Contexts, network: Codes, default: int) -> Codes:
+        """(n,) what a stack with these rules gives clients of those classes (n,): their prefix's, `default` where none
+        is held; their class's where prefixes are not told."""
+        if len(contexts.prefix) != len(network):
+            return self.by_class[network]
+        prefix = contexts.prefix
+        return np.where(prefix < 0, default, np.append(self.by_prefix, default)[prefix])
 
 
-def rulebook(policy: TablePolicy, contexts: Contexts) -> Rulebook:
-    """The policy for clients as they came. Errors: `BadInput` for a policy without classes, or no known client."""
+def rulebook(
+    policy: TablePolicy, contexts: Contexts, *, latest: Contexts | None = None, among: Mask | None = None
+) -> Rulebook:
+    """The policy for clients as they came.
+
+    latest: where prefixes are by now, if that is not what the rules are made on; among: (configurations,) those that
+    can be put in force. Errors: `BadInput` for a policy without classes, or no known client.
+    """
     if not isinstance(policy, ClassPolicy):
         raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
     row, network = policy.where(contexts)
     known = row >= 0
     if not known.any():
         raise BadInput("no client with bandwidth, round trip and loss to write rules for")
-    expected = policy.expected_ln()
-    best = _best(policy, expected, row[known])
-    table = policy.served_.probabilities(len(policy.grid))
-    mixed = (table * expected).sum(axis=1)[row[known]]
-    lost = expected[row[known], best[network[known]]] - mixed
+    best = _best(policy, np.ones(len(policy.grid), dtype=np.bool_) if among is None else among, row[known])
     names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
     share = np.bincount(network[known], minlength=len(best)) / known.sum()
     classes = tuple(
         (name, names[int(at)].name, float(part))
         for name, at, part in zip(policy.class_ids_, best, share, strict=True)
     )
-    prefixes = _prefixes(policy, contexts, [named for _, named, _ in classes])
+    latest = contexts if latest is None else latest
+    network_of = _prefixes(policy, latest)
+    held = {code: names[int(best[at])].name for code, at in network_of.items()}
+    by_prefix = np.full(len(latest.prefixes), policy.grid.default)
+    for code, at in network_of.items():
+        by_prefix[code] = best[at]
+    prefixes = {latest.prefixes[code]: name for code, name in held.items() if name}
     profiles = {profile.name: profile for profile in names.values() if profile.name}
-    return Rulebook(profiles, classes, prefixes, loss(lost))
+    return Rulebook(profiles, classes, prefixes, best, by_prefix)
 
 
-def _best(policy: ClassPolicy, expected: Floats, row: Codes) -> Codes:
+def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
     """(K,) each class's configuration; where no client was seen, all sites count alike."""
     width = len(policy.sites) + 1
     asked = np.bincount(row, minlength=policy.rows).reshape(-1, width).astype(np.float64)
     asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
-    # Shares of page load time, as a client feels them: relative to each cell's Default.
-    excess = np.exp(expected - expected[:, policy.grid.default, None]).reshape(-1, width, len(policy.grid))
-    found: Codes = (asked[:, :, None] * excess).sum(axis=1).argmin(axis=1)
+    cost = policy.cost(among)[:, among].reshape(len(asked), width, -1)
+    found: Codes = np.flatnonzero(among)[(asked[:, :, None] * cost).sum(axis=1).argmin(axis=1)]
     return found
 
 
@@ -88,18 +109,18 @@ def _named(grid: Grid, best: Codes) -> list[Profile]:
     return found
 
 
-def _prefixes(policy: ClassPolicy, contexts: Contexts, named: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _prefixes(policy: ClassPolicy, contexts: Contexts) -> dict[int, int]:
+    """Prefix's code -> its class, where its network is known."""
+    found: dict[int, int] = {}
     if not len(contexts.prefix):
         return found
     order = np.argsort(contexts.prefix, kind="stable")
     codes = contexts.prefix[order]
     for rows in np.split(order, np.flatnonzero(np.diff(codes)) + 1):
         code = int(contexts.prefix[rows[0]])
-        one = _median(contexts[rows])
-        network = int(policy.classes_.of(one)[0]) if code >= 0 else -1
-        if network >= 0 and named[network]:
-            found[contexts.prefixes[code]] = named[network]
+        network = int(policy.classes_.of(_median(contexts[rows]))[0]) if code >= 0 else -1
+        if network >= 0:
+            found[code] = network
     return found
 
 

@@ -15,7 +15,12 @@ from configtron.errors import DONE, BadInput
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from configtron.learner.export import Export, Loss
+    from configtron.grid import Grid
+    from configtron.learner.columns import Codes
+    from configtron.learner.export import Export
+    from configtron.learner.handed import Handed
+    from configtron.learner.judged import Loss, Share
+    from configtron.learner.logged import Logged
     from configtron.learner.rulebook import Rulebook
     from configtron.nouns import Profile
     from configtron.records import Json
@@ -35,22 +40,28 @@ KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
 @form_options
 def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, form: str,
            output_file: str) -> int:  # fmt: skip
-    """Write a policy as rules, over the latest clients, and the loss of each kind of rules against the policy itself.
+    """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
     cell     class and site -> profile: what an agent looks up
     tree     a decision tree in words: what an operator reads
-    class    class -> profile over all its sites, and prefix -> profile: what `configtron tune` can put in force
-    loss     expected excess over the policy itself, as shares of page load time, over those clients
+    class    class -> profile over all its sites, and prefix -> profile: what a stack can hold
+    loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
 
-    With --to-tune, profiles and prefixes become what is wanted (`configtron tune profile list`), nothing is put in
-    force: `configtron tune plan` says what would change, and which knobs no driver here reaches. Prefixes that have a
-    profile of this kind from before get their new one, or none. The untouched stack needs no profile.
+    Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
+    what the policy believes; where the log cannot tell, a reason stands in place of the numbers.
+
+    The loss of tune is that of profiles whose every knob the driver reaches by prefix that `configtron tune` would take
+    here, the other knobs at their default; those knobs are named. Where no such driver is here, it is the one that
+    reaches most. With --to-tune it is these profiles, and their prefixes, that are printed and become what is wanted
+    (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
+    that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
     """
     from configtron.cli.learn.options import revived, saved
+    from configtron.cli.learn.reach import by_prefix
     from configtron.db.outcomes import Outcomes
-    from configtron.learner.export import export as exported
-    from configtron.learner.rulebook import rulebook
+    from configtron.learner.handed import handed
+    from configtron.learner.reached import reached, unreached
 
     with Outcomes(settings().db) as store:
         found = saved(store, name)
@@ -58,21 +69,62 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         if logged is None:
             raise BadInput("no clients to write rules for: the log has no outcomes")
     policy = revived(found)
-    book, rules = rulebook(policy, logged.contexts), exported(policy, logged.contexts, least_leaf=leaf)
-    rows = [*_losses(rules, book), *_of_book(book), *_of_rules(rules)]
+    held = by_prefix(policy.grid)
+    told, why = _told(logged, policy.grid)
+    among = reached(policy.grid, held.takes)
+    made = handed(policy, logged.contexts, told, logged.plt_ms, among, least_leaf=leaf, unjudged=why)
+    book = made.tune if to_tune else made.book
+    out = unreached(policy.grid, held.takes)
+    without = f" ({held.name}; without {', '.join(out)})" if out else f" ({held.name})"
+    rows = [*_losses(made, without), *_of_book(book), *_of_rules(made.by_site)]
     write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     if to_tune:
-        _wanted(settings().db, book)
+        _wanted(settings().db, book, without)
     return DONE
 
 
-def _losses(rules: Export, book: Rulebook) -> Iterator[dict[str, Json]]:
-    for of, found in (("cell", rules.rules_loss), ("tree", rules.tree_loss), ("class", book.loss)):
-        yield {"kind": "loss", "of": of, "when": f"of the {of} rules", **_shares(found)}
+def _told(logged: Logged, grid: Grid) -> tuple[Codes, str]:
+    """The log's configurations, or why they are none of the policy's: rules can be written for its clients even so."""
+    try:
+        return logged.on(grid).configuration, ""
+    except BadInput as error:
+        return logged.decisions.configuration * 0, f"the log is of other configurations ({error})"
 
 
-def _shares(found: Loss) -> dict[str, Json]:
-    return {"median": rounded(found.median), "p95": rounded(found.p95), "mean": rounded(found.mean)}
+# What each loss is of.
+OF = {
+    "cell": "of the cell rules",
+    "tree": "of the tree rules",
+    "class": "of the class rules, all knobs",
+    "tune": "of what tune's driver reaches by prefix",
+}
+
+
+def _losses(made: Handed, without: str) -> Iterator[dict[str, Json]]:
+    for of, found in made.losses.items():
+        words = OF[of] + (without if of == "tune" else "")
+        row: dict[str, Json] = {"kind": "loss", "of": of, "made_on": made.made_on}
+        yield row | (_unknown(found, words) if isinstance(found, str) else _known(found, words))
+
+
+def _unknown(why: str, words: str) -> dict[str, Json]:
+    return {"median": None, "p95": None, "mean": None, "reason": why, "when": f"{words}: {why}"}
+
+
+def _known(found: Loss, words: str) -> dict[str, Json]:
+    def ends(share: Share) -> Json:
+        return [rounded(share.low), rounded(share.high)]
+
+    return {
+        "median": rounded(found.median.value), "p95": rounded(found.p95.value), "mean": rounded(found.mean.value),
+        "median_interval": ends(found.median), "p95_interval": ends(found.p95), "mean_interval": ends(found.mean),
+        "judged_on": found.clients, "loaded": rounded(found.loaded),
+        "when": f"{words}; by {found.clients} later outcomes: p95 {_span(found.p95)}, mean {_span(found.mean)}",
+    }  # fmt: skip
+
+
+def _span(share: Share) -> str:
+    return f"[{share.low:.3f}, {share.high:.3f}]"
 
 
 def _of_book(book: Rulebook) -> Iterator[dict[str, Json]]:
@@ -104,7 +156,7 @@ def _words(one: Profile) -> str:
     return settings_text(one.settings)
 
 
-def _wanted(db: Path, book: Rulebook) -> None:
+def _wanted(db: Path, book: Rulebook, without: str) -> None:
     """Keep them as wanted; what an earlier export left and nobody has any more goes."""
     from configtron.db.tuning import Tuning
     from configtron.tune.rules import canonical
@@ -119,7 +171,8 @@ def _wanted(db: Path, book: Rulebook) -> None:
         for name in before.profiles:
             if _ours(name) and name not in book.profiles and name != before.default:
                 wanted.drop_profile(name)
-    say(f"{len(book.profiles)} profiles and {len(prefixes)} prefixes are wanted; see: configtron tune plan")
+    what = f"{len(book.profiles)} profiles and {len(prefixes)} prefixes are wanted{without}"
+    say(f"{what}; see: configtron tune plan")
 
 
 def _ours(name: str) -> bool:

@@ -119,11 +119,22 @@ def test_rules_become_what_tune_wants(filled: Typed) -> None:
     code, out, err = filled("learn", "export", "--to-tune", "-f", "jsonl")
     said = rows(out)
     kinds = [row["kind"] for row in said]
-    assert code == DONE and kinds[:3] == ["loss"] * 3 and {"profile", "class", "prefix", "cell", "tree"} <= set(kinds)
-    assert [row["of"] for row in said[:3]] == ["cell", "tree", "class"] and said[2]["p95"] >= said[2]["median"]
+    assert code == DONE and kinds[:4] == ["loss"] * 4 and {"profile", "class", "prefix", "cell", "tree"} <= set(kinds)
+    assert [row["of"] for row in said[:4]] == ["cell", "tree", "class", "tune"] and said[0]["made_on"] == 750
+    for row in said[:4]:
+        if "reason" in row:
+            assert row["median"] is None and row["when"].endswith(row["reason"])
+        else:
+            assert row["judged_on"] == 750 and row["p95"] >= row["median"] and row["mean_interval"][0] <= row["mean"]
+            assert "by 750 later outcomes" in row["when"]
+    assert "reaches by prefix" in said[3]["when"] and "http_version" in said[3]["when"] and "http_version" in err
     assert sum(row["share"] for row in said if row["kind"] == "class") == pytest.approx(1.0, abs=1e-4)
     profiles = {row["profile"]: row["settings"] for row in said if row["kind"] == "profile"}
     prefixes = {row["prefix"]: row["profile"] for row in said if row["kind"] == "prefix"}
+    out_of_reach = {"http_version", "tcp_autocorking"}
+    assert profiles and not any(out_of_reach & set(of) for of in profiles.values())
+    every = rows(filled("learn", "export", "-f", "jsonl", "--only", "profile")[1])
+    assert any(out_of_reach & set(row["settings"]) for row in every), "nothing of the kind was wanted: an empty test"
     kept = rows(filled("tune", "profile", "list", "-f", "jsonl")[1])
     assert {row["profile"]: row["settings"] for row in kept} == {**profiles, "mine": {"initcwnd": 4}}
     listed = {row["prefix"]: row["profile"] for row in rows(filled("tune", "prefix", "list", "-f", "jsonl")[1])}

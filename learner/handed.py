@@ -1,0 +1,71 @@
+"""All that a policy hands to others, and what each of it costs: rules made on earlier clients, judged by later ones.
+
+Rules for this file: what is printed, stored and judged is one and the same; of the latest clients, rules use where
+their prefixes are by now, never how their pages loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
+from configtron.learner.judged import Loss, Told, halves, judged, told
+from configtron.learner.policy import TablePolicy
+from configtron.learner.reached import Mask
+from configtron.learner.rulebook import Rulebook, rulebook
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handed:
+    """by_site: cells and the tree; book: a profile a class, of all knobs; tune: of those that can be put in force.
+
+    losses: of "cell", "tree", "class" and "tune" rules, or why one is not known; made_on: clients
+    """
+
+    by_site: Export
+    book: Rulebook
+    tune: Rulebook
+    losses: dict[str, Loss | str]
+    made_on: int
+
+
+def handed(
+    policy: TablePolicy,
+    contexts: Contexts,
+    configuration: Codes,
+    ms: Floats,
+    among: Mask,
+    *,
+    least_leaf: int = EXPORT_LEAF,
+    unjudged: str = "",
+) -> Handed:
+    """The policy as rules, from logged outcomes (n,).
+
+    among: (configurations,) what can be put in force by prefix; unjudged: why these outcomes say nothing of the policy
+    (their configurations are then nothing). Errors: `BadInput` for a policy without classes, or no known client.
+    """
+    if not isinstance(policy, ClassPolicy):
+        raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
+    earlier, later = halves(told(policy, contexts, configuration, ms))
+    by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
+    book = rulebook(policy, earlier.contexts)
+    tune = rulebook(policy, earlier.contexts, latest=contexts, among=among)
+    rules = served_by(policy, by_site, book, tune, later)
+    unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
+    losses = unknown if unjudged else judged(policy, earlier, later, rules)
+    return Handed(by_site, book, tune, losses, len(earlier))
+
+
+def served_by(policy: ClassPolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: Told) -> dict[str, Codes]:
+    """Each kind of rules' configurations for those clients, (n,)."""
+    return {
+        "cell": np.asarray(policy.likeliest()[later.row]),
+        "tree": by_site.tree.predict(columns_of(policy, later.contexts)),
+        "class": np.asarray(book.by_class[later.network]),
+        "tune": tune.served(later.contexts, later.network, policy.grid.default),
+    }

@@ -1,0 +1,168 @@
+"""What rules cost their clients, by outcomes of clients that the rules were not made on.
+
+Question   How much longer do pages load by these rules than under the policy that they stand for?
+Method     The log is cut in two. Rules are made on the earlier clients; `Loads`, a regression on each client's own
+           network, site and configuration, is fitted to the earlier outcomes. For every later client it says what the
+           rule's configuration and what the policy's own mix would take; what the later outcomes of the client's cell
+           leave of it, by configuration, is added, drawn to the cell's level. No policy's own beliefs enter: a policy
+           that is wrong would be praised by them.
+           Intervals: a jackknife over fifths of the prefixes, each left out of the fit and of the judged alike.
+Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly spread.
+Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
+           Percentiles lean to the high side, for what is not known of a client widens them; intervals are a little
+           narrow for it: `benchmarks/exported.py` says how far both are from the truth.
+Fails as   a reason in place of numbers: too few outcomes; or too few clients of cells where the rule's configuration
+           was loaded among the later ones, so that the regression would speak of elsewhere.
+Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
+           would rest on a handful of loads.
+Source     Tukey 1958 (jackknife); CT has no such check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.loads import Loads
+from configtron.learner.reached import Mask
+
+# Loads by which a cell's configuration is drawn to what the regression says of it.
+PRIOR_LOADS = 5.0
+# Later clients that are judged: their quantiles are then known far better than what each would have seen.
+MOST_JUDGED = 10_000
+# Outcomes in either half below which a regression of some hundred terms is its priors.
+LEAST_OUTCOMES = 200
+# Share of clients in whose cell the rule's configuration must have been loaded.
+LEAST_LOADED = 0.25
+# Fifths of prefixes, and the two-sided 95 % quantile of Student's t with one degree of freedom less.
+PARTS, T_95 = 5, 2.776
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of page load time, and its jackknife interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Excess over the policy itself, over clients. loaded: share of them in whose cell the rule's configuration was
+    loaded."""
+
+    median: Share
+    p95: Share
+    mean: Share
+    clients: int
+    loaded: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """n outcomes of known clients: contexts, their rows and classes in a policy, configuration, page load time in
+    ms."""
+
+    contexts: Contexts
+    row: Codes
+    network: Codes
+    configuration: Codes
+    ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, at: Codes | Mask | slice) -> Told:
+        where = np.arange(len(self))[at]
+        numbers = self.row[where], self.network[where], self.configuration[where], self.ms[where]
+        return Told(self.contexts[where], *numbers)
+
+
+def told(policy: ClassPolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> Told:
+    """Outcomes as the policy knows their clients; those it does not know are left out."""
+    row, network = policy.where(contexts)
+    return Told(contexts, row, network, configuration, ms)[row >= 0]
+
+
+def halves(outcomes: Told) -> tuple[Told, Told]:
+    """Earlier ones, to make rules on, and later ones, to judge them by: at most MOST_JUDGED, evenly spread."""
+    middle = (len(outcomes) + 1) // 2
+    later = outcomes[middle:]
+    spread = np.unique(np.linspace(0, max(len(later) - 1, 0), MOST_JUDGED).astype(np.int64))
+    return outcomes[:middle], later[spread[: len(later)]]
+
+
+def judged(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Loss | str]:
+    """What each rules' configurations, (later clients,), cost; or why that cannot be told."""
+    if min(len(earlier), len(later)) < LEAST_OUTCOMES:
+        few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
+        return dict.fromkeys(rules, f"not known: {few} needed")
+    loaded = _loaded(policy, later, rules)
+    group = _groups(earlier.contexts, len(earlier)), _groups(later.contexts, len(later))
+    every = _figures(policy, earlier, later, rules)
+    without = []
+    for part in range(PARTS):
+        kept = group[0] != part, group[1] != part
+        fewer = {name: at[kept[1]] for name, at in rules.items()}
+        without.append(_figures(policy, earlier[kept[0]], later[kept[1]], fewer))
+    found: dict[str, Loss | str] = {}
+    for name in rules:
+        if loaded[name] < LEAST_LOADED:
+            elsewhere = f"{1 - loaded[name]:.0%} of clients are of cells where no later load had the rule's choice"
+            found[name] = f"not known: {elsewhere}"
+            continue
+        shares = _shares(every[name], np.stack([figures[name] for figures in without]))
+        found[name] = Loss(*shares, len(later), loaded[name])
+    return found
+
+
+def _shares(every: Floats, without: Floats) -> tuple[Share, Share, Share]:
+    """Figures (3,) with the spread of those without a part each, (PARTS, 3)."""
+    wide = T_95 * np.sqrt((PARTS - 1) / PARTS * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
+    median, p95, mean = (Share(float(v), float(v - w), float(v + w)) for v, w in zip(every, wide, strict=True))
+    return median, p95, mean
+
+
+def _groups(contexts: Contexts, n: int) -> Codes:
+    """(n,) which part each client is of: all of a prefix alike, where there are prefixes enough."""
+    codes = contexts.prefix if len(contexts.prefix) == n else np.zeros(n, dtype=np.int64)
+    several = len(np.unique(codes)) >= PARTS
+    found: Codes = (codes if several else np.arange(n)) % PARTS
+    return found
+
+
+def _loaded(policy: ClassPolicy, later: Told, rules: Mapping[str, Codes]) -> dict[str, float]:
+    seen = np.zeros((policy.rows, len(policy.grid)), dtype=np.bool_)
+    seen[later.row, later.configuration] = True
+    return {name: float(seen[later.row, at].mean()) for name, at in rules.items()}
+
+
+def _figures(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Floats]:
+    """Median, 95th percentile and mean of each rules' excess over the policy."""
+    expected, mixed = _expected(policy, earlier, later)
+    at = np.arange(len(later))
+    found = {}
+    for name, chosen in rules.items():
+        shares = np.expm1(expected[at, chosen] - mixed)
+        found[name] = np.array([np.median(shares), np.percentile(shares, 95), shares.mean()])
+    return found
+
+
+def _expected(policy: ClassPolicy, earlier: Told, later: Told) -> tuple[Floats, Floats]:
+    """(later clients, configurations) ln(ms) as outcomes tell, and (later clients,) of what the policy serves."""
+    loads = Loads(policy.grid, earlier.contexts, earlier.configuration, earlier.ms)
+    expected = np.log(loads.ms(later.contexts, np.arange(len(policy.grid))))
+    rest = np.log(later.ms) - expected[np.arange(len(later)), later.configuration]
+    shape = policy.rows, len(policy.grid)
+    pair = later.row * shape[1] + later.configuration
+    count = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    total = np.bincount(pair, weights=rest, minlength=shape[0] * shape[1]).reshape(shape)
+    level = total.sum(axis=1, keepdims=True) / np.maximum(count.sum(axis=1, keepdims=True), 1)
+    expected += ((total + PRIOR_LOADS * level) / (count + PRIOR_LOADS))[later.row]
+    table = policy.served_.probabilities(shape[1])
+    return expected, (table[later.row] * expected).sum(axis=1)

@@ -1,0 +1,49 @@
+"""Which configurations somebody else can put in force, and what stands in for those that nobody can.
+
+Rules for this file: who reaches what is handed in (the drivers' own tables are an edge's); a knob at its default needs
+nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.grid import Grid
+from configtron.learner.columns import Codes
+from configtron.nouns import Value
+
+Mask = npt.NDArray[np.bool_]
+# Whether a knob can be given a value.
+Takes = Callable[[str, Value], bool]
+
+
+def reached(grid: Grid, takes: Takes) -> Mask:
+    """(configurations,) whether every knob is at its default or at a value that is taken. Default always is."""
+    free = {knob.name: knob.default for knob in grid.knobs}
+    found = np.array([
+        all(value == free[knob] or takes(knob, value) for knob, value in profile.settings) for profile in grid.profiles
+    ])  # fmt: skip
+    found[grid.default] = True
+    return found
+
+
+def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
+    """Knobs that can be given no value but their default."""
+    return tuple(
+        knob.name
+        for knob in grid.knobs
+        if not any(value != knob.default and takes(knob.name, value) for value in knob.values)
+    )
+
+
+def twins(grid: Grid, among: Mask) -> Codes:
+    """(configurations,) the one of `among` that shares most settings with each; of those that share as many, the one
+    nearest to Default. Itself, where it is among them."""
+    at = grid.positions
+    alike = (at[:, None, :] == at[None, :, :]).sum(axis=2) * (len(grid.knobs) + 1)
+    alike = np.where(among[None, :], alike + (at == at[grid.default]).sum(axis=1)[None, :], -1)
+    found: Codes = np.where(among, np.arange(len(grid)), alike.argmax(axis=1))
+    return found
