@@ -77,9 +77,10 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     out = unreached(policy.grid, held.takes)
     without = f" ({held.name}; without {', '.join(out)})" if out else f" ({held.name})"
     rows = [*_losses(made, without), *_of_book(book), *_of_rules(made.by_site)]
-    write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     if to_tune:
+        # first: who reads the rows may stop reading, and what was asked for is done even so
         _wanted(settings().db, book, without)
+    write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     return DONE
 
 
