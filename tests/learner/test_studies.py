@@ -190,3 +190,14 @@ def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
     assert (tensor_of("spread", 3).median_ms == tensor.median_ms).all()
     assert (tensor_of("spread", 4).median_ms != tensor.median_ms).any()
     assert few.policy("mab_nc").rng.random() != few.policy("mab_nc", 1).rng.random()
+
+
+def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
+    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    found = by(STUDIES["trees"].part("", 3, 1500, Ground()))
+    row = "random forest, best its own"
+    assert found[row, "accuracy, networks seen"] > found[row, "accuracy, networks unseen"] + 0.2
+    assert found[row, "mean cost, networks seen"] < found[row, "mean cost, networks unseen"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from configtron.learner.baselines.search import ClassSearch, PrefixSearch
 from configtron.learner.cells import DONE
@@ -23,8 +24,8 @@ FIRST, NEAR = 4, 0.05
 CELLS, MOST = 60, 60
 # Client networks of the study of single clients: each has sessions enough to test everything.
 PREFIXES, EVERY_S = 40, 4.0
-# Folds of the cross-validation.
-FOLDS = 5
+# Folds of the cross-validation, and where the generator begins that deals networks out to them.
+FOLDS, FOLDING = 5, 19
 
 
 def starts(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
@@ -113,16 +114,24 @@ def accuracy(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
         "random forest": RandomForestClassifier(50, criterion="entropy", random_state=0),
     }
     labels = {"of its class and site": _of_cell(tensor, seen, seed), "its own": tensor.best[condition, seen.site]}
+    turn = chance(seed, FOLDING).permutation(len(tensor.names)) % FOLDS
+    folds = {"networks seen": np.arange(len(condition)) % FOLDS, "networks unseen": turn[condition]}
     found = []
     for whose, label in labels.items():
         for name, model in models.items():
-            said = _crossed(model, columns, label)
-            lost = tensor.lookup(condition, said, seen.site) / tensor.lookup(condition, label, seen.site) - 1.0
-            wrong = said != label
-            row = f"{name}, best {whose}"
-            found += [Point(row, "accuracy", float(1.0 - wrong.mean())), Point(row, "mean cost", float(lost.mean()))]
-            if wrong.any():
-                found.append(Point(row, "median cost of a mistake", float(np.median(lost[wrong]))))
+            for which, fold in folds.items():
+                said = _crossed(model, columns, label, fold)
+                lost = tensor.lookup(condition, said, seen.site) / tensor.lookup(condition, label, seen.site) - 1.0
+                found += _mistaken(f"{name}, best {whose}", which, said != label, lost)
+    return found
+
+
+def _mistaken(row: str, which: str, wrong: npt.NDArray[np.bool_], lost: Floats) -> list[Point]:
+    """How often a model was wrong, and what that cost."""
+    found = [Point(row, f"accuracy, {which}", float(1.0 - wrong.mean()))]
+    found.append(Point(row, f"mean cost, {which}", float(lost.mean())))
+    if wrong.any():
+        found.append(Point(row, f"median cost of a mistake, {which}", float(np.median(lost[wrong]))))
     return found
 
 
@@ -137,10 +146,10 @@ def _of_cell(tensor: Tensor, seen: Contexts, seed: int) -> Codes:
     return found
 
 
-def _crossed(model: object, columns: Floats, label: Codes) -> Codes:
-    """(n,) each session's label as a model says that was fitted on the other folds."""
-    fold, said = np.arange(len(label)) % FOLDS, np.empty(len(label), dtype=np.int64)
-    for mine in range(FOLDS):
+def _crossed(model: object, columns: Floats, label: Codes, fold: Codes) -> Codes:
+    """(n,) each session's label as a model says that was fitted on the other folds. fold (n,)."""
+    said = np.empty(len(label), dtype=np.int64)
+    for mine in np.unique(fold):
         model.fit(columns[fold != mine], label[fold != mine])  # type: ignore[attr-defined]
         said[fold == mine] = model.predict(columns[fold == mine])  # type: ignore[attr-defined]
     return said
@@ -176,12 +185,15 @@ ACCURACY = Study(
     "Cross-validated accuracy: SVM 93.3, tree 95.6, random forest 96.1 %",
     accuracy,
     "Two labels: the best configuration of a session's class and site, which is what the ensemble's tree is taught, "
-    "and of the session's own network, which no class knows. Five folds; features are off by 8 %. A mistake's cost "
-    "is the page load time under the model's word over that under the label's.",
+    "and of the session's own network, which no class knows. Five folds. `networks seen`: sessions are held back, "
+    "their networks' other sessions are not, so a model may know a network again, by its loss above all, which "
+    "simulated sessions know exactly (bandwidth and round trip are off by 8 %). `networks unseen`: whole networks are "
+    "held back; this is how well a model does for a new network. A mistake's cost is the page load time under the model's word "
+    "over that under the label's. The paper does not say how it folded.",
     sessions=4000,
     figures={
-        ("SVM, best of its class and site", "accuracy"): "0.933",
-        ("decision tree, best of its class and site", "accuracy"): "0.956",
-        ("random forest, best of its class and site", "accuracy"): "0.961",
+        ("SVM, best of its class and site", "accuracy, networks seen"): "0.933",
+        ("decision tree, best of its class and site", "accuracy, networks seen"): "0.956",
+        ("random forest, best of its class and site", "accuracy, networks seen"): "0.961",
     },
 )
