@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.engines.grid import Engine, GridEngine
 from configtron.learner.ensemble import Ensemble
+from configtron.learner.evolve import Divergence
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import TablePolicy
 from configtron.learner.templates import templates
@@ -55,7 +57,7 @@ class Setting:
     """What policies are made from. `truth` and `weight` (how often each condition occurs) are for oracles alone.
 
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
-    ENGINES, searches cells where a policy does that.
+    ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never.
     """
 
     grid: Grid
@@ -67,6 +69,7 @@ class Setting:
     truth: Tensor | None = None
     weight: Floats | None = None
     engine: str = "grid"
+    divergence: Divergence | None = None
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
@@ -83,8 +86,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A policy: how to make it, and what it is, in a few words. oracle: it needs the truth; takes: which of `warm` and
-    `engine` make a difference to it."""
+    """A policy: how to make it, and what it is, in a few words. oracle: it needs the truth; takes: which of `warm`,
+    `engine`, `evolve` and `by-device` make a difference to it."""
 
     name: str
     make: Callable[[Setting], TablePolicy]
@@ -108,10 +111,12 @@ TEMPLATES = 32
 
 def _linear(kind: type[LinearPolicy], s: Setting) -> TablePolicy:
     few = None if s.warm is None else templates(s.warm, TEMPLATES)
-    return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, candidates=few, warm=s.warm)
+    more: dict[str, Any] = {"candidates": few, "warm": s.warm, "divergence": s.divergence}
+    return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
 
 
 def _cells(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> TablePolicy:
+    more["divergence"] = s.divergence
     return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
 
 
@@ -139,7 +144,7 @@ def _cherrypick(s: Setting) -> TablePolicy:
 PREFERRED = "thompson"
 
 # What a policy can be told of, beside the world.
-WARM, ENGINE = ("warm",), ("engine",)
+WARM, ENGINE, DEVICE, CLASSES = ("warm",), ("engine",), ("by-device",), ("evolve", "by-device")
 
 POLICIES = {
     row.name: row
@@ -147,20 +152,22 @@ POLICIES = {
         Row("default", lambda s: Default(s.grid, s.rng), "the untouched stack for everybody"),
         Row("static", _best_static, "the best one configuration for everybody, in hindsight", True),
         Row("brute", lambda s: _prefixes(BrutePrefix, s), "every configuration once per prefix, then its best"),
-        Row("brute_nc", lambda s: _cells(BruteClass, s), "every configuration once per class and site, then its best"),
+        Row("brute_nc", lambda s: _cells(BruteClass, s), "every configuration once per class and site, then its best",
+            takes=CLASSES),
         Row("bo", lambda s: _searched(_prefixes, PrefixSearch, s), "Bayesian optimisation per prefix", takes=ENGINE),
-        Row("bo_nc", lambda s: _searched(_cells, ClassSearch, s), "the same per class and site", takes=ENGINE),
-        Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers", takes=ENGINE),
-        Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site"),
-        Row("offline", _offline, "the warm tensor's word, for good", takes=WARM),
+        Row("bo_nc", lambda s: _searched(_cells, ClassSearch, s), "the same per class and site",
+            takes=ENGINE + CLASSES),
+        Row("cherrypick_nc", _cherrypick, "the same by CherryPick's numbers", takes=ENGINE + CLASSES),
+        Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site", takes=CLASSES),
+        Row("offline", _offline, "the warm tensor's word, for good", takes=WARM + DEVICE),
         Row("reuse", lambda s: _prefixes(Reuse, s), "what a prefix's last connections did well with"),
-        Row("configtron", lambda s: _searched(_cells, Ensemble, s), "the paper's ensemble", takes=ENGINE),
+        Row("configtron", lambda s: _searched(_cells, Ensemble, s), "the paper's ensemble", takes=ENGINE + CLASSES),
         Row(
             "thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail",
-            takes=WARM,
+            takes=WARM + CLASSES,
         ),
-        Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model", takes=WARM),
-        Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model", takes=WARM),
+        Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model", takes=WARM + CLASSES),
+        Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model", takes=WARM + CLASSES),
         Row("optimal", lambda s: Optimal(s.oracle(), s.rng), "the fastest for the true network and the site", True),
         Row("cell_optimum", _ceiling, "the fastest on the mean of each class and site: the ceiling of any such table",
             True),
@@ -169,7 +176,7 @@ POLICIES = {
 
 
 def untaken(names: Iterable[str], what: str) -> str:
-    """Why `what` ("warm", "engine") would make no difference to any of these policies; "" where it would to one."""
+    """Why `what`, as in `Row.takes`, would make no difference to any of these policies; "" where it would to one."""
     names = tuple(names)
     takers = [row.name for row in POLICIES.values() if what in row.takes]
     if set(names) & set(takers):

@@ -29,6 +29,8 @@ IQR_PER_SIGMA = 1.349
 FEW = 64
 # A feature that hardly varies must not be blown up to matter: a tenth of an e-fold counts as one scale.
 LEAST_SCALE_LN = 0.1
+# Contexts of a device from which classes are made for it alone: some ten a class.
+LEAST_OF_DEVICE = 200
 
 
 @keep
@@ -135,7 +137,9 @@ def fit(points: Floats, k: int, rng: np.random.Generator) -> Classes:
     return Classes(ids, centroid, np.tile(scale, (k, 1)), count.astype(np.float64), np.zeros(k))
 
 
-def fit_by_device(contexts: Contexts, k: int, rng: np.random.Generator, *, least_members: int = 200) -> Classes:
+def fit_by_device(
+    contexts: Contexts, k: int, rng: np.random.Generator, *, least_members: int = LEAST_OF_DEVICE
+) -> Classes:
     """k classes for every device that at least `least_members` contexts have, and k for anybody."""
     points = contexts.points()
     known = ~np.isnan(points).any(axis=1)
@@ -171,16 +175,18 @@ def choose_k(
     rng: np.random.Generator,
     *,
     sigma_ln: float,
+    noise_ln: float = 0.0,
     candidates: tuple[int, ...] = (4, 6, 8, 12, 16, 20, 24, 32, 48, 64),
 ) -> Classes:
     """Classes by the one-sigma rule: the smallest candidate whose mean spread, by members, is at most `sigma_ln`.
 
     points (n, 3), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none will do.
+    noise_ln: what single loads spread by themselves, which is taken off (0 for medians).
     """
     found = None
     for k in candidates:
         found = fit(points, k, rng)
-        spread = spreads(found, points, log_ms, site)
+        spread = np.sqrt(np.maximum(spreads(found, points, log_ms, site) ** 2 - noise_ln**2, 0.0))
         found = replace(found, spread=spread)
         if float(np.average(spread, weights=np.maximum(found.count, 1e-9))) <= sigma_ln:
             break

@@ -36,7 +36,7 @@ class ClassPolicy(TablePolicy):
                 members by then; 0: never
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_")
+    STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_", "splits_")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class ClassPolicy(TablePolicy):
         super().__init__(grid, sites, rng, update_every=update_every)
         self.divergence, self.window, self.part_at = divergence, window, part_at
         self.parted_ = False
+        self.splits_ = 0
         self.classes_ = classes
         self.class_ids_ = classes.ids
         self.recent_ = nothing_seen()
@@ -97,7 +98,9 @@ class ClassPolicy(TablePolicy):
         if self.divergence is None:
             return self.classes_
         rest = remainders(now.row, now.configuration, now.log_ms)
-        return split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+        after = split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+        self.splits_ += len(after) - len(self.classes_)
+        return after
 
     def moved(self, seen: Seen, before: Classes) -> Seen:
         """Outcomes of known clients under the class that is nearest now; `before` are the classes they were of."""

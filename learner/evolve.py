@@ -1,4 +1,4 @@
-"""Network classes that follow their members: moved, and split where members diverge, under names that stay.
+"""Network classes that follow their members: split where members diverge, under names that stay.
 
 Question   Do the members of a class still behave alike, and if not, which two classes are they?
 Method     Over the latest outcomes: the spread of ln(ms) within a class, the mean of each site and configuration taken
@@ -17,17 +17,19 @@ what it learns, and to whom a fine class therefore costs little (docs/design/002
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from configtron.learner.classes import Classes
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.state import keep
 
 # A split must explain some of the spread, not only make two smaller classes: a tenth of it.
 LEAST_DROP = 0.1
 
 
+@keep
 @dataclass(frozen=True, slots=True)
 class Divergence:
     """When members have diverged. spread_ln: bound on the spread of ln(ms) in a class; least_members: of each half."""
@@ -37,12 +39,14 @@ class Divergence:
 
 
 def remainders(row: Codes, configuration: Codes, log_ms: Floats) -> Floats:
-    """(n,) ln(ms) less the mean of its row and configuration; NaN where that mean is of one load only."""
+    """(n,) ln(ms) less the mean of its row and configuration, NaN where that mean is of one load only; as wide as loads
+    are about the true mean, of however few theirs was made."""
     _, group = np.unique(np.stack((row, configuration)), axis=1, return_inverse=True)
     group = group.reshape(-1)
     count = np.bincount(group)
     mean = np.bincount(group, weights=log_ms) / count
-    return np.where(count[group] > 1, log_ms - mean[group], np.nan)
+    wider = np.sqrt(count / np.maximum(count - 1, 1))
+    return np.where(count[group] > 1, (log_ms - mean[group]) * wider[group], np.nan)
 
 
 def split(
@@ -106,14 +110,3 @@ def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Float
     born = 1 + max(int(name.removeprefix("nc")) for name in classes.ids)
     devices = (*classes.devices, *(classes.devices[k],) * new) if classes.devices else ()
     return Classes((*classes.ids, *(f"nc{born + at}" for at in range(new))), centroid, scale, count, spread, devices)
-
-
-def moved(classes: Classes, contexts: Contexts, share: float) -> Classes:
-    """The same classes, each centroid drawn by `share` towards the mean of the contexts nearest to it."""
-    points, code = contexts.points(), classes.of(contexts)
-    centroid = classes.centroid.copy()
-    for k in np.unique(code[code >= 0]):
-        centroid[k] += share * (points[code == k].mean(axis=0) - centroid[k])
-    code = code[code >= 0]
-    count = np.bincount(code, minlength=len(classes)).astype(np.float64)
-    return replace(classes, centroid=centroid, count=count)

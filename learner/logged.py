@@ -14,11 +14,8 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.grid import Grid, live_grid, setting
-from configtron.learner.classes import Classes, choose_k, fit
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
-from configtron.learner.tally import Tally, no_tally
-from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.nouns import Context, Decision, Knob, Outcome, Profile
 
 
@@ -142,39 +139,6 @@ def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = la
         tell(at)
     names = Decisions.__dataclass_fields__
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def classes_for(logged: Logged, k: int | None, rng: np.random.Generator) -> Classes:
-    """The offline start: k classes of these clients, or as many as keep their members alike (None).
-
-    The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
-    is taken away.
-    """
-    points = logged.contexts.points()
-    known = ~np.isnan(points).any(axis=1)
-    if k is not None or not known.any():
-        return fit(points, k or 1, rng)
-    site = np.where(logged.contexts.site < 0, len(logged.contexts.sites), logged.contexts.site)[known]
-    configuration, log_ms = logged.decisions.configuration[known], np.log(logged.plt_ms[known])
-    rest = log_ms - _means(site, log_ms)
-    return choose_k(points[known], log_ms - _means(configuration, rest), site, rng, sigma_ln=FIRST_NOISE_LN)
-
-
-def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
-    """What was logged, by class and site. Errors: `BadInput` for a profile that is none of the grid's."""
-    sites = len(logged.contexts.sites)
-    site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
-    network = classes.of(logged.contexts)
-    row = np.where(network < 0, -1, network * (sites + 1) + site)
-    nothing = no_tally(len(classes) * (sites + 1), len(grid))
-    return nothing.plus(row, logged.on(grid).configuration, np.log(logged.plt_ms))
-
-
-def _means(group: Codes, values: Floats) -> Floats:
-    """(n,) the mean of each value's group."""
-    count = np.maximum(np.bincount(group), 1)
-    found: Floats = (np.bincount(group, weights=values) / count)[group]
-    return found
 
 
 def grid_of(profiles: Sequence[Profile]) -> Grid:

@@ -6,7 +6,7 @@ A `Recipe` is what it was made of; both together, and the warm start's tensor, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from configtron.errors import BadInput
 from configtron.grid import Dead, Grid
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import Classes
+from configtron.learner.evolve import Divergence
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch
 from configtron.learner.state import decode, encode, keep
@@ -28,7 +29,8 @@ for kind in (Grid, Knob, Dead):
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
     """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
-    decided for by what their own outcomes showed since their network changed (`reclassify.py`)."""
+    decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
+    class is split, None for never."""
 
     policy: str
     grid: Grid
@@ -38,6 +40,7 @@ class Recipe:
     update_every: int = 500
     engine: str = "grid"
     watched: bool = False
+    divergence: Divergence | None = None
 
     def watch(self) -> Watch | None:
         """The watch that has seen nothing, over the classes that the policy began with."""
@@ -51,8 +54,8 @@ class Recipe:
         if warm is not None and warm.grid.rows != self.grid.rows:
             warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
-        setting = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
-        return policy(self.policy, setting)
+        made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
+        return policy(self.policy, replace(made, divergence=self.divergence))
 
     def text(self) -> str:
         """As JSON text; equal recipes are equal texts."""
@@ -80,3 +83,10 @@ def restore(text: str, policy: TablePolicy, watch: Watch | None) -> None:
     both = decode(text)
     policy.restore(both["policy"])
     watch.restore(both["watch"])
+
+
+def classes_in(text: str) -> tuple[int, int]:
+    """How many network classes the policy of that state has; how many of them were split off. Errors: `BadInput`."""
+    state = decode(text)
+    own = decode(state["policy"])["own"] if "watch" in state else state["own"]
+    return len(own["class_ids_"]), own.get("splits_", 0)

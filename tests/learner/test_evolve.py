@@ -7,7 +7,7 @@ import numpy as np
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.evolve import Divergence, moved, parted, remainders, split
+from configtron.learner.evolve import Divergence, parted, remainders, split
 from tests.learner.worlds import SITES, small_tensor
 
 BOUND = Divergence(spread_ln=0.2, least_members=50)
@@ -62,13 +62,12 @@ def test_a_policy_keeps_every_load_through_a_split() -> None:
     assert (again.choose_many(contexts).row == policy.choose_many(contexts).row).all()
 
 
-def test_centroids_follow_their_members_under_the_same_names() -> None:
-    points, _ = two_crowds(400, apart=2.0, slower=0.0)
-    classes = fit(points, 2, np.random.default_rng(1))
-    shifted = points + 0.3
-    columns = (np.exp(shifted[:, 0]), np.exp(shifted[:, 1]), np.exp(shifted[:, 2]) - 0.002)
-    after = moved(classes, Contexts(*columns, np.zeros(400, dtype=np.int64), SITES), 0.5)
-    assert after.ids == classes.ids and np.allclose(after.centroid - classes.centroid, 0.15, atol=0.02)
+def test_what_is_left_is_as_wide_as_loads_are() -> None:
+    """Of pairs of loads, each is half as far from the pair's mean, squared, as from the truth."""
+    y = np.random.default_rng(4).standard_normal(4000)
+    pairs = np.arange(4000) // 2
+    assert abs(remainders(pairs, pairs * 0, y).std() - 1.0) < 0.05
+    assert np.isnan(remainders(np.array([1, 2]), np.zeros(2, dtype=np.int64), y[:2])).all()
 
 
 def test_classes_are_cut_into_as_many_as_their_members_make_up() -> None:

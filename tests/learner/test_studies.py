@@ -201,3 +201,13 @@ def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
     row = "random forest, best its own"
     assert found[row, "accuracy, networks seen"] > found[row, "accuracy, networks unseen"] + 0.2
     assert found[row, "mean cost, networks seen"] < found[row, "mean cost, networks unseen"]
+
+
+def test_classes_are_split_where_they_may_evolve_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    found = by(STUDIES["classes"].part("", 3, 6000, Ground()))
+    splits = {row: y for (row, column), y in found.items() if column == "splits"}
+    assert splits["k = 5, evolving"] > 0 and not any(y for row, y in splits.items() if "evolving" not in row)
+    ends = {row: y for (row, column), y in found.items() if column == "classes at the end"}
+    assert ends["k = 5, evolving"] == 5 + splits["k = 5, evolving"] and ends["k = 5"] == 5 and ends["k = 20"] == 20
+    assert found["k = 5, evolving", "p95"] != found["k = 5", "p95"]

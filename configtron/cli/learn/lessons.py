@@ -13,10 +13,12 @@ from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
 from configtron.grid import DEAD, Grid
-from configtron.learner.classes import Classes
+from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
+from configtron.learner.classes import LEAST_OF_DEVICE, Classes
+from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
-from configtron.learner.logged import Logged, classes_for, grid_of, tally_of, taught
+from configtron.learner.logged import Logged, grid_of, taught
 from configtron.learner.reclassify import settled
 from configtron.learner.saved import Recipe, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
@@ -29,7 +31,8 @@ OFFLINE = 10_000
 @dataclass
 class Taken:
     """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
-    latencies: for each client that came to another class, its own outcomes from the change until then."""
+    splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
+    the change until then."""
 
     policy: str
     log: int
@@ -38,6 +41,7 @@ class Taken:
     agreed: int = 0
     updates: int = 0
     classes: int = 0
+    splits: int = 0
     arms: Counter[str] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
 
@@ -54,6 +58,8 @@ def begin(
     engine: str,
     warm: bytes | None,
     watched: bool,
+    evolve: bool,
+    by_device: bool,
 ) -> Learner:
     """Make a policy for a log and keep it. Errors: `BadInput` for an empty log, or a tensor of another world."""
     tensor = None if warm is None else read(BytesIO(warm), "--warm")
@@ -63,15 +69,17 @@ def begin(
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
     grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
     sites = store.sites(log) if tensor is None else tensor.sites
-    classes = classes_for(first, k, np.random.default_rng(seed))
+    start = beginning(first, k, np.random.default_rng(seed), by_device=by_device)
     try:
-        grid = _alive(grid, first, classes, tensor)
+        grid = _alive(grid, first, start.classes, tensor)
     except BadInput as error:
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
-    recipe = Recipe(policy, grid, sites, classes, seed, update_every, engine, watched)
+    divergence = start.divergence() if evolve else None
+    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence)
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state)
     _told(grid)
+    _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
     return found
 
 
@@ -89,6 +97,22 @@ def _told(grid: Grid) -> None:
     for one in grid.dead:
         where = f" where {one.where} is {one.value}" if one.where else ""
         say(f"{one.knob}{where} is not explored: {one.reason}")
+
+
+def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> None:
+    """Say by which bound classes were made and will be split, and what noise was told from divergence."""
+    classes, noise = start.classes, start.repeats
+    if auto or evolve:
+        taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
+        say(f"{len(classes)} classes; members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}")
+    if (auto or evolve) and noise.sigma_ln is None:
+        say(f"noise counts as difference between members, so that there may be too many classes: {noise.why}")
+    if evolve:
+        say(f"a class is split where its loads spread by more than {start.divergence().spread_ln:.3f} in ln(ms)")
+    if by_device:
+        own = sorted(set(classes.devices) - {""})
+        say(f"classes of their own: {', '.join(own)}" if own else
+            f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are anybody's")  # fmt: skip
 
 
 def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
@@ -117,6 +141,7 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
             break
     taken.learned += taken.outcomes
     taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
+    taken.splits = policy.splits_ if isinstance(policy, ClassPolicy) else 0
     return taken
 
 

@@ -16,8 +16,8 @@ COLUMNS = ("policy", "default", "runs", "takes", "about")
 def policies(form: str, output_file: str) -> int:
     """List the policies there are: the product's default, the paper's ensemble, and what they are held against.
 
-    What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm and
-    --engine make a difference.
+    What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm,
+    --engine, --evolve and --by-device make a difference.
     """
     from configtron.learner import POLICIES, PREFERRED
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
     from configtron.records import Json
 
-COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "saved", "about")
+COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "classes", "splits", "saved", "about")
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
 @form_options
 def status(form: str, output_file: str) -> int:
-    """Show the logs of outcomes there are, and the policies that learn: how far each has read, and what waits for it.
+    """Show the logs of outcomes there are, and the policies that learn: how far each has read, what waits for it,
+    how many network classes it has and how many of them were split off (`learn run --evolve`).
 
     Exit code 0 also if there is nothing.
     """
@@ -48,10 +49,14 @@ def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
 
 
 def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
+    from configtron.learner.saved import classes_in
+
     for one in store.learners():
+        classes, splits = classes_in(one.state)
         waiting = store.count(one.log, one.position)
         about = f"{one.policy}, from " + (f"log {one.log}" if one.log else "all logs")
         yield {
             "kind": "policy", "name": one.name, "policy": one.policy, "log": one.log, "since": one.begun_at,
-            "outcomes": one.outcomes, "waiting": waiting, "saved": one.saved_at, "about": about,
+            "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
+            "saved": one.saved_at, "about": about,
         }  # fmt: skip

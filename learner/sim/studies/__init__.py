@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from configtron.learner.sim.studies.ablations import FEATURES, KNOBS
+from configtron.learner.sim.studies.classing import CLASSING
 from configtron.learner.sim.studies.convergence import ARM_SHARES, CONVERGENCE
 from configtron.learner.sim.studies.drift import DRIFT
 from configtron.learner.sim.studies.gains import STUDY as GAINS
@@ -15,6 +16,6 @@ STUDIES = {
     study.name: study
     for study in (
         GAINS, CONVERGENCE, ARM_SHARES, LOCAL, UPDATES, FEATURES, KNOBS, STARTS, EXPLORED, ACCURACY,
-        DRIFT,
+        DRIFT, CLASSING,
     )
 }  # fmt: skip

@@ -188,8 +188,8 @@ ACCURACY = Study(
     "and of the session's own network, which no class knows. Five folds. `networks seen`: sessions are held back, "
     "their networks' other sessions are not, so a model may know a network again, by its loss above all, which "
     "simulated sessions know exactly (bandwidth and round trip are off by 8 %). `networks unseen`: whole networks are "
-    "held back; this is how well a model does for a new network. A mistake's cost is the page load time under the model's word "
-    "over that under the label's. The paper does not say how it folded.",
+    "held back; this is how well a model does for a new network. A mistake's cost is the page load time under the "
+    "model's word over that under the label's. The paper does not say how it folded.",
     sessions=4000,
     figures={
         ("SVM, best of its class and site", "accuracy, networks seen"): "0.933",

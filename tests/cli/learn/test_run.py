@@ -88,3 +88,60 @@ def test_a_warm_start_over_other_configurations_is_refused(filled: Typed, tmp_pa
     code, out, err = filled("learn", "run", "--warm", "few.npz")
     assert code == USAGE and out == "" and "none of the grid's 2 configurations that --warm was emulated for" in err
     assert [row["kind"] for row in rows(filled("learn", "status", "-f", "jsonl")[1])] == ["log"]
+
+
+def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
+    """Clients of one rough network kind; the far half of them loads three times as long, from the 1000th on."""
+    rng, lines = np.random.default_rng(3), []
+    for at in range(n):
+        far, wrong = at % 2 == 0, np.exp(0.05 * rng.standard_normal(3))
+        slow = 3.0 if far and at >= 1000 else 1.0
+        context = {"bandwidth_kbps": 9000.0 * wrong[0], "rtt_ms": (150.0 if far else 60.0) * wrong[1], "loss": 0.0,
+                   "site": "news", "prefix": f"192.0.{at % 20}.0/24"}  # fmt: skip
+        context |= {"device": "phone" if far else "desk"} if device else {}
+        window = int(rng.choice([10, 30]))
+        told = {"context": context, "plt_ms": 1000.0 * slow * wrong[2] ** 2, "profile": {"initcwnd": window}}
+        lines.append(json.dumps(told))
+    path.write_text("\n".join(lines))
+
+
+def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
+    """Members that come to differ are split, in two runs as in one; without --evolve nothing is."""
+    crowds(tmp_path / "o.jsonl")
+    typed("learn", "import", "o.jsonl")
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 1, "-f", "jsonl")
+    code, out, err = typed(*how, "--evolve", "--name", "whole")
+    (row,) = rows(out)
+    assert code == DONE and row["classes"] == 1 + row["splits"] and row["splits"] >= 1
+    assert "a class is split where its loads spread by more than" in err and "repeats" in err
+    assert typed(*how, "--evolve", "--name", "parts", "--outcomes", 1700)[0] == DONE
+    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    plain = rows(typed(*how, "--name", "plain")[1])[0]
+    assert (plain["classes"], plain["splits"]) == (1, 0)
+    with Outcomes(tmp_path / "l.db") as store:
+        whole, parts = store.learner("whole"), store.learner("parts")
+        assert whole is not None and parts is not None and whole.state == parts.state
+        assert list(store.decisions("whole")) == list(store.decisions("parts"))
+    told = {one["name"]: one for one in rows(typed("learn", "status", "-f", "jsonl")[1]) if one["kind"] == "policy"}
+    assert told["parts"]["splits"] == row["splits"] and told["parts"]["classes"] == row["classes"]
+    assert told["plain"]["splits"] == 0
+    code, _, err = typed("learn", "run", "--name", "plain", "--evolve")
+    assert code == USAGE and "without --evolve" in err
+    code, _, err = typed("learn", "run", "--policy", "bo", "--evolve")
+    assert code == USAGE and "--evolve makes no difference to bo" in err
+
+
+def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
+    crowds(tmp_path / "o.jsonl")
+    typed("learn", "import", "o.jsonl")
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--by-device", "-f", "jsonl")
+    code, out, err = typed(*how)
+    assert code == DONE and rows(out)[0]["classes"] == 6 and "classes of their own: desk, phone" in err
+    with Outcomes(tmp_path / "l.db") as store:
+        found = store.learner("mab_nc")
+        assert found is not None
+        assert recipe_of(found.recipe).classes.devices == ("",) * 2 + ("phone",) * 2 + ("desk",) * 2
+    crowds(tmp_path / "none.jsonl", 900, device=False)
+    typed("learn", "import", "none.jsonl")
+    code, out, err = typed(*how, "--log", 2, "--name", "none")
+    assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err

@@ -1,0 +1,82 @@
+"""What a policy begins with, by the first outcomes of a log: its classes, when they diverge, what knobs showed.
+
+Page load times of a log are of many clients under many profiles. Three things are told apart from what a class, a
+bound or a knob is judged by: what sites and profiles make of them, the noise of single loads (`repeated.py`), and where
+in its class a client is (`within.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.grid import Grid
+from configtron.learner.classes import Classes, choose_k, fit, fit_by_device
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.evolve import Divergence
+from configtron.learner.logged import Logged
+from configtron.learner.repeated import Repeats, repeats
+from configtron.learner.tally import Tally, no_tally
+from configtron.learner.warmstart import FIRST_NOISE_LN
+
+# How far members of one class may differ, the noise of their loads apart: as one load is first taken to spread. It does
+# not follow the noise that is measured, or quieter pages would make for more classes of the same clients.
+ALIKE_LN = FIRST_NOISE_LN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beginning:
+    """Classes made offline, and what repeated loads of the same outcomes said of noise."""
+
+    classes: Classes
+    repeats: Repeats
+
+    def divergence(self) -> Divergence:
+        """When a class is to be split: its members differ by more than the rule allows them, and their loads' noise."""
+        return divergence_of(self.repeats)
+
+
+def divergence_of(found: Repeats) -> Divergence:
+    """A bound on the spread of single loads in a class: what members may differ by, and noise."""
+    return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)))
+
+
+def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_device: bool = False) -> Beginning:
+    """The offline start: k classes of these clients, or as many as keep their members alike (None).
+
+    The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
+    is taken away. by_device: as many classes for every device of which there are outcomes enough, and for anybody.
+    """
+    points = logged.contexts.points()
+    known = ~np.isnan(points).any(axis=1)
+    site = np.where(logged.contexts.site < 0, len(logged.contexts.sites), logged.contexts.site)
+    configuration, log_ms = logged.decisions.configuration, np.log(logged.plt_ms)
+    noise = repeats(logged.contexts.prefix, site, configuration, log_ms)
+    if k is not None or not known.any():
+        classes = fit(points, k or 1, rng)
+    else:
+        rest = log_ms[known] - _means(site[known], log_ms[known])
+        alike = log_ms[known] - _means(configuration[known], rest)
+        bounds = {"sigma_ln": ALIKE_LN, "noise_ln": noise.variance**0.5}
+        classes = choose_k(points[known], alike, site[known], rng, **bounds)
+    if by_device:
+        classes = fit_by_device(logged.contexts, len(classes), rng)
+    return Beginning(classes, noise)
+
+
+def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
+    """What was logged, by class and site. Errors: `BadInput` for a profile that is none of the grid's."""
+    sites = len(logged.contexts.sites)
+    site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
+    network = classes.of(logged.contexts)
+    row = np.where(network < 0, -1, network * (sites + 1) + site)
+    nothing = no_tally(len(classes) * (sites + 1), len(grid))
+    return nothing.plus(row, logged.on(grid).configuration, np.log(logged.plt_ms))
+
+
+def _means(group: Codes, values: Floats) -> Floats:
+    """(n,) the mean of each value's group."""
+    count = np.maximum(np.bincount(group), 1)
+    found: Floats = (np.bincount(group, weights=values) / count)[group]
+    return found

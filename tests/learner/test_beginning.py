@@ -1,0 +1,88 @@
+"""The offline start: noise told from difference, by repeats; too few of them are said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configtron.learner.beginning import ALIKE_LN, beginning
+from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
+from configtron.learner.logged import Logged
+from configtron.learner.repeated import repeats
+from configtron.nouns import Profile
+from tests.learner.worlds import small_tensor
+
+TENSOR = small_tensor(conditions=80)
+
+
+def log_of(noise_ln: float, n: int = 6000, prefixes: int = 160) -> Logged:
+    """Clients under Default, the same whatever the noise: each prefix in one network, seen 8 % wrong."""
+    rng = np.random.default_rng(4)
+    prefix, site = rng.integers(prefixes, size=n), rng.integers(len(TENSOR.sites), size=n)
+    condition = prefix % len(TENSOR.names)
+    wrong = np.exp(0.08 * rng.standard_normal((2, n)))
+    kbps, rtt = TENSOR.bandwidth_kbps[condition] * wrong[0], TENSOR.rtt_ms[condition] * wrong[1]
+    names = tuple(f"10.0.{at}.0/24" for at in range(prefixes))
+    contexts = Contexts(kbps, rtt, TENSOR.loss[condition], site, TENSOR.sites, prefix, names)
+    zero = np.zeros(n, dtype=np.int64)
+    made = Decisions(zero - 1, zero - 1, zero, zero + ARM["default"], np.ones(n), np.full(n, np.nan))
+    ms = TENSOR.lookup(condition, zero + TENSOR.grid.default, site) * np.exp(noise_ln * rng.standard_normal(n))
+    return Logged(zero, contexts, made, ms, zero, (Profile("default"),), (), {})
+
+
+def begun(log: Logged) -> int:
+    return len(beginning(log, None, np.random.default_rng(1)).classes)
+
+
+def test_noise_makes_no_classes() -> None:
+    """The same clients, however noisy their loads: as many classes, give or take one step of the candidates."""
+    found = [begun(log_of(noise)) for noise in (0.05, 0.12, 0.2, 0.3)]
+    steps = [4, 6, 8, 12, 16, 20, 24, 32, 48, 64]
+    places = [steps.index(k) for k in found]
+    assert max(places) - min(places) <= 1 and max(found) < 64
+    blind = log_of(0.3)
+    alone = replace(blind, contexts=replace(blind.contexts, prefix=np.zeros(0, dtype=np.int64), prefixes=()))
+    assert begun(alone) > found[-1], "what is not known to be noise counts as difference"
+
+
+def noisy(sigma: float, n: int = 4000, seed: int = 2) -> tuple[Codes, Floats]:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(500, size=n)
+    return group, 3.0 * group + sigma * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.12, 0.3])
+def test_repeats_tell_the_noise(sigma: float) -> None:
+    group, y = noisy(sigma)
+    found = repeats(group, group * 0, group * 0, y)
+    assert found.sigma_ln == pytest.approx(sigma, rel=0.05) and found.count == 4000 - len(np.unique(group))
+    # A hundredth of the clients come into a network that is three e-folds away: once each.
+    moved = y + 3.0 * ((group < 25) & (np.arange(4000) > 2000))
+    assert repeats(group, group * 0, group * 0, moved).sigma_ln == pytest.approx(sigma, rel=0.15)
+
+
+def test_too_few_repeats_are_said() -> None:
+    group, y = noisy(0.1)
+    none = repeats(group * 0 - 1, group, group, y)
+    assert none.sigma_ln is None and "no outcome has a prefix" in none.why and none.variance == 0.0
+    few = repeats(np.arange(4000) % 3990, group * 0, group * 0, y)
+    assert few.sigma_ln is None and few.count == 10 and few.why.startswith("10 loads repeat another")
+    assert repeats(np.zeros(0, dtype=np.int64), group, group, y).count == 0
+
+
+def test_a_class_diverges_beyond_what_members_may_differ_by_and_noise() -> None:
+    quiet, loud = (beginning(log_of(noise), 6, np.random.default_rng(1)) for noise in (0.05, 0.3))
+    assert len(quiet.classes) == len(loud.classes) == 6
+    assert ALIKE_LN < quiet.divergence().spread_ln < loud.divergence().spread_ln
+    assert loud.divergence().spread_ln == pytest.approx(np.hypot(0.25, 0.3), rel=0.05)
+
+
+def test_devices_have_classes_of_their_own() -> None:
+    log = log_of(0.05)
+    device = np.where(np.arange(6000) < 100, 1, np.where(np.arange(6000) % 2 == 0, 0, -1))
+    with_device = replace(log, contexts=replace(log.contexts, device=device, devices=("phone", "rare")))
+    found = beginning(with_device, 6, np.random.default_rng(1), by_device=True).classes
+    assert found.devices == ("",) * 6 + ("phone",) * 6 and len(set(found.ids)) == 12
+    assert beginning(with_device, 6, np.random.default_rng(1)).classes.devices == ()
