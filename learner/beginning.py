@@ -16,13 +16,18 @@ from configtron.learner.classes import Classes, choose_k, fit, fit_by_device
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import Divergence
 from configtron.learner.logged import Logged
-from configtron.learner.repeated import Repeats, repeats
+from configtron.learner.repeated import SIGMAS_PER_MAD, Repeats, repeats
 from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
+from configtron.learner.within import no_slopes
 
 # How far members of one class may differ, the noise of their loads apart: as one load is first taken to spread. It does
 # not follow the noise that is measured, or quieter pages would make for more classes of the same clients.
 ALIKE_LN = FIRST_NOISE_LN
+# Regressions on what the last one left: the second moves noise by a hundredth, a third would move nothing.
+PASSES = 2
+# Loads further off, in deviations by their median, count as so far: one bad moment is no effect of a knob.
+FAR_SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,13 +71,37 @@ def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_dev
 
 
 def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
-    """What was logged, by class and site. Errors: `BadInput` for a profile that is none of the grid's."""
+    """What was logged, by class and site, as at the class's centroid. Errors: `BadInput` for a profile that is none of
+    the grid's."""
     sites = len(logged.contexts.sites)
     site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
     network = classes.of(logged.contexts)
     row = np.where(network < 0, -1, network * (sites + 1) + site)
     nothing = no_tally(len(classes) * (sites + 1), len(grid))
-    return nothing.plus(row, logged.on(grid).configuration, np.log(logged.plt_ms))
+    configuration, log_ms = logged.on(grid).configuration, np.log(logged.plt_ms)
+    known = np.flatnonzero(row >= 0)
+    away = logged.contexts.points()[known] - classes.centroid[network[known]]
+    log_ms[known] = at_centroids(log_ms[known], row[known], configuration[known], network[known], away)
+    return nothing.plus(row, configuration, log_ms)
+
+
+def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Codes, away: Floats) -> Floats:
+    """(n,) ln(ms) less what its client's place in its class explains, and drawn in where far off. away (n, 3) from the
+    centroid. The regression is on what rows and configurations leave, so it takes no configuration's effect away."""
+    if not len(log_ms):
+        return log_ms
+    found = log_ms
+    for _ in range(PASSES):
+        rest = found - _means(row, found)
+        rest = rest - _means(configuration, rest)
+        apart = np.stack([axis - _means(row, axis) for axis in away.T], axis=1)
+        slopes = no_slopes(int(network.max()) + 1).plus(network, apart, rest).slopes()
+        found = found - (away * slopes[network]).sum(axis=1)
+    rest = found - _means(row, found)
+    rest = rest - _means(configuration, rest)
+    far = FAR_SIGMAS * SIGMAS_PER_MAD * float(np.median(np.abs(rest)))
+    drawn: Floats = found - (rest - np.clip(rest, -far, far))
+    return drawn
 
 
 def _means(group: Codes, values: Floats) -> Floats:

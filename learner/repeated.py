@@ -2,7 +2,7 @@
 
 Question   By how much does ln(ms) spread when one client loads one page under one profile again?
 Method     Loads of one prefix, site and profile, in order of arrival: each less the one before, over the root of two.
-           Neighbours, so that a network that changes counts once; far differences are drawn in to `FAR_SIGMAS` robust
+           Neighbours, so that a network that changes counts once; far differences are drawn in to `FAR_SIGMAS`
            deviations, so that the tail of loads counts and that change hardly does. Root of their mean square.
 Stop when  computed, once.
 Reads as   `Repeats`: sigma_ln, and from how many.

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.beginning import ALIKE_LN, beginning
+from configtron.learner.beginning import ALIKE_LN, beginning, tally_of
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
-from configtron.learner.logged import Logged
+from configtron.learner.importance import dead_knobs, proven
+from configtron.learner.logged import Logged, grid_of
 from configtron.learner.repeated import repeats
 from configtron.nouns import Profile
 from tests.learner.worlds import small_tensor
@@ -86,3 +87,26 @@ def test_devices_have_classes_of_their_own() -> None:
     found = beginning(with_device, 6, np.random.default_rng(1), by_device=True).classes
     assert found.devices == ("",) * 6 + ("phone",) * 6 and len(set(found.ids)) == 12
     assert beginning(with_device, 6, np.random.default_rng(1)).classes.devices == ()
+
+
+def chosen(worth: float, n: int = 8_000) -> Logged:
+    """Any of eight profiles for anybody; pacing is worth so much, the window a fifth."""
+    log, rng = log_of(0.12, n), np.random.default_rng(6)
+    window, pacing = rng.integers(4, size=n), rng.integers(2, size=n)
+    ms = log.plt_ms * (1.0 + 0.2 * window) * np.where(pacing == 0, 1.0 + worth, 1.0)
+    profiles = tuple(
+        Profile(f"p{at}", (("initcwnd", (4, 10, 16, 30)[at // 2]), ("pacing", ("fq", "pfifo_fast")[at % 2])))
+        for at in range(8)
+    )
+    made = replace(log.decisions, configuration=2 * window + pacing)
+    return replace(log, decisions=made, plt_ms=ms, profiles=profiles)
+
+
+@pytest.mark.parametrize(("worth", "dead"), [(0.0, True), (0.05, False)])
+def test_a_knob_is_dead_by_outcomes_where_the_width_of_classes_is_taken_off(worth: float, dead: bool) -> None:
+    log = chosen(worth)
+    grid = grid_of(log.profiles)
+    classes = beginning(log, 12, np.random.default_rng(1)).classes
+    tally = tally_of(log, classes, grid)
+    found = {one.knob for one in proven(dead_knobs(grid, tally, tally.noise_ln(0.25)))}
+    assert found == ({"pacing"} if dead else set())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
 SEED = 0
+# What an effect in one cell of a hundred is, of its root mean square over all.
+RARE = 10.0
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
@@ -35,7 +37,8 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     \b
     knob        its values, the default first, and where it is known to be without effect
     dead        no difference beyond noise in what was seen (by a policy, or a tensor with repeats): between how many
-                pairs, and the largest effect that could have stayed unseen, which is 5 % at most
+                pairs, and the largest effect that could have stayed unseen, which is 5 % at most: as root mean
+                square over pairs of all cells, so that in one cell of a hundred it may be ten times that
     unproven    the same, but a larger effect could have stayed unseen: more outcomes would tell
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
@@ -107,7 +110,8 @@ def _dead(found: Iterable[DeadKnob]) -> Iterator[dict[str, Json]]:
 
     for one in found:
         where = f"{one.dead.where}={one.dead.value}" if one.dead.where else ""
-        about = f"{one.dead.reason}; {one.pairs} pairs; an effect below {one.unseen:.2g} would be unseen"
+        about = f"{one.dead.reason}; {one.pairs} pairs; an effect below {one.unseen:.2g} (root mean square "
+        about += f"over cells; {one.unseen * RARE:.2g} in one of a hundred) would be unseen"
         kind = "dead" if one.unseen <= SMALL else "unproven"
         yield {"kind": kind, "knob": one.dead.knob, "where": where, "pairs": one.pairs, "unseen": rounded(one.unseen),
                "about": about}  # fmt: skip
