@@ -11,7 +11,7 @@ import pytest
 
 from configtron.errors import BadInput
 from configtron.learner.sim import world as worlds
-from configtron.learner.sim.studies import STUDIES, managers
+from configtron.learner.sim.studies import STUDIES, managers, searching
 from configtron.learner.sim.studies.ablations import blind
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, summed
@@ -32,7 +32,24 @@ def test_numbers_are_means_over_worlds() -> None:
     assert (curve.x, curve.measured.value, curve.worlds, curve.paper) == (5.0, 9.0, 1, "")
     assert np.isnan(curve.measured.low)
     (none,) = summed(STUDY, [[Point("a", "gain", float("nan"))]])
-    assert np.isnan(none.measured.value)
+    assert np.isnan(none.measured.value) and none.worlds == 0
+
+
+def test_worlds_without_the_number_are_not_counted() -> None:
+    ys = (1.0, float("nan"), 3.0)
+    (found,) = summed(STUDY, [[Point("a", "gain", y)] for y in ys])
+    assert (found.measured.value, found.worlds) == (2.0, 2)
+
+
+def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried are the same counts either way: only the share says that some are no arrivals."""
+    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    whole = by(STUDIES["starts"].part("", 3, 0, Ground()))
+    monkeypatch.setattr(searching, "MOST", searching.FIRST)
+    cut = by(STUDIES["starts"].part("", 3, 0, Ground()))
+    for name in ("lhc", "random"):
+        assert cut[name, "mean tried"] <= searching.FIRST and 0.0 < cut[name, "share never near"] < 1.0
+        assert whole[name, "share never near"] < cut[name, "share never near"]
 
 
 @pytest.fixture(params=sorted(STUDIES))

@@ -71,7 +71,8 @@ class Study:
 
 
 class Summary(NamedTuple):
-    """A number over worlds, as it stands in the table or the curve; paper: its figure, "" for none."""
+    """A number over worlds, as it stands in the table or the curve; worlds: those that have the number at all;
+    paper: its figure, "" for none."""
 
     row: str
     column: str
@@ -88,14 +89,14 @@ def summed(study: Study, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
     for points in worlds:
         for point in points:
             values.setdefault((point.row, point.column, point.x), []).append(point)
+    known = {key: [point for point in points if not np.isnan(point.y)] for key, points in values.items()}
     return [
         Summary(row, column, x, _measured(found), len(found), study.figures.get((row, column), "") if x is None else "")
-        for (row, column, x), found in values.items()
+        for (row, column, x), found in known.items()
     ]
 
 
-def _measured(points: list[Point]) -> Measured:
-    known = [point for point in points if not np.isnan(point.y)]
+def _measured(known: list[Point]) -> Measured:
     if not known:
         return Measured(float("nan"), float("nan"), float("nan"))
     if len(known) > 1:
