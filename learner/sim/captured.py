@@ -14,6 +14,7 @@ Source     CT section 6 (characteristics at the start, time to change, character
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,12 +22,12 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.learner.columns import Contexts, contexts_of
+from configtron.learner.sim.brought import NUMBERS, near, possible, said
 from configtron.learner.sim.sessions import Sessions
 from configtron.learner.sim.traces import Piece, contexts_pieces, visited
 from configtron.nouns import Context
 from configtron.tensor import Tensor
 
-NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 CONTEXT = "configtron.context/"
 
 
@@ -35,11 +36,14 @@ Clients = Mapping[str, Sequence[tuple[float, Context]]]
 
 
 def captured(seen: Clients, tensor: Tensor, n: int, rng: np.random.Generator, name: str = "contexts") -> Sessions:
-    """n sessions. Errors: `BadInput` where nobody is known well enough."""
+    """n sessions. Errors: `BadInput` where nobody is known well enough, or times are further apart than a year."""
     clients = {prefix: _pieces(contexts) for prefix, contexts in sorted(seen.items())}
     known = {prefix: (parts, count) for prefix, (parts, count) in clients.items() if parts}
     if not known:
         raise BadInput(f"{name}: no client whose bandwidth, round trip and loss are known at once")
+    begun_s = min(parts[0].begin_s for parts, _ in known.values())
+    for parts, _ in known.values():
+        near(parts[-1].end_s, begun_s, name)
     counts = np.array([count for _, count in known.values()], dtype=np.float64)
     shares = rng.multinomial(n, counts / counts.sum())
     found = [
@@ -60,21 +64,56 @@ def _pieces(seen: Sequence[tuple[float, Context]]) -> tuple[list[Piece], int]:
 
 
 def clients_of(text: str, name: str = "contexts") -> Clients:
-    """The clients of contexts as JSON Lines. Errors: `BadInput`, by line."""
+    """The clients of contexts as JSON Lines; lines of another schema are left out. Errors: `BadInput`, by line."""
     found: dict[str, list[tuple[float, Context]]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
+    first_s = None
+    for number, line in enumerate(text.split("\n"), 1):
+        where = f"{name}, line {number}"
+        if not line.strip() or (form := _form(line, where)) is None:
             continue
-        try:
-            form: dict[str, Any] = json.loads(line)
-            if not str(form["schema"]).startswith(CONTEXT):
-                continue
-            context: dict[str, Any] = form["context"]
-            kbps, rtt, loss = (float(context[key]) if key in context else None for key in NUMBERS)
-            one = Context(kbps, rtt, loss, prefix=str(context.get("prefix", "")))
-            found.setdefault(one.prefix, []).append((float(form["at"]), one))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise BadInput(f"{name}, line {number}: no context ({type(error).__name__}: {error})") from error
+        at_s = _number(form, "at", where)
+        if at_s is None:
+            raise BadInput(f"{where}: a context has a time, `at`, in seconds")
+        first_s = at_s if first_s is None else first_s
+        one = _context(form, where)
+        found.setdefault(one.prefix, []).append((near(at_s, first_s, where), one))
+    return found
+
+
+def _form(line: str, where: str) -> dict[str, Any] | None:
+    """A line's object, if it is a context."""
+    try:
+        form = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{where}: no JSON ({type(error).__name__}); a line is a context's object") from error
+    if not isinstance(form, dict) or not isinstance(form.get("schema"), str):
+        raise BadInput(f"{where}: no context: an object with a schema is wanted")
+    return form if form["schema"].startswith(CONTEXT) else None
+
+
+def _context(form: dict[str, Any], where: str) -> Context:
+    """What is known of the client. A bandwidth or round trip of 0 was too small to be measured: unknown."""
+    context = form.get("context")
+    if not isinstance(context, dict):
+        raise BadInput(f"{where}: no context: `context` must be an object")
+    kbps, rtt, loss = (_number(context, key, where) for key in NUMBERS)
+    prefix = context.get("prefix") or ""
+    if not isinstance(prefix, str):
+        raise BadInput(f"{where}: the prefix must be text, not {said(prefix)}")
+    return possible(Context(kbps or None, rtt or None, loss, prefix=prefix), where)
+
+
+def _number(form: dict[str, Any], key: str, where: str) -> float | None:
+    """A finite number; None where it is unknown."""
+    value = form.get(key)
+    if value is None:
+        return None
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise BadInput(f"{where}: no context: {key} must be a finite number, not {said(value)}")
     return found
 
 

@@ -13,18 +13,16 @@ Source     CT section 6.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from configtron.errors import BadInput
 from configtron.learner.columns import Floats
+from configtron.learner.sim.brought import MOST_WEIGHT, NUMBERS, csv_rows, network, number
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, on
-from configtron.learner.sim.traces import number
 from configtron.tensor import Tensor
 
-NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 WEIGHT = "weight"
 
 
@@ -40,16 +38,16 @@ class Networks:
 
 def csv_networks(text: str, name: str = "networks") -> Networks:
     """Networks from CSV with a header: bandwidth_kbps, rtt_ms, loss, perhaps weight. Errors: `BadInput`, by line."""
-    reader = csv.DictReader(text.splitlines())
-    columns = reader.fieldnames or ()
+    columns, lines = csv_rows(text, name)
     if absent := [column for column in NUMBERS if column not in columns]:
         raise BadInput(
             f"{name}: the header lacks {', '.join(absent)}; networks have {', '.join(NUMBERS)} and perhaps {WEIGHT},"
             " sessions at_s, prefix and site besides"
         )
-    rows = [_row(row, WEIGHT in columns, f"{name}, line {reader.line_num}") for row in reader]
-    if not rows or not sum(row[3] for row in rows):
-        raise BadInput(f"{name}: there is no network in it")
+    rows = [(*network(row, where), number(row, WEIGHT, where, MOST_WEIGHT) if WEIGHT in row else 1.0)
+            for where, row in lines]  # fmt: skip
+    if not any(row[3] for row in rows):
+        raise BadInput(f"{name}: there is no network in it with a weight above 0")
     kbps, rtt, loss, weight = np.array(rows).T
     return Networks(kbps, rtt, loss, weight / weight.sum())
 
@@ -61,10 +59,3 @@ def placed(networks: Networks, tensor: Tensor, n: int, rng: np.random.Generator,
     found = drawn(tensor, n, rng, how, home)
     other = home[rng.integers(len(home), size=n)]
     return replace(found, after=np.where(np.isinf(found.change_s), found.condition, other))
-
-
-def _row(row: dict[str, str], weighted: bool, where: str) -> tuple[float, float, float, float]:
-    kbps, rtt, loss = (number(row, key, where) for key in NUMBERS)
-    if kbps <= 0 or rtt <= 0 or loss > 1:
-        raise BadInput(f"{where}: bandwidth and round trip must be above 0, loss at most 1")
-    return kbps, rtt, loss, number(row, WEIGHT, where) if weighted else 1.0

@@ -6,9 +6,10 @@ detector, and pieces sessions: characteristics at the start, time to change, cha
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.learner.changepoint import Detector, changes
 from configtron.learner.columns import Contexts, Floats, contexts_of
+from configtron.learner.sim.brought import MOST_KBPS, MOST_S, NUMBERS, csv_rows, near, network, number, said
 from configtron.learner.sim.sessions import Sessions, on
 from configtron.nouns import Context
 from configtron.tensor import Tensor
@@ -24,10 +26,16 @@ from configtron.tensor import Tensor
 MAHIMAHI_BYTES = 1504
 # Seconds a rate is taken over where a trace has packets only.
 WINDOW_S = 1.0
+# A packet trace is minutes long and repeats; a day of windows takes the change-point detector seconds.
+MOST_TRACE_S = 86_400
+# More than that has in ms, leading zeros included: Python itself refuses to read numbers of thousands of digits.
+DIGITS = 12
+# A JSON list of lists, rather than a bracketed pair a line.
+NESTED = re.compile(r"\s*\[\s*\[")
 # Below this a link is down; keeps logarithms finite.
 LEAST_KBPS = 1.0
 # CSV columns that a row of sessions must have, and those it may have.
-NEEDED = ("at_s", "prefix", "site", "bandwidth_kbps", "rtt_ms", "loss")
+NEEDED = ("at_s", "prefix", "site", *NUMBERS)
 OPTIONAL = ("change_s", "bandwidth_kbps_after", "rtt_ms_after", "loss_after")
 
 
@@ -53,27 +61,34 @@ class Piece:
 
 def mahimahi(text: str, name: str = "trace") -> Rates:
     """A Mahimahi link trace. Errors: `BadInput` for what is none, by line."""
-    at_ms = [_whole(word, f"{name}, line {line}") for line, word in _lines(text)]
-    if not at_ms or at_ms[-1] == 0:
+    at_ms = [0]
+    for line, word in _lines(text):
+        where = f"{name}, line {line}"
+        at_ms.append(_whole(word, where))
+        if at_ms[-1] < at_ms[-2]:
+            raise BadInput(f"{where}: the times of a Mahimahi trace never fall")
+    if at_ms[-1] == 0:
         raise BadInput(f"{name}: a Mahimahi trace has a time in ms on each line, the last above 0")
-    if any(later < earlier for earlier, later in zip(at_ms, at_ms[1:], strict=False)):
-        raise BadInput(f"{name}: the times of a Mahimahi trace never fall")
     end_s = at_ms[-1] / 1000.0
     edges = np.append(np.arange(0.0, end_s, WINDOW_S), end_s)
-    packets, _ = np.histogram(np.array(at_ms) / 1000.0, edges)
+    packets, _ = np.histogram(np.array(at_ms[1:]) / 1000.0, edges)
     kbps = packets * MAHIMAHI_BYTES * 8.0 / 1000.0 / np.diff(edges)
     return Rates(edges[:-1], np.maximum(kbps, LEAST_KBPS), end_s)
 
 
 def steps(text: str, name: str = "trace") -> Rates:
     """`[s, Mbit/s]` pairs: a JSON list of them, or one pair a line with comma or blank between. Each holds until the
-    next; the last as long as the one before. Errors: `BadInput`."""
-    pairs = _json_pairs(text, name) if text.lstrip().startswith("[[") else _line_pairs(text, name)
-    if len(pairs) < 2:
+    next; the last as long as the one before. Errors: `BadInput`, by line or pair."""
+    found: list[tuple[float, float]] = []
+    for where, pair in _json_pairs(text, name) if NESTED.match(text) else _line_pairs(text, name):
+        found.append(_step(pair, where))
+        near(found[-1][0], found[0][0], where)
+        if len(found) > 1 and found[-1][0] <= found[-2][0]:
+            raise BadInput(f"{where}: times must rise")
+    if len(found) < 2:
         raise BadInput(f"{name}: a bandwidth trace has at least two pairs of s and Mbit/s")
-    at_s, mbps = np.array(pairs).T
-    if (np.diff(at_s) <= 0).any() or (mbps < 0).any() or not np.isfinite(pairs).all():
-        raise BadInput(f"{name}: times must rise and rates must not be negative")
+    at_s, mbps = np.array(found).T
+    at_s = at_s - at_s[0]
     return Rates(at_s, np.maximum(mbps * 1000.0, LEAST_KBPS), float(2.0 * at_s[-1] - at_s[-2]))
 
 
@@ -90,7 +105,8 @@ def pieces(rates: Rates, rtt_ms: float, loss: float, detector: Detector | None =
 def contexts_pieces(at_s: Floats, contexts: Contexts, detector: Detector | None = None) -> list[Piece]:
     """One client's contexts over time, as a capture's connections show them: cut where round trips change. Rows with
     an unknown feature are left out. Errors: `BadInput` where none is left."""
-    rows = np.flatnonzero(~np.isnan(contexts.points()).any(axis=1))
+    measured = (contexts.rtt_ms > 0) & (contexts.bandwidth_kbps > 0)
+    rows = np.flatnonzero(measured & ~np.isnan(contexts.points()).any(axis=1))
     if not len(rows):
         raise BadInput("no connection shows bandwidth, round trip and loss")
     known, times = contexts[rows], at_s[rows]
@@ -127,51 +143,37 @@ def csv_sessions(text: str, tensor: Tensor, name: str = "sessions") -> Sessions:
 
     Errors: `BadInput` for a missing column, a site that the tensor lacks, or a value out of range, by line.
     """
-    reader = csv.DictReader(text.splitlines())
-    columns = reader.fieldnames or ()
+    columns, lines = csv_rows(text, name)
     wanted = (*NEEDED, *(OPTIONAL if set(OPTIONAL) & set(columns) else ()))
     if absent := [column for column in wanted if column not in columns]:
         raise BadInput(f"{name}: the header lacks {', '.join(absent)}")
-    rows = [_row(row, len(wanted) > len(NEEDED), f"{name}, line {reader.line_num}") for row in reader]
+    rows: list[tuple[float, Context, float, Context]] = []
+    for where, row in lines:
+        rows.append(_row(row, len(wanted) > len(NEEDED), tensor.sites, where))
+        near(rows[-1][0], rows[0][0], where)
     if not rows:
         raise BadInput(f"{name}: there is no session in it")
     rows.sort(key=lambda row: row[0])
-    seen = contexts_of([row[1] for row in rows], tensor.sites)
-    if (seen.site < 0).any():
-        site = rows[int(seen.site.argmin())][1].site
-        raise BadInput(f"{name}: the tensor has no site {site!r}; it has: {', '.join(tensor.sites)}")
-    later = contexts_of([row[3] for row in rows], tensor.sites)
+    seen, later = (contexts_of([row[which] for row in rows], tensor.sites) for which in (1, 3))  # type: ignore[misc]
     start, after = (on(tensor, c.bandwidth_kbps, c.rtt_ms, c.loss) for c in (seen, later))
     at_s, change_s = np.array([row[0] for row in rows]), np.array([row[2] for row in rows])
     # A replay begins with its first session, whatever clock the times are of.
     return Sessions(at_s - at_s[0], start, change_s, after, seen)
 
 
-def _row(row: dict[str, str], changing: bool, where: str) -> tuple[float, Context, float, Context]:
-    at_s = number(row, "at_s", where)
-    first = _context(row, "", where)
+def _row(
+    row: dict[str, str], changing: bool, sites: tuple[str, ...], where: str
+) -> tuple[float, Context, float, Context]:
+    at_s, first = number(row, "at_s", where), _context(row, "", where)
+    if first.site not in sites:
+        raise BadInput(f"{where}: the tensor has no site {said(first.site)}; it has: {', '.join(sites)}")
     if not changing or not row["change_s"]:
         return at_s, first, math.inf, first
-    return at_s, first, number(row, "change_s", where), _context(row, "_after", where)
+    return at_s, first, number(row, "change_s", where, MOST_S), _context(row, "_after", where)
 
 
 def _context(row: dict[str, str], suffix: str, where: str) -> Context:
-    numbers = (number(row, f"{key}{suffix}", where) for key in ("bandwidth_kbps", "rtt_ms", "loss"))
-    kbps, rtt, loss = numbers
-    if kbps <= 0 or rtt <= 0 or loss > 1:
-        raise BadInput(f"{where}: bandwidth and round trip must be above 0, loss at most 1")
-    return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=row["site"], prefix=row["prefix"])
-
-
-def number(row: dict[str, str], key: str, where: str) -> float:
-    """A CSV's number, at least 0 and finite. Errors: `BadInput`, which says where."""
-    try:
-        value = float(row[key])
-    except (TypeError, ValueError):
-        raise BadInput(f"{where}: {key} is no number: {row[key]!r}") from None
-    if not math.isfinite(value) or value < 0:
-        raise BadInput(f"{where}: {key} must be at least 0 and finite, not {row[key]}")
-    return value
+    return Context(*network(row, where, suffix), site=row["site"], prefix=row["prefix"])
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
@@ -180,24 +182,33 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 def _whole(word: str, where: str) -> int:
     if not (word.isascii() and word.isdigit()):
-        raise BadInput(f"{where}: a whole number of ms is wanted, not {word[:40]!r}")
+        raise BadInput(f"{where}: a whole number of ms is wanted, not {said(word)}")
+    if len(word) > DIGITS or int(word) > MOST_TRACE_S * 1000:
+        raise BadInput(f"{where}: {said(word)} ms; a link trace is at most {MOST_TRACE_S} s long, and repeats")
     return int(word)
 
 
-def _json_pairs(text: str, name: str) -> list[tuple[float, float]]:
+def _step(pair: Sequence[object], where: str) -> tuple[float, float]:
+    """A pair's s and Mbit/s."""
     try:
-        return [(float(at), float(mbps)) for at, mbps in json.loads(text)]
-    except (ValueError, TypeError) as error:
-        raise BadInput(f"{name}: no list of [s, Mbit/s] pairs ({error})") from error
+        at_s, mbps = (float(value) for value in pair)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"{where}: two numbers are wanted, s and Mbit/s, not {said(pair)}") from None
+    if not (math.isfinite(at_s) and 0 <= mbps <= MOST_KBPS / 1000.0):
+        most = f"{MOST_KBPS / 1000.0:g}"
+        raise BadInput(f"{where}: a time must be finite, a rate from 0 (not negative) to {most} Mbit/s: {said(pair)}")
+    return at_s, mbps
 
 
-def _line_pairs(text: str, name: str) -> list[tuple[float, float]]:
-    found = []
+def _json_pairs(text: str, name: str) -> Iterator[tuple[str, Sequence[object]]]:
+    try:
+        pairs = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{name}: no JSON list of [s, Mbit/s] pairs ({error})") from error
+    for at, pair in enumerate(pairs, 1):
+        yield f"{name}, pair {at}", pair if isinstance(pair, list) else [pair]
+
+
+def _line_pairs(text: str, name: str) -> Iterator[tuple[str, Sequence[object]]]:
     for at, line in _lines(text):
-        words = line.strip("[],").replace(",", " ").split()
-        try:
-            first, second = map(float, words)
-        except ValueError:
-            raise BadInput(f"{name}, line {at}: two numbers are wanted, s and Mbit/s, not {line[:40]!r}") from None
-        found.append((first, second))
-    return found
+        yield f"{name}, line {at}", line.strip("[],").replace(",", " ").split()

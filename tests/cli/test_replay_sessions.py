@@ -148,6 +148,39 @@ def cut(folder: Path) -> Path:
     return file
 
 
+HEADER = b"at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
+
+
+@pytest.mark.parametrize("header", [b"\xef\xbb\xbf" + HEADER, b'"' + HEADER.replace(b",", b'","') + b'"',
+                                    HEADER.replace(b",", b", ")])  # fmt: skip
+def test_a_spreadsheets_header_is_a_header(typed: Typed, tmp_path: Path, header: bytes) -> None:
+    """Two sessions stay two; taken for networks or for a link trace they would be forty."""
+    for ending in (b"\n", b"\r\n"):
+        lines = (header, b'0,"192.0.2.0/24",news,5000,80,0', b"5,198.51.100.0/24,shop,3000,90,0", b"")
+        (tmp_path / "s.csv").write_bytes(ending.join(lines))
+        (row,) = replayed(typed, "--source", "s.csv", "--policy", "default", sessions=40)
+        assert row["sessions"] == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"0\n1\n99999999999999\n", "line 3: "),
+        (b"[[0,1],[1," + b"9" * 400 + b"]]", "pair 2: "),
+        (b'[[0,1],{"a":1,"b":2}]', "pair 2: "),
+        (b"[" * 100_000, "no JSON"),
+        (HEADER + b"\n0,p,ne\0ws,5000,80,0\n", "line 2: "),
+        (HEADER.decode().encode("utf-16"), "save it as UTF-8"),
+        (b'{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: "),
+        (b"", "at least two pairs"),
+    ],
+)
+def test_a_file_that_is_none_ends_in_one_line(typed: Typed, tmp_path: Path, data: bytes, says: str) -> None:
+    (tmp_path / "x").write_bytes(data)
+    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "x", "--policy", "default")
+    assert code == USAGE and out == "" and err.count("\n") == 1 and "x" in err and says in err
+
+
 def test_networks_are_a_source(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text("rtt_ms,loss,bandwidth_kbps,weight\n20,0,50000,1\n300,0.02,700,3\n")
     (row,) = replayed(typed, "--source", "n.csv", "--policy", "default", sessions=300)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from configtron.errors import BadInput
 from configtron.learner.sim.captured import captured, clients_of
+from configtron.nouns import Context
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor()
@@ -51,10 +53,40 @@ def test_the_same_seed_draws_the_same() -> None:
     assert (one.at_s != other.at_s).any()
 
 
+def test_what_was_too_small_to_measure_is_unknown() -> None:
+    known = "\n".join(line(at, "p", 5) for at in range(3))
+    none = line(0, "q", 0.0) + "\n" + line(1, "q", 5, bandwidth_kbps=0) + "\n" + line(1, "q", 5, loss=None)
+    found = captured(clients_of(known + "\n" + none), TENSOR, 20, np.random.default_rng(1))
+    assert found.seen.prefixes == ("p",)
+
+
+@pytest.mark.parametrize("rtt_ms", [0.0, -1.0])
+def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
+    """As a packet capture may show it, which no reader of lines has looked at."""
+    good = [(float(at), Context(5000.0, 40.0, 0.0, prefix="p")) for at in range(3)]
+    none = (3.0, Context(5000.0, rtt_ms, 0.0, prefix="p"))
+    found = captured({"p": [*good, none]}, TENSOR, 9, np.random.default_rng(1))
+    assert (found.seen.rtt_ms == 40.0).all()
+    with pytest.raises(BadInput, match="from the first time"):
+        captured({"p": [*good, (1e15, good[0][1])]}, TENSOR, 9, np.random.default_rng(1))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "line 1: no context"),
+        ("{", "line 1: no JSON"),
+        ("[" * 100_000, "line 1: no JSON"),
+        ("[1]", "line 1: no context"),
+        ('{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: no context"),
+        (line(0, "p", 5, loss=10**400), "line 1: no context: loss must be a finite number"),
+        (line(0, "p", math.nan), "line 1: no context: rtt_ms must be a finite number"),
+        (line(math.inf, "p", 5), "line 1: no context: at must be a finite number"),
+        (line(0, "p", -80), "line 1: round trip must be above 0"),
+        (line(0, "p", 5, bandwidth_kbps=-5000), "line 1: bandwidth must be above 0"),
+        (line(0, "p", 5) + "\n" + line(0, "p", 5, loss=5), "line 2: loss must be a share"),
+        (line(0, "p", 5, loss=True), "line 1: no context: loss"),
+        (line(0, "p", 5).replace('"p"', "[1]"), "line 1: the prefix must be text"),
+        (line(0, "p", 5) + "\n" + line(-9e8, "p", 5), "line 2: .* from the first time"),
         ('\n{"schema":"configtron.context/1","at":1}', "line 2: no context"),
         ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":"x"}}', "line 1"),
         ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),

@@ -40,9 +40,14 @@ def test_clients_have_these_networks_and_no_other() -> None:
         ("bandwidth_kbps,rtt_ms,loss\n", "no network"),
         ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,0\n", "no network"),
         ("bandwidth_kbps,rtt_ms,loss\n5,5,0\n0,5,0\n", "line 3: bandwidth"),
-        ("bandwidth_kbps,rtt_ms,loss\n5,5,2\n", "line 2: bandwidth"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,5,2\n", "line 2: loss must be"),
         ("bandwidth_kbps,rtt_ms,loss\n5,x,0\n", "line 2: rtt_ms is no number"),
         ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,-1\n", "line 2: weight must be"),
+        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,1\n5,5,0,1e308\n5,5,0,1e308\n", "line 3: weight must be at most"),
+        ("bandwidth_kbps,rtt_ms,loss\n1e308,5,0\n", "line 2: bandwidth must be .* at most"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,1e308,0\n", "line 2: round trip must be"),
+        ("bandwidth_kbps,rtt_ms,loss,loss\n5,5,0,1\n", "line 1: two columns are called 'loss'"),
+        ("bandwidth_kbps;rtt_ms;loss\n5;5;0\n", "lacks bandwidth_kbps, rtt_ms, loss"),
     ],
 )
 def test_what_is_no_network_is_named(text: str, says: str) -> None:

@@ -33,7 +33,14 @@ def test_mahimahi_counts_packets() -> None:
     assert mahimahi("0\n5000").kbps[2] == 1.0
 
 
-DRESSES = ("[[0, 4.0], [10, 1.5]]", "0 4.0\n10 1.5\n", "0,4.0\n\n10,1.5", "[0, 4.0],\n[10, 1.5]")
+DRESSES = (
+    "[[0, 4.0], [10, 1.5]]",
+    "[\n [0, 4.0],\n [10, 1.5]\n]",
+    "[[1700000000, 4.0], [1700000010, 1.5]]",
+    "0 4.0\n10 1.5\n",
+    "0,4.0\n\n10,1.5",
+    "[0, 4.0],\n[10, 1.5]",
+)
 
 
 @pytest.mark.parametrize("text", DRESSES)
@@ -47,14 +54,23 @@ def test_steps_come_in_several_dresses(text: str) -> None:
     [
         (mahimahi, "", "a time in ms"),
         (mahimahi, "3\nx", "line 2"),
-        (mahimahi, "3\n2", "never fall"),
+        (mahimahi, "3\n2", "line 2: the times .* never fall"),
+        (mahimahi, "0\n1\n" + "9" * 320, "line 3: .* at most"),
+        (mahimahi, "0\n1\n" + "9" * 5000, "line 3: .* at most"),
+        (mahimahi, "0\n1\n99999999999999", "line 3: .* at most 86400 s"),
+        (steps, f"[[0, 1], [1, {10**400}]]", "pair 2: two numbers"),
+        (steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"),
+        (steps, "[" * 100_000, "pairs"),
+        (steps, "0 1\n1 1e308", "line 2: .* rate"),
+        (steps, "0 1\n1e15 1", "line 2: .* from the first time"),
+        (steps, "0 1\ninf 1", "line 2: a time must be finite"),
         (mahimahi, "0\n0", "the last above 0"),
         (steps, "1 2", "at least two"),
         (steps, "1 2\n1 2", "must rise"),
         (steps, "1 2\n2 -1", "negative"),
-        (steps, "1 2\nnan nan", "rise|negative"),
+        (steps, "1 2\nnan nan", "line 2: a time must be finite"),
         (steps, "1 2 3", "line 1"),
-        (steps, "[[1, 2], [3]]", "pairs"),
+        (steps, "[[1, 2], [3]]", "pair 2: two numbers"),
         (steps, "[[1, 2", "pairs"),
     ],
 )
@@ -112,6 +128,13 @@ def test_sessions_come_as_csv() -> None:
         (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
         (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"),
         (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
+        (f"{HEADER}\n1,p,news,900,20,1.5", "line 2: loss must be a share"),
+        (f"{HEADER}\n1,p,news,1e308,20,0", "line 2: bandwidth must be"),
+        (f"{HEADER}\n1,p,news,900,20,0\n1e9,p,news,900,20,0", "line 3: .* from the first time"),
+        (f"{HEADER}\n1,p,news,900,20,0,1", "line 2: 7 values for 6 columns"),
+        (f"{HEADER}\n0,{'a' * 200_000},news,900,20,0", "line 2: no CSV"),
+        (f'{HEADER}\n0,"p,news,900,20,0', "a quote left open"),
+        (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
     ],
 )
 def test_csv_that_is_wrong_says_where(text: str, said: str) -> None:

@@ -16,6 +16,7 @@ from configtron.cli.learn.options import say
 from configtron.cli.replay.captures import contexts_of, is_capture
 from configtron.errors import BadInput
 from configtron.learner.sim import traces
+from configtron.learner.sim.brought import header_of
 from configtron.learner.sim.captured import captured, clients_of
 from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals, Sessions
@@ -125,19 +126,18 @@ def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
     if is_capture(data):
         return captured(contexts_of(origin.source), tensor, origin.sessions, rng, origin.source)
     try:
-        text = data.decode()
+        # Spreadsheets begin what they save with a mark.
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{origin.source}: not text") from error
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    if first.lstrip().startswith("{"):
+        raise BadInput(f"{origin.source}: not UTF-8 text (byte {error.start + 1}); save it as UTF-8") from error
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if first.startswith("{"):
         return captured(clients_of(text, origin.source), tensor, origin.sessions, rng, origin.source)
-    if any(word.isalpha() for word in first.replace("_", "").split(",")):
-        if "at_s" in first.split(","):
+    if columns := header_of(text):
+        if "at_s" in columns:
             return traces.csv_sessions(text, tensor, origin.source)
         networks = csv_networks(text, origin.source)
         return placed(networks, tensor, origin.sessions, rng, Arrivals(per_s=origin.per_s))
-    whole = first.strip().isdigit()
-    rates = (traces.mahimahi if whole else traces.steps)(text, origin.source)
+    rates = (traces.mahimahi if first.isdigit() else traces.steps)(text, origin.source)
     pieces = traces.pieces(rates, origin.rtt_ms, origin.loss)
     return traces.visited(pieces, CLIENT, tensor, origin.sessions, rng)
-
