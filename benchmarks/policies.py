@@ -1,10 +1,11 @@
 """Every policy on one world it has not seen: how far from the best, how soon, and how often worse than Default.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.policies [SESSIONS_PER_CELL [SEED]]
+    OMP_NUM_THREADS=1 python -m benchmarks.policies [SESSIONS_PER_CELL [SEED [ROW ...]]]
 
 The world is `tests/learner/worlds.py`'s formula with 3 % of every cell's own; the emulated tensor that some policies
 start from is another seed's: other networks, 6 % of every cell's own, each of the formula's strengths off by a third.
-24 classes, 6 sites, features off by 8 %, outcomes every 500 sessions.
+24 classes, 6 sites, features off by 8 %, outcomes every 500 sessions. A ROW is a policy, perhaps with "cold" (no
+emulated tensor) after a comma.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def lived_ms(made: TablePolicy, tensor: Tensor, sessions: int, seed: int) -> tup
     return ms, tensor.best_ms[condition, contexts.site].astype(np.float64), default
 
 
-def main(per_cell: int = 250, seed: int = 1) -> None:
+def main(per_cell: int = 250, seed: int = 1, *rows: str) -> None:
     """Print the table."""
     world = small_tensor(seed, CONDITIONS, SITES, bent=0.03)
     emulated = small_tensor(seed + 100, CONDITIONS, SITES, bent=0.06)
@@ -55,7 +56,7 @@ def main(per_cell: int = 250, seed: int = 1) -> None:
     print(f"{sessions} sessions, {CLASSES} classes x {SITES} sites, seed {seed}; distance from the best, shares")
     titles = ("first 1000", "last half", "p95", "excess ms", ">20% worse", "CPU s")
     print(f"{'policy':20s}" + "".join(f"{title:>12s}" for title in titles))
-    for name in (*POLICIES, "thompson, cold"):
+    for name in rows or (*POLICIES, "thompson, cold"):
         warm = None if "cold" in name else emulated
         rng = np.random.default_rng(seed)
         made = policy(name.split(",")[0], Setting(world.grid, world.sites, classes, rng, EVERY, warm, world))
@@ -70,4 +71,4 @@ def main(per_cell: int = 250, seed: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
