@@ -133,11 +133,12 @@ class Outcomes(Database):
             yield self._logged(rows)
             after = rows[-1][0]
 
-    def sites(self, log: int = 0) -> tuple[str, ...]:
-        """Sites of a log (0: of all), by name."""
+    def sites(self, log: int = 0, most: int | None = None) -> tuple[str, ...]:
+        """Sites of a log (0: of all), by name; those with the most outcomes, if only so many are wanted."""
         with self._clear():
-            rows = self._connection.execute(f"SELECT DISTINCT site FROM outcome{_of(log)}").fetchall()
-            return tuple(sorted(self._coded([number for (number,) in rows])[1]))
+            query = f"SELECT site FROM outcome{_of(log)} GROUP BY site ORDER BY count(*) DESC, site"
+            numbers = [number for (number,) in self._connection.execute(query) if number]
+            return tuple(sorted(self._coded(numbers[:most])[1]))
 
     def profiles(self, log: int = 0) -> tuple[Profile, ...]:
         """Profiles that were decided for in a log (0: in any)."""

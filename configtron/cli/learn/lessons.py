@@ -26,6 +26,9 @@ from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
+# Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what
+# it sums is by the cube of their number, some hundreds of MB with a hundred and not to be had with a thousand.
+MOST_SITES = 100
 
 
 @dataclass
@@ -68,7 +71,7 @@ def begin(
         which = f"log {log} has" if log else "the database has"
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
     grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
-    sites = store.sites(log) if tensor is None else tensor.sites
+    sites = _told_apart(store, log) if tensor is None else tensor.sites
     start = beginning(first, k, np.random.default_rng(seed), by_device=by_device)
     try:
         grid = _alive(grid, first, start.classes, tensor)
@@ -81,6 +84,16 @@ def begin(
     _told(grid)
     _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
     return found
+
+
+def _told_apart(store: Outcomes, log: int) -> tuple[str, ...]:
+    """The sites that the policy will know; others are learned about together, as those are that come later."""
+    sites = store.sites(log)
+    if len(sites) <= MOST_SITES:
+        return sites
+    apart = f"the {MOST_SITES} with the most outcomes are told apart"
+    say(f"{len(sites)} sites: {apart}, the others learned about together")
+    return store.sites(log, MOST_SITES)
 
 
 def _alive(grid: Grid, first: Logged, classes: Classes, tensor: Tensor | None) -> Grid:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from configtron.cli.learn import lessons
 from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, USAGE
 from configtron.learner import PREFERRED
@@ -145,3 +147,21 @@ def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
     typed("learn", "import", "none.jsonl")
     code, out, err = typed(*how, "--log", 2, "--name", "none")
     assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err
+
+
+def test_sites_without_number_are_not_all_told_apart(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that is an address of its own for every load would cost memory by the square."""
+    sites = [f"s{at}" for at in range(12)] + ["much", "more"] * 3
+    context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
+    lines = [json.dumps({"context": {**context, "site": site}, "plt_ms": 9}) for site in sites]
+    (tmp_path / "o.jsonl").write_text("\n".join([*lines, '{"plt_ms": 5}', '{"plt_ms": 5}']))
+    typed("learn", "import", "o.jsonl")
+    monkeypatch.setattr(lessons, "MOST_SITES", 3)
+    code, _, err = typed("learn", "run", "--policy", "thompson")
+    assert code == DONE and "14 sites: the 3 with the most outcomes are told apart" in err
+    with Outcomes(tmp_path / "l.db") as store:
+        found = store.learner("thompson")
+        assert found is not None and recipe_of(found.recipe).sites == ("more", "much", "s0")
+        assert len(store.sites()) == 14
