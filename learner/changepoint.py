@@ -61,6 +61,10 @@ def no_runs() -> Runs:
     return Runs(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(0), 0, 0)
 
 
+# What a clock that ticks too slowly calls 0 (ms, kbit/s) is not less than this; no sample that is shown is.
+LEAST = 1e-6
+
+
 @dataclass(frozen=True)
 class Detector:
     """Hyper-parameters; `step` takes runs and a sample, and gives runs and, perhaps, a change.
@@ -79,8 +83,8 @@ class Detector:
     sure: float = 0.8
 
     def step(self, runs: Runs, value: float) -> tuple[Runs, Change | None]:
-        """One sample, positive, in any unit. The first one only begins."""
-        last = np.append(runs.last, math.log(value))[-MEDIAN_OF:]
+        """One sample, positive, in any unit; of 0 the least there is. The first one only begins."""
+        last = np.append(runs.last, math.log(max(value, LEAST)))[-MEDIAN_OF:]
         x = float(np.median(last))
         if runs.samples == 0:
             return Runs(np.zeros(1), np.array([x]), np.zeros(1), last, 1, 0), None

@@ -67,3 +67,7 @@ def test_runs_are_saved_exactly() -> None:
 
 def test_f1_counts() -> None:
     assert f1([Change(12, 10), Change(50, 48)], [11]) == (pytest.approx(2 / 3), 0.5, 1.0)
+
+
+def test_a_sample_of_nothing_is_a_sample() -> None:
+    assert changes(np.zeros(50)) == []
