@@ -57,7 +57,8 @@ class Setting:
     """What policies are made from. `truth` and `weight` (how often each condition occurs) are for oracles alone.
 
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
-    ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never.
+    ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
+    patience: of searches whose decisions are another's, as in `cells.Stop`.
     """
 
     grid: Grid
@@ -70,6 +71,7 @@ class Setting:
     weight: Floats | None = None
     engine: str = "grid"
     divergence: Divergence | None = None
+    patience: int = 0
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
@@ -125,7 +127,7 @@ def _prefixes(kind: Callable[..., TablePolicy], s: Setting, **more: object) -> T
 
 
 def _searched(where: Callable[..., TablePolicy], kind: Callable[..., TablePolicy], s: Setting) -> TablePolicy:
-    return where(kind, s, engine=s.searcher())
+    return where(kind, s, engine=s.searcher(), stop=Stop(patience=s.patience))
 
 
 def _offline(s: Setting) -> TablePolicy:
@@ -137,7 +139,8 @@ def _ceiling(s: Setting) -> TablePolicy:
 
 
 def _cherrypick(s: Setting) -> TablePolicy:
-    return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST, stop=CHERRYPICK)
+    return _cells(CherryPick, s, engine=s.searcher(), first_samples=CHERRYPICK_FIRST,
+                  stop=replace(CHERRYPICK, patience=s.patience))  # fmt: skip
 
 
 # The product's own choice; the table that chose it is in docs/design/0027.

@@ -25,26 +25,32 @@ FIRST, SEARCH, DONE = 0, 1, 2
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Searches:
-    """Per row: phase (R,), configuration under test (R,), first samples (R, s) with -1 for none, last gain (R,)."""
+    """Per row: phase (R,), configuration under test (R,), first samples (R, s) with -1 for none, last gain (R,); loads
+    that the row had when that configuration was chosen (R,)."""
 
     phase: Codes
     testing: Codes
     first: Codes
     gain: Floats
+    since: Codes
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a search is over. least_tested: configurations; gain: expected improvement as a share of the best's time."""
+    """When a search is over. least_tested: configurations; gain: expected improvement as a share of the best's time;
+    patience: loads that a row may see without one of the configuration under test, after which whoever decides will
+    not try it and the search is over with what was seen. 0: it is waited for, as by a policy that decides itself."""
 
     least_tested: int = 7
     gain: float = 0.05
+    patience: int = 0
 
 
 def started(rows: int, grid: Grid, samples: int, rng: np.random.Generator) -> Searches:
     """Searches that have not begun: each row with a Latin hypercube of its own."""
     first = np.stack([latin(grid, samples, rng) for _ in range(rows)])
-    return Searches(np.full(rows, FIRST), first[:, 0].copy(), first, np.full(rows, np.nan))
+    none = np.zeros(rows, dtype=np.int64)
+    return Searches(np.full(rows, FIRST), first[:, 0].copy(), first, np.full(rows, np.nan), none)
 
 
 def joined_searches(one: Searches, more: Searches) -> Searches:
@@ -55,11 +61,15 @@ def joined_searches(one: Searches, more: Searches) -> Searches:
 
 def advance(state: Searches, tally: Tally, rows: Codes, engine: Engine, stop: Stop) -> Searches:
     """The searches after outcomes in these rows."""
-    phase, testing, gain = state.phase.copy(), state.testing.copy(), state.gain.copy()
+    phase, testing, gain, since = state.phase.copy(), state.testing.copy(), state.gain.copy(), state.since.copy()
     for row in rows[phase[rows] != DONE]:
         count = tally.count[row]
+        loads = int(count.sum())
         if count[testing[row]] == 0:
+            if stop.patience and loads - since[row] >= stop.patience:
+                phase[row] = DONE
             continue
+        since[row] = loads
         left = [int(at) for at in state.first[row] if at >= 0 and count[at] == 0]
         if left:
             testing[row] = left[0]
@@ -72,7 +82,7 @@ def advance(state: Searches, tally: Tally, rows: Codes, engine: Engine, stop: St
         gain[row], testing[row] = found.gain, found.configuration
         over = len(tried) >= stop.least_tested and found.gain < stop.gain
         phase[row] = DONE if over else SEARCH
-    return Searches(phase, testing, state.first, gain)
+    return Searches(phase, testing, state.first, gain, since)
 
 
 def observed_best(tally: Tally, default: int) -> Codes:

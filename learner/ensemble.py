@@ -6,7 +6,8 @@ Method     Each cell is searched by expected improvement from a Latin hypercube 
            (the degree of randomness) falls on any configuration, the rest on what the tree says. The tree is grown at
            every update from the latest sessions, each labelled with its cell's best; it also gives the first sample of
            a cell that has seen nothing yet.
-Stop when  a cell's search by the rule above; the ensemble never.
+Stop when  a cell's search by the rule above, or, where others decide, when they do not try what it asks for; the
+           ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
 Differs    where CT is silent or ambiguous, each an argument here: docs/design/0019.
@@ -118,7 +119,7 @@ class Ensemble(ClassPolicy):
         new = (self.searches_.phase == FIRST) & ~self.tally_.count.any(axis=1)
         testing = np.where(new, self.tree_.predict(self._cell_columns()), self.searches_.testing)
         state = self.searches_
-        self.searches_ = Searches(state.phase, testing, state.first, state.gain)
+        self.searches_ = Searches(state.phase, testing, state.first, state.gain, state.since)
 
     def _serve(self) -> Served:
         done, own = self._searched(), observed_best(self.tally_, self.grid.default)

@@ -30,7 +30,7 @@ for kind in (Grid, Knob, Dead):
 class Recipe:
     """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
     decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
-    class is split, None for never."""
+    class is split, None for never; patience: as in `cells.Stop`."""
 
     policy: str
     grid: Grid
@@ -41,6 +41,7 @@ class Recipe:
     engine: str = "grid"
     watched: bool = False
     divergence: Divergence | None = None
+    patience: int = 0
 
     def watch(self) -> Watch | None:
         """The watch that has seen nothing, over the classes that the policy began with."""
@@ -55,7 +56,7 @@ class Recipe:
             warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
-        return policy(self.policy, replace(made, divergence=self.divergence))
+        return policy(self.policy, replace(made, divergence=self.divergence, patience=self.patience))
 
     def text(self) -> str:
         """As JSON text; equal recipes are equal texts."""

@@ -10,6 +10,7 @@ import pytest
 from configtron.errors import BadInput
 from configtron.grid import Dead, live_grid, paper_grid
 from configtron.learner.baselines.default import Static
+from configtron.learner.cells import DONE
 from configtron.learner.columns import ARM
 from configtron.learner.features import configuration_features
 from configtron.learner.logged import Logged, grid_of, logged_of, taught
@@ -47,6 +48,18 @@ def cut(told: Logged, rows: slice) -> Logged:
         told, number=told.number[rows], contexts=told.contexts[rows], decisions=told.decisions[rows],
         plt_ms=told.plt_ms[rows], measured_at=told.measured_at[rows],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["configtron", "bo_nc", "cherrypick_nc"])
+def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
+    """Another's log hardly ever has what a search asks for: with patience it goes on from what was seen."""
+    told = logged(4000)
+    waiting, patient = recipe(policy).make(), replace(recipe(policy), patience=20).make()
+    for made in (waiting, patient):
+        taught(made, told)
+    first = [(made.choose_many(told.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
+    assert first[0] > 0.5 and first[1] < 0.1
+    assert (patient.searches_.phase == DONE).all()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])

@@ -26,6 +26,8 @@ from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
+# Loads of a cell in which a logger that follows this policy, if not at once, would have tried what it asks for.
+PATIENCE = 20
 # Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what
 # it sums is by the cube of their number, 1.4 GB at most with a hundred and 153 classes, no machine's with 3000.
 MOST_SITES = 100
@@ -78,7 +80,7 @@ def begin(
     except BadInput as error:
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
     divergence = start.divergence() if evolve else None
-    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence)
+    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence, PATIENCE)
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state)
     _told(grid)
