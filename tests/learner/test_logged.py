@@ -59,7 +59,8 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
         taught(made, told)
     first = [(made.choose_many(told.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
     assert first[0] > 0.5 and first[1] < 0.1
-    assert (patient.searches_.phase == DONE).all()  # type: ignore[attr-defined]
+    loaded = patient.tally_.count.sum(axis=1) > 40  # type: ignore[attr-defined]
+    assert loaded.sum() > 10 and (patient.searches_.phase[loaded] == DONE).all()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
