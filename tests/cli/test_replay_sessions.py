@@ -265,3 +265,10 @@ def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
     assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in STUDIES.values())
     kept = json.loads(json.dumps(made.config))
     assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}
+
+
+def test_where_the_answer_cannot_go_is_told_before(typed: Typed) -> None:
+    """Not after a study has run."""
+    for words in (("--study", "knobs", "--html", "nowhere/page.html"), ("--sessions", 50, "-o", "nowhere/rows")):
+        code, out, err = typed("replay", "sessions", *words)
+        assert code == USAGE and out == "" and "name a file that can be written" in err and "replay" not in err

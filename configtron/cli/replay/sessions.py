@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -88,6 +89,7 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
         raise BadInput("--html is for --study")
     if studies:
         _only(BESIDE_STUDY, "a study is as it is")
+    _can_be_written(html, output_file)
     with parts.opened(settings().db) as book:
         if resume is not None:
             _only(BESIDE_RESUME, "--resume goes on as it was begun")
@@ -99,6 +101,16 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
             return INTERRUPTED
         _tell(job, parts.results(book, number), form, output_file, html)
     return DONE
+
+
+def _can_be_written(*files: str | None) -> None:
+    """A replay takes minutes: where its answer cannot go is told before. Errors: `BadInput`."""
+    for file in files:
+        if file and file != "-":
+            try:
+                Path(file).open("ab").close()
+            except OSError as error:
+                raise BadInput(f"{file}: {error.strerror}; name a file that can be written") from error
 
 
 def _only(beside: tuple[str, ...], why: str) -> None:

@@ -53,9 +53,10 @@ STUDY = Study(
     "CT Figs 1, 4 and 5; abstract",
     "ConfigTron gains 10 to 19 % at the median and 36 to 80 % in the tail; the oracle 8 to 18 %",
     part,
-    "The traces are distributions whose Default median is the paper's, not its packets; page load times are a "
-    "formula's. How much the best can gain is an argument of that formula: read rows against `optimal` and "
-    "`cell_optimum` of the same trace, not against the paper's per cent. Tail: the 95th percentile of page load "
+    "The traces are distributions whose Default median is the paper's, not its packets, and page load times a "
+    "formula's; with --tensor both are what was measured. How much the best can gain is an argument of the formula, "
+    "or a property of what was measured: read rows against `optimal` and `cell_optimum` of the same trace, not against "
+    "the paper's per cent. Tail: the 95th percentile of page load "
     "times (p99: the 99th), Default's against the policy's. Policies per client (`bo`, `brute`, `reuse`) have one row "
     "a prefix and many sites in it, hence their losses. The offline model and thompson start from a mis-specified "
     "tensor.",
