@@ -37,6 +37,8 @@ class ClassPolicy(TablePolicy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_", "splits_")
+    # Whether `cost` speaks of configurations that a row never loaded, by a model over all rows.
+    MODELLED: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """All that a policy hands to others, and what each of it costs: rules made on earlier clients, judged by later ones.
 
 Rules for this file: what is printed, stored and judged is one and the same; of the latest clients, rules use where
-their prefixes are by now, never how their pages loaded.
+their prefixes are by now, never how their pages loaded. What a stack is given, its class has loaded, or a model over
+all cells speaks for it.
 """
 
 from __future__ import annotations
@@ -54,11 +55,21 @@ def handed(
     earlier, later = halves(told(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
-    tune = rulebook(policy, earlier.contexts, latest=contexts, among=among)
+    seen = None if policy.MODELLED else seen_of(policy, earlier[:0] if unjudged else earlier)
+    tune = rulebook(policy, earlier.contexts, latest=contexts, among=among, seen=seen)
     rules = served_by(policy, by_site, book, tune, later)
     unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
     losses = unknown if unjudged else judged(policy, earlier, later, rules)
     return Handed(by_site, book, tune, losses, len(earlier))
+
+
+def seen_of(policy: ClassPolicy, outcomes: Told) -> Mask:
+    """(classes, configurations) whether the policy, or one of these outcomes, saw a load of it in the class."""
+    found = np.zeros((len(policy.classes_), len(policy.grid)), dtype=np.bool_)
+    if policy.LEARNS:
+        found |= policy.tally_.count.reshape(len(found), -1, len(policy.grid)).any(axis=1)
+    found[outcomes.network, outcomes.configuration] = True
+    return found
 
 
 def served_by(policy: ClassPolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: Told) -> dict[str, Codes]:

@@ -6,13 +6,14 @@ Method     The log is cut in two. Rules are made on the earlier clients; `Loads`
            rule's configuration and what the policy's own mix would take; what the later outcomes of the client's cell
            leave of it, by configuration, is added, drawn to the cell's level. No policy's own beliefs enter: a policy
            that is wrong would be praised by them.
-           Intervals: a jackknife over fifths of the prefixes, each left out of the fit and of the judged alike.
+           Intervals: a jackknife over fifths of the prefixes, each left out of the fit and of the judged alike; over
+           fifths of the clients where the later ones are of fewer than five prefixes.
 Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly spread.
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
            Percentiles lean to the high side, for what is not known of a client widens them; intervals are a little
            narrow for it: `benchmarks/exported.py` says how far both are from the truth.
-Fails as   a reason in place of numbers: too few outcomes; or too few clients of cells where the rule's configuration
-           was loaded among the later ones, so that the regression would speak of elsewhere.
+Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
+           the rule's configuration was loaded among the later ones, so that the regression would speak of elsewhere.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
            would rest on a handful of loads.
 Source     Tukey 1958 (jackknife); CT has no such check.
@@ -36,6 +37,9 @@ PRIOR_LOADS = 5.0
 MOST_JUDGED = 10_000
 # Outcomes in either half below which a regression of some hundred terms is its priors.
 LEAST_OUTCOMES = 200
+# The same without one fifth of the prefixes, which may hold more than a fifth of the outcomes: intervals are a little
+# wide then, but speak of the same regression.
+LEAST_LEFT = LEAST_OUTCOMES // 2
 # Share of clients in whose cell the rule's configuration must have been loaded.
 LEAST_LOADED = 0.25
 # Fifths of prefixes, and the two-sided 95 % quantile of Student's t with one degree of freedom less.
@@ -102,8 +106,12 @@ def judged(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str, 
     if min(len(earlier), len(later)) < LEAST_OUTCOMES:
         few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
         return dict.fromkeys(rules, f"not known: {few} needed")
+    group = _groups(earlier, later)
+    left = [min(int((of != part).sum()) for of in group) for part in range(PARTS)]
+    if min(left) < LEAST_LEFT:
+        few = f"without one fifth of the prefixes {min(left)} outcomes are left in a half; {LEAST_LEFT} are needed"
+        return dict.fromkeys(rules, f"not known: {few}")
     loaded = _loaded(policy, later, rules)
-    group = _groups(earlier.contexts, len(earlier)), _groups(later.contexts, len(later))
     every = _figures(policy, earlier, later, rules)
     without = []
     for part in range(PARTS):
@@ -128,12 +136,20 @@ def _shares(every: Floats, without: Floats) -> tuple[Share, Share, Share]:
     return median, p95, mean
 
 
-def _groups(contexts: Contexts, n: int) -> Codes:
-    """(n,) which part each client is of: all of a prefix alike, where there are prefixes enough."""
-    codes = contexts.prefix if len(contexts.prefix) == n else np.zeros(n, dtype=np.int64)
-    several = len(np.unique(codes)) >= PARTS
-    found: Codes = (codes if several else np.arange(n)) % PARTS
-    return found
+def _groups(earlier: Told, later: Told) -> tuple[Codes, Codes]:
+    """Which part each client of either half is of: all of a prefix alike in both, where there are prefixes enough.
+
+    Prefixes are counted off, those of later clients first: by their codes all of these could be of one part.
+    """
+    one, other = earlier.contexts.prefix, later.contexts.prefix
+    judged_of = np.unique(other)
+    if len(one) != len(earlier) or len(judged_of) < PARTS:
+        return np.arange(len(earlier)) % PARTS, np.arange(len(later)) % PARTS
+    codes, place = np.unique(np.concatenate((one, other)), return_inverse=True)
+    rank = np.empty(len(codes), dtype=np.int64)
+    rank[np.argsort(~np.isin(codes, judged_of), kind="stable")] = np.arange(len(codes))
+    part = rank[place] % PARTS
+    return part[: len(one)], part[len(one) :]
 
 
 def _loaded(policy: ClassPolicy, later: Told, rules: Mapping[str, Codes]) -> dict[str, float]:

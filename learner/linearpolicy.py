@@ -74,6 +74,7 @@ class LinearPolicy(ClassPolicy):
         "shared_",
         "shared_loads_",
     )
+    MODELLED: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -95,6 +95,7 @@ class Loads:
         site = (contexts.site[:, None] == self.sites[None, :]).astype(np.float64)
         z = network[:, 1:4]
         kinks = [np.maximum(z - kink, 0.0) for kink in KINKS]
-        slopes = (site[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+        # spelled out, since numpy infers no width where there is no row
+        slopes = (site[:, :, None] * z[:, None, :]).reshape(len(z), site.shape[1] * z.shape[1])
         where = np.concatenate((network, site), axis=1)
         return np.concatenate((where, slopes, *kinks), axis=1), where

@@ -3,6 +3,7 @@ say."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,11 +12,11 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import export
-from configtron.learner.handed import Handed, handed, served_by
-from configtron.learner.judged import LEAST_OUTCOMES, Loss, Told, halves, judged, told
+from configtron.learner.handed import Handed, handed, seen_of, served_by
+from configtron.learner.judged import LEAST_OUTCOMES, Loss, Told, _groups, halves, judged, told
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
-from tests.learner.worlds import SITES, lived, small_classes, small_tensor
+from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")
@@ -111,3 +112,75 @@ def test_clients_are_served_by_their_prefix() -> None:
         defaults = dict(TENSOR.grid.profiles[TENSOR.grid.default].settings)
         off = tuple((k, v) for k, v in TENSOR.grid.profiles[at].settings if defaults[k] != v)
         assert book.prefixes.get(prefix, "") == names.get(off, "")
+
+
+def of_prefixes(prefix: Codes) -> tuple[Told, Told, dict[str, Codes], object]:
+    """Halves of a life whose clients are of those prefixes."""
+    made, contexts, _, configuration, ms = lives("mab_nc")
+    n = len(prefix)
+    renamed = replace(contexts[:n], prefix=prefix, prefixes=tuple(map(str, range(prefix.max() + 1))))
+    outcomes = told(made, renamed, configuration[:n], ms[:n])
+    assert len(outcomes) == n
+    earlier, later = halves(outcomes)
+    return earlier, later, {"served": made.likeliest()[later.row]}, made
+
+
+def test_every_fifth_prefix_may_be_all_that_is_left() -> None:
+    """25 prefixes, later clients of every fifth one only: their parts are not told by raw codes."""
+    codes = np.arange(4000) % 25
+    codes[2000:] -= codes[2000:] % 5
+    earlier, later, rules, made = of_prefixes(codes)
+    (found,) = judged(made, earlier, later, rules).values()  # type: ignore[arg-type]
+    assert isinstance(found, Loss) and np.isfinite([found.p95.low, found.p95.high, found.mean.low]).all()
+    assert found.mean.low < found.mean.value < found.mean.high
+    one, other = _groups(earlier, later)
+    assert [len(np.unique(later.contexts.prefix[other == part])) for part in range(5)] == [1] * 5
+    for code in np.unique(later.contexts.prefix):
+        mine = earlier.contexts.prefix == code
+        assert (one[mine] == other[later.contexts.prefix == code][0]).all(), "a prefix is of one part in both halves"
+
+
+def test_a_fifth_that_is_nearly_all_is_a_reason() -> None:
+    codes = np.zeros(4000, dtype=np.int64)
+    codes[::50] = np.arange(80) % 10
+    earlier, later, rules, made = of_prefixes(codes)
+    (found,) = judged(made, earlier, later, rules).values()  # type: ignore[arg-type]
+    assert isinstance(found, str) and "without one fifth of the prefixes" in found and "are needed" in found
+    codes[2000:] = 0
+    earlier, later, rules, made = of_prefixes(codes)
+    (alone,) = judged(made, earlier, later, rules).values()  # type: ignore[arg-type]
+    assert isinstance(alone, Loss), "one prefix: fifths of the clients"
+
+
+@pytest.mark.parametrize("name", ["mab_nc", "thompson"])
+def test_nobody_is_handed_what_nobody_has_seen(name: str) -> None:
+    """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
+    made, contexts, _, configuration, ms = lives(name, 2000)
+    default, loaded = TENSOR.grid.default, seen_of(made, told(made, contexts, configuration, ms)[:0])
+    for k, count in enumerate(made.tally_.count.reshape(len(loaded), -1, len(TENSOR.grid)).sum(axis=1)):
+        assert (loaded[k] == (count > 0)).all()
+    # every class does best with what is out of reach, and its twin within reach was never loaded
+    free = rulebook(made, contexts, among=AMONG)
+    blank = np.zeros(loaded.shape, dtype=np.bool_)
+    held = rulebook(made, contexts, among=AMONG, seen=blank)
+    assert (held.by_class == default).all() and not held.profiles and not held.prefixes
+    assert held.unseen == (free.by_class != default).sum() > 0 and free.unseen == 0
+    kept = rulebook(made, contexts, among=AMONG, seen=loaded)
+    at = np.arange(len(loaded))
+    assert (kept.by_class == np.where(loaded[at, free.by_class], free.by_class, default)).all()
+
+
+def test_only_a_model_speaks_for_what_was_not_loaded() -> None:
+    """An offline policy has loaded nothing itself: the log's own earlier outcomes say what its classes have seen."""
+    made = policy("offline", Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))
+    contexts, _ = clients(TENSOR, 2000)
+    nothing = np.full(len(contexts), TENSOR.grid.default)
+    blind = handed(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).tune
+    assert not blind.profiles and blind.unseen > 0
+    assert handed(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).book.profiles
+    seen = handed(made, contexts, made.choose_many(contexts).configuration, np.full(len(contexts), 900.0), AMONG).tune
+    assert seen.profiles and seen.unseen < blind.unseen
+    learned, contexts, _, configuration, ms = lives("thompson", 2000)
+    assert handed(learned, contexts, configuration * 0 + TENSOR.grid.default, ms, AMONG).tune.unseen == 0
+    other = handed(made, contexts, made.choose_many(contexts).configuration, ms, AMONG, unjudged="another's").tune
+    assert not other.profiles, "a log of other configurations shows no load of these"

@@ -59,3 +59,11 @@ def test_a_log_of_one_session_and_sites_without_number_is_no_trouble() -> None:
     assert len(Loads(TENSOR.grid, many, zeros, np.full(200, 5.0)).sites) == 20
     one = Loads(TENSOR.grid, contexts[slice(0, 1)], zeros[:1], np.array([70.0]))
     assert np.allclose(one.ms(contexts, zeros[:1]), 70.0)
+
+
+def test_nobody_is_expected_nothing_of() -> None:
+    contexts, _ = clients(TENSOR, 3, seed=3)
+    none = np.zeros(0, dtype=np.int64)
+    loads = fitted(300)
+    assert loads.ms(contexts[none], np.arange(len(TENSOR.grid))).shape == (0, len(TENSOR.grid))
+    assert loads.chosen_ms(contexts[none], none).shape == (0,)

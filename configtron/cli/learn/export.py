@@ -37,9 +37,10 @@ KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Keep profiles and prefixes as wanted: see `configtron tune plan`.")
+@click.option("--unjudged", is_flag=True, help="With --to-tune: even if the log cannot tell what the profiles cost.")
 @form_options
-def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, form: str,
-           output_file: str) -> int:  # fmt: skip
+def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, unjudged: bool,
+           form: str, output_file: str) -> int:  # fmt: skip
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
@@ -49,13 +50,17 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
 
     Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
-    what the policy believes; where the log cannot tell, a reason stands in place of the numbers.
+    what the policy believes; where the log cannot tell, a reason stands in place of the numbers. Only the rules are
+    held out: the policy itself may have learned from the later half, too.
 
     The loss of tune is that of profiles whose every knob the driver reaches by prefix that `configtron tune` would take
     here, the other knobs at their default; those knobs are named. Where no such driver is here, it is the one that
     reaches most. With --to-tune it is these profiles, and their prefixes, that are printed and become what is wanted
     (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
     that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
+    If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged is
+    given. Of a policy without a model over all cells, a class keeps Default if none of its clients has loaded what it
+    would get; how many classes do is told.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.cli.learn.reach import by_prefix
@@ -63,6 +68,8 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     from configtron.learner.handed import handed
     from configtron.learner.reached import reached, unreached
 
+    if unjudged and not to_tune:
+        raise BadInput("--unjudged says what may be handed over: give --to-tune with it, or leave it out")
     with Outcomes(settings().db) as store:
         found = saved(store, name)
         logged = store.last(last, log or found.log)
@@ -74,12 +81,18 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     among = reached(policy.grid, held.takes)
     made = handed(policy, logged.contexts, told, logged.plt_ms, among, least_leaf=leaf, unjudged=why)
     book = made.tune if to_tune else made.book
+    unknown = made.losses["tune"]
+    if to_tune and isinstance(unknown, str) and not unjudged:
+        raise BadInput(
+            f"loss {OF['tune']}: {unknown}; nothing is handed over: learn from more outcomes, or give --unjudged"
+        )
     out = unreached(policy.grid, held.takes)
-    without = f" ({held.name}; without {', '.join(out)})" if out else f" ({held.name})"
+    unset = f"; without {', '.join(out)}" if out else ""
+    without = f" ({held.name}{unset}{_kept(made.tune)})"
     rows = [*_losses(made, without), *_of_book(book), *_of_rules(made.by_site)]
     if to_tune:
         # first: who reads the rows may stop reading, and what was asked for is done even so
-        _wanted(settings().db, book, without)
+        _wanted(settings().db, book, without + (f"; unjudged: {unknown}" if isinstance(unknown, str) else ""))
     write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     return DONE
 
@@ -105,7 +118,15 @@ def _losses(made: Handed, without: str) -> Iterator[dict[str, Json]]:
     for of, found in made.losses.items():
         words = OF[of] + (without if of == "tune" else "")
         row: dict[str, Json] = {"kind": "loss", "of": of, "made_on": made.made_on}
+        if of == "tune":
+            row["unseen"] = made.tune.unseen
         yield row | (_unknown(found, words) if isinstance(found, str) else _known(found, words))
+
+
+def _kept(tune: Rulebook) -> str:
+    """Which classes have Default for want of loads, in words."""
+    alone = f"{tune.unseen} of {len(tune.classes)} classes keep Default, having loaded nothing of what they would get"
+    return f"; {alone}" if tune.unseen else ""
 
 
 def _unknown(why: str, words: str) -> dict[str, Json]:

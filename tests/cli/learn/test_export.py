@@ -1,0 +1,46 @@
+"""`configtron learn export --to-tune`: what is handed to the stack was judged by outcomes, or somebody asked for it."""
+
+from __future__ import annotations
+
+from configtron.errors import DONE, USAGE
+from tests.cli.learn.typed import Typed, filled, rows, typed
+
+__all__ = ["filled", "typed"]
+
+
+def test_what_nobody_could_judge_is_not_handed_over(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
+    few = ("learn", "export", "--last", 300, "-f", "jsonl")
+    (tune,) = (row for row in rows(filled(*few, "--only", "loss")[1]) if row["of"] == "tune")
+    assert "are needed" in tune["reason"], "the log tells: the test is empty"
+    filled("tune", "profile", "set", "mine", "initcwnd=4")
+    code, out, err = filled(*few, "--to-tune")
+    assert code == USAGE and out == "" and err.count("\n") == 1
+    assert tune["reason"] in err and "nothing is handed over" in err and "--unjudged" in err
+    assert [row["profile"] for row in rows(filled("tune", "profile", "list", "-f", "jsonl")[1])] == ["mine"]
+    assert rows(filled("tune", "prefix", "list", "-f", "jsonl")[1]) == []
+    code, out, err = filled(*few, "--to-tune", "--unjudged")
+    profiles = {row["profile"] for row in rows(out) if row["kind"] == "profile"}
+    assert code == DONE and profiles and f"unjudged: {tune['reason']}" in err
+    assert {row["profile"] for row in rows(filled("tune", "profile", "list", "-f", "jsonl")[1])} == {*profiles, "mine"}
+
+
+def test_what_was_judged_is_handed_over_and_says_so(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
+    code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--only", "loss", "-f", "jsonl")
+    assert code == DONE and rows(out)[3]["p95"] is not None and "unjudged" not in err
+    code, out, err = filled("learn", "export", "--unjudged")
+    assert code == USAGE and out == "" and "--to-tune" in err and err.count("\n") == 1
+
+
+def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "configtron", "--classes", 30, "--outcomes", 300)
+    code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--last", 300, "-f", "jsonl")
+    tune = rows(out)[3]
+    untouched = [row for row in rows(out) if row["kind"] == "class" and row["profile"] == "untouched"]
+    assert code == DONE and 0 < tune["unseen"] <= len(untouched), "every class saw what it got: the test is empty"
+    for text in (tune["when"], err):
+        assert f"{tune['unseen']} of 30 classes keep Default" in text
+    filled("learn", "run", "--policy", "thompson", "--classes", 30, "--outcomes", 300)
+    other = rows(filled("learn", "export", "--name", "thompson", "-f", "jsonl", "--only", "loss")[1])[3]
+    assert other["unseen"] == 0 and "keep Default" not in other["when"]
