@@ -6,9 +6,11 @@ The log: sessions of an analytic world, half of them decided uniformly over 32 t
 best static one, as an operator who wants to learn something would log. The candidates: the offline model (served as it
 is) and a Thompson sampler that has lived through other sessions, both kept to those templates. The truth is the mean
 over all networks, sites and the candidate's own probabilities, exactly, by the sessions' own frequencies; the noise's
-mean is taken from a long sample. Claim: at least 90 % of 200 replays, for IPS, SNIPS and DR. Beside it on which side
-the truth lay, how often the log could not carry an interval (few sessions: try 1000), and widths as shares of the
-truth. Intervals were made on seeds 11 to 13, after seed 1 had been seen; others are a check.
+mean is taken from a long sample. Claim: at least 90 % of 200 replays, for IPS, SNIPS and DR, each candidate and seed by
+itself; a miss ends with exit code 1. It is judged over intervals: where a log carried none in any replay, nothing
+speaks for it, and it is missed. Beside it on which side the truth lay, how often the log could not carry an interval
+(few sessions: try 1000), and widths as shares of the truth. Intervals were made on seeds 11 to 13, after seed 1 had
+been seen; others are a check.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.claims import Claims
 from benchmarks.simulator import classes_of, lived
 from configtron.learner import PREFERRED, Setting, policy
 from configtron.learner.baselines.default import Static
@@ -72,13 +75,15 @@ def true_ms(made: TablePolicy, world: Tensor, sessions: Sessions, factor: float)
     return factor * total / len(sessions)
 
 
-def main(replays: int = 200, n: int = 10_000, *seeds: int) -> None:
-    """Print a table for each seed."""
+def main(replays: int = 200, n: int = 10_000, *seeds: int) -> int:
+    """Print a table for each seed; 1 if a claim is missed."""
+    claims = Claims()
     for seed in seeds or (1,):
-        judged(replays, n, seed)
+        judged(replays, n, seed, claims)
+    return claims.exit_code
 
 
-def judged(replays: int, n: int, seed: int) -> None:
+def judged(replays: int, n: int, seed: int, claims: Claims) -> None:
     """One world's table."""
     world, warm = analytic(np.random.default_rng(seed)), mis_specified(np.random.default_rng(seed + 100))
     some = templates(warm, 32)
@@ -107,19 +112,20 @@ def judged(replays: int, n: int, seed: int) -> None:
                 estimates.append(getattr(one, key))
         print(f"{name}: truth {true:.0f} ms, {effective:.0f} effective, {time.process_time() - start:.0f} CPU s")
         for key, estimates in found.items():
-            print(f"  {key:8s}{told(estimates, true)}", flush=True)
+            print(f"  {key:8s}{told(estimates, true, claims)}", flush=True)
 
 
-def told(estimates: list[Estimate], true: float) -> str:
-    """How one estimator's intervals stand to the truth. Those that were withheld hold nothing."""
+def told(estimates: list[Estimate], true: float, claims: Claims) -> str:
+    """How one estimator's intervals stand to the truth, and the claim. Those that were withheld hold nothing."""
     given = [one for one in estimates if np.isfinite(one.high_ms - one.low_ms)]
     if not given:
-        return "no interval in any replay"
+        return f"no interval in any replay   {claims.at_least(np.nan, CLAIM_HELD, '.2f')}"
     width = np.array([one.high_ms - one.low_ms for one in given]) / true
-    held = np.mean([one.holds(true) for one in given])
+    held = float(np.mean([one.holds(true) for one in given]))
     below, above = (np.mean([one.high_ms < true for one in given]), np.mean([one.low_ms > true for one in given]))
     none = 1.0 - len(given) / len(estimates)
-    return f"{held:.3f}   {below:.3f} {above:.3f}   {none:.3f}   {width.mean():.2f} {np.median(width):.2f}"
+    shares = f"{held:.3f}   {below:.3f} {above:.3f}   {none:.3f}   {width.mean():.2f} {np.median(width):.2f}"
+    return f"{shares}   {claims.at_least(held, CLAIM_HELD, '.2f')}"
 
 
 def picked(sessions: Sessions, rows: Codes) -> Sessions:
@@ -130,4 +136,4 @@ def picked(sessions: Sessions, rows: Codes) -> Sessions:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))
