@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.grid import Grid
-from configtron.learner.columns import Codes
+from configtron.learner.columns import Codes, Floats
 from configtron.nouns import Value
 
 Mask = npt.NDArray[np.bool_]
+# So many loads tell a value's effect to a few per cent, where loads spread by a third.
+LEAST_LOADS = 100
 # Whether a knob can be given a value.
 Takes = Callable[[str, Value], bool]
 
@@ -26,6 +28,17 @@ def reached(grid: Grid, takes: Takes) -> Mask:
     found = np.array([
         all(value == free[knob] or takes(knob, value) for knob, value in profile.settings) for profile in grid.profiles
     ])  # fmt: skip
+    found[grid.default] = True
+    return found
+
+
+def met(grid: Grid, loads: Floats) -> Mask:
+    """(configurations,) whether each value of theirs had `LEAST_LOADS`, in whatever company: what a model says of
+    values that nobody loaded is a guess beyond what was seen. loads: (configurations,). Default always is."""
+    found = np.ones(len(grid), dtype=np.bool_)
+    for at in range(len(grid.knobs)):
+        value = grid.positions[:, at]
+        found &= np.bincount(value, weights=loads)[value] >= LEAST_LOADS
     found[grid.default] = True
     return found
 

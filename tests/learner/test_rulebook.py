@@ -10,7 +10,7 @@ import pytest
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Contexts
-from configtron.learner.reached import reached, twins, unreached
+from configtron.learner.reached import met, reached, twins, unreached
 from configtron.learner.rulebook import present, rulebook
 from configtron.nouns import Value
 from tests.learner.worlds import clients, lived, small_classes, small_tensor
@@ -111,3 +111,10 @@ def test_a_prefix_is_where_its_clients_are() -> None:
         rulebook(made, unknown)
     with pytest.raises(BadInput, match="no classes"):
         rulebook(policy("default", Setting(TENSOR.grid, TENSOR.sites, CLASSES, np.random.default_rng(2))), far)
+
+
+def test_values_that_nobody_loaded_are_not_met() -> None:
+    grid = TENSOR.grid
+    loads = np.where(grid.column("initcwnd") == 0, 0.0, 50.0)
+    assert met(grid, loads)[grid.default] and not met(grid, loads)[(grid.column("initcwnd") == 0)].any()
+    assert met(grid, loads)[grid.column("initcwnd") != 0].all() and met(grid, np.zeros(len(grid))).sum() == 1

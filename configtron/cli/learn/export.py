@@ -58,15 +58,17 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     reaches most. With --to-tune it is these profiles, and their prefixes, that are printed and become what is wanted
     (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
     that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
-    If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged is
-    given. Of a policy without a model over all cells, a class keeps Default if none of its clients has loaded what it
-    would get; how many classes do is told.
+    If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged
+    is given. A policy with a model over all cells and no warm start hands over no value of a knob that was loaded
+    less than 100 times: beyond what was seen it guesses. Of one without such a model, a class keeps Default if none
+    of its clients has loaded what it would get; how many classes do is told.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.cli.learn.reach import by_prefix
     from configtron.db.outcomes import Outcomes
     from configtron.learner.handed import handed
-    from configtron.learner.reached import reached, unreached
+    from configtron.learner.linearpolicy import LinearPolicy
+    from configtron.learner.reached import met, reached, unreached
 
     if unjudged and not to_tune:
         raise BadInput("--unjudged says what may be handed over: give --to-tune with it, or leave it out")
@@ -79,6 +81,8 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     held = by_prefix(policy.grid)
     told, why = _told(logged, policy.grid)
     among = reached(policy.grid, held.takes)
+    if isinstance(policy, LinearPolicy) and not found.warm:
+        among &= met(policy.grid, policy.tally_.count.sum(axis=0))
     made = handed(policy, logged.contexts, told, logged.plt_ms, among, least_leaf=leaf, unjudged=why)
     book = made.tune if to_tune else made.book
     unknown = made.losses["tune"]

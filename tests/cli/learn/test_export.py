@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
+
 from configtron.errors import DONE, USAGE
 from tests.cli.learn.typed import Typed, filled, rows, typed
 
@@ -44,3 +49,24 @@ def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
     filled("learn", "run", "--policy", "thompson", "--classes", 30, "--outcomes", 300)
     other = rows(filled("learn", "export", "--name", "thompson", "-f", "jsonl", "--only", "loss")[1])[3]
     assert other["unseen"] == 0 and "keep Default" not in other["when"]
+
+
+def test_a_model_hands_over_no_value_that_nobody_loaded(typed: Typed, tmp_path: Path) -> None:
+    """Windows of 10 and 30 teach a slope; what it says of others is a guess."""
+    rng, lines = np.random.default_rng(3), []
+    for at in range(1200):
+        context: dict[str, object] = {
+            "bandwidth_kbps": 9000.0,
+            "rtt_ms": 60.0 * float(np.exp(0.1 * rng.standard_normal())),
+            "loss": 0.0,
+        }
+        context |= {"site": "news", "prefix": f"192.0.{at % 12}.0/24"}
+        window = int(rng.choice([10, 30]))
+        ms = (900.0 if window == 10 else 1000.0) * float(np.exp(0.1 * rng.standard_normal()))
+        lines.append(json.dumps({"context": context, "profile": {"initcwnd": window}, "plt_ms": ms, "propensity": 0.5}))
+    (tmp_path / "o.jsonl").write_text("\n".join(lines))
+    typed("learn", "import", "o.jsonl")
+    typed("learn", "run", "--policy", "thompson", "--classes", 2)
+    code, out, _ = typed("learn", "export", "--to-tune", "--unjudged", "-f", "jsonl")
+    profiles = [row["when"] for row in rows(out) if row["kind"] == "profile"]
+    assert code == DONE and not any("initcwnd" in one and "initcwnd=30" not in one for one in profiles)
