@@ -116,11 +116,12 @@ def judged(replays: int, n: int, seed: int, claims: Claims) -> None:
 
 
 def told(estimates: list[Estimate], true: float, claims: Claims) -> str:
-    """How one estimator's intervals stand to the truth, and the claim. Those that were withheld hold nothing."""
-    given = [one for one in estimates if np.isfinite(one.high_ms - one.low_ms)]
+    """How one estimator's intervals stand to the truth, and the claim. Those that were withheld hold nothing;
+    without a lower end they begin at 0 ms."""
+    given = [one for one in estimates if np.isfinite(one.high_ms)]
     if not given:
         return f"no interval in any replay   {claims.at_least(np.nan, CLAIM_HELD, '.2f')}"
-    width = np.array([one.high_ms - one.low_ms for one in given]) / true
+    width = np.array([one.high_ms - max(one.low_ms, 0.0) for one in given]) / true
     held = float(np.mean([one.holds(true) for one in given]))
     below, above = (np.mean([one.high_ms < true for one in given]), np.mean([one.low_ms > true for one in given]))
     none = 1.0 - len(given) / len(estimates)

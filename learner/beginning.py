@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.grid import Grid
-from configtron.learner.classes import Classes, choose_k, fit, fit_by_device
+from configtron.learner.classes import Classes, choose_k, fit, fit_by_device, mean_spread
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import Divergence
 from configtron.learner.logged import Logged
@@ -32,10 +32,14 @@ FAR_SIGMAS = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beginning:
-    """Classes made offline, and what repeated loads of the same outcomes said of noise."""
+    """Classes made offline, and what repeated loads of the same outcomes said of noise.
+
+    spread_ln: how far members of a class differ in ln(ms), noise apart, where their number was chosen by that; else 0
+    """
 
     classes: Classes
     repeats: Repeats
+    spread_ln: float = 0.0
 
     def divergence(self) -> Divergence:
         """When a class is to be split: its members differ by more than the rule allows them, and their loads' noise."""
@@ -57,7 +61,7 @@ def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_dev
     known = ~np.isnan(points).any(axis=1)
     site = np.where(logged.contexts.site < 0, len(logged.contexts.sites), logged.contexts.site)
     configuration, log_ms = logged.decisions.configuration, np.log(logged.plt_ms)
-    noise = repeats(logged.contexts.prefix, site, configuration, log_ms)
+    noise, spread_ln = repeats(logged.contexts.prefix, site, configuration, log_ms), 0.0
     if k is not None or not known.any():
         classes = fit(points, k or 1, rng)
     else:
@@ -65,9 +69,10 @@ def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_dev
         alike = log_ms[known] - _means(configuration[known], rest)
         bounds = {"sigma_ln": ALIKE_LN, "noise_ln": noise.variance**0.5}
         classes = choose_k(points[known], alike, site[known], rng, **bounds)
+        spread_ln = mean_spread(classes)
     if by_device:
         classes = fit_by_device(logged.contexts, len(classes), rng)
-    return Beginning(classes, noise)
+    return Beginning(classes, noise, spread_ln)
 
 
 def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:

@@ -29,6 +29,8 @@ IQR_PER_SIGMA = 1.349
 FEW = 64
 # A feature that hardly varies must not be blown up to matter: a tenth of an e-fold counts as one scale.
 LEAST_SCALE_LN = 0.1
+# Numbers of classes that the one-sigma rule tries: up to some 150 outcomes a class of the ten thousand it is given.
+ALLOWED_K = (4, 6, 8, 12, 16, 20, 24, 32, 48, 64)
 # Contexts of a device from which classes are made for it alone: some ten a class.
 LEAST_OF_DEVICE = 200
 
@@ -176,7 +178,7 @@ def choose_k(
     *,
     sigma_ln: float,
     noise_ln: float = 0.0,
-    candidates: tuple[int, ...] = (4, 6, 8, 12, 16, 20, 24, 32, 48, 64),
+    candidates: tuple[int, ...] = ALLOWED_K,
 ) -> Classes:
     """Classes by the one-sigma rule: the smallest candidate whose mean spread, by members, is at most `sigma_ln`.
 
@@ -188,11 +190,16 @@ def choose_k(
         found = fit(points, k, rng)
         spread = np.sqrt(np.maximum(spreads(found, points, log_ms, site) ** 2 - noise_ln**2, 0.0))
         found = replace(found, spread=spread)
-        if float(np.average(spread, weights=np.maximum(found.count, 1e-9))) <= sigma_ln:
+        if mean_spread(found) <= sigma_ln:
             break
     if found is None:
         raise BadInput("network classes: no number of classes was allowed")
     return found
+
+
+def mean_spread(classes: Classes) -> float:
+    """How far members of one class differ in ln(ms), by members: what `choose_k` bounds."""
+    return float(np.average(classes.spread, weights=np.maximum(classes.count, 1e-9)))
 
 
 def of_tensor(tensor: Tensor, rng: np.random.Generator, *, sigma_ln: float) -> Classes:

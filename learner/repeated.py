@@ -6,7 +6,7 @@ Method     Loads of one prefix, site and profile, in order of arrival: each less
            deviations, so that the tail of loads counts and that change hardly does. Root of their mean square.
 Stop when  computed, once.
 Reads as   `Repeats`: sigma_ln, and from how many.
-Fails as   sigma_ln None, and `why` in words: no prefixes, or fewer than `LEAST_REPEATS`.
+Fails as   sigma_ln None, and `why` in words: no prefixes, fewer than `LEAST_REPEATS`, or half of them equal.
 Differs    CT says "one standard deviation" and not of what.
 Source     von Neumann 1941 (mean square successive difference); Huber 1964 (drawn in); Rousseeuw and Croux 1993 (MAD).
 """
@@ -29,7 +29,7 @@ SIGMAS_PER_MAD = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What repeats say. sigma_ln: standard deviation of one load's ln(ms), None for too few; count: of repeats."""
+    """What repeats say. sigma_ln: standard deviation of one load's ln(ms), None: not told; count: of repeats."""
 
     sigma_ln: float | None
     count: int
@@ -55,5 +55,9 @@ def repeats(prefix: Codes, site: Codes, configuration: Codes, log_ms: Floats) ->
     if len(apart) < LEAST_REPEATS:
         few = f"{len(apart)} loads repeat another of the same prefix, site and profile, {LEAST_REPEATS} are needed"
         return Repeats(None, len(apart), few)
+    equal = int((apart == 0.0).sum())
+    if 2 * equal >= len(apart):
+        copied = f"{equal} of {len(apart)} repeats took exactly as long as the one before: imported twice?"
+        return Repeats(None, len(apart), copied)
     far = FAR_SIGMAS * SIGMAS_PER_MAD * float(np.median(np.abs(apart)))
     return Repeats(float(np.sqrt((np.clip(apart, -far, far) ** 2).mean())), len(apart))

@@ -39,8 +39,8 @@ LONGEST, SHOWN = 1024, 60
 
 def outcomes(lines: Iterable[str], source: str, name: str) -> Iterator[Outcome]:
     """Each line's outcome; JSON Lines if the first line that is not empty begins with a brace, else CSV with a
-    header."""
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    header. Bytes that are no UTF-8 come as lone surrogates (`errors="surrogateescape"`): their line is refused."""
+    numbered = _numbered(lines, name)
     at, first = next(numbered, (0, ""))
     if not at:
         return
@@ -53,6 +53,16 @@ def outcomes(lines: Iterable[str], source: str, name: str) -> Iterator[Outcome]:
             yield _outcome(form, source)
         except BadInput as error:
             raise BadInput(f"{name}, line {number}: {error}") from error
+
+
+def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(lines, 1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(f"{name}, line {number}: not UTF-8; write the file in that") from error
+        if line.strip():
+            yield number, line
 
 
 def _json(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -11,8 +11,11 @@ Reads as   value and interval (ms) for each, effective sample size, and the shar
            log never made in their row: those rest on the model alone (DR), or are silently left out (IPS, SNIPS).
 Fails as   `BadInput` for sessions without propensities, or none at all. `log:never-tried`, `log:partly-tried`: weights
            whose mean is not one leave out what the candidate would do, and how they spread does not tell that.
-           `log:few-effective`: the spread rests on loads that are too few to show it. Intervals are for the log's
-           own mix of clients: of networks that it never met they know nothing.
+           `log:weights-above-one`: no chance does that, so the candidate knew these draws, or they were not made by
+           the propensities that are logged. `log:learned-from`: no draw is independent of who learned from it.
+           `log:few-effective`: the spread rests on loads that are too few to show it. `log:below-zero`: no page loads
+           in less than 0 ms, so a value or an end there says only that the terms do not carry one. Intervals are for
+           the log's own mix of clients: of networks that it never met they know nothing.
 Differs    CT has no such check before it pushes a map.
 Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR); Hall 1992
            (skewness); Satterthwaite 1946 (degrees of freedom).
@@ -31,9 +34,9 @@ from configtron.learner.policy import TablePolicy
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975
-# Quantile beyond which weights' mean is no chance: one in a thousand logs that did try everything is told otherwise.
-UPPER_UNTRIED = 0.999
-# Weight that the mean may lack of one: propensities are rounded in many a log, and this is less than any interval.
+# Quantile beyond which weights' mean is no chance, either way: one in a thousand good logs is told otherwise.
+UPPER_OFF_ONE = 0.999
+# Weight that the mean may be off one: propensities are rounded in many a log, and this is less than any interval.
 ROUNDED_WEIGHT = 1e-3
 # Skewness over the root of the terms' number below which nothing is corrected: the correction divides by it.
 LEAST_SKEW = 1e-6
@@ -49,7 +52,7 @@ SESSIONS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean page load time in ms, and its 95 % interval; infinite, and perhaps no value either, for a reason."""
+    """A mean page load time in ms, and its 95 % interval; ends infinite, and perhaps no value either, for a reason."""
 
     ms: float
     low_ms: float
@@ -78,9 +81,11 @@ class Value:
     unlogged: float
 
 
-def value(candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms: Floats) -> Value:
+def value(
+    candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms: Floats, *, learned_from: bool = False
+) -> Value:
     """The candidate's value on n logged sessions. Rows are the candidate's own: it need not share the logger's
-    classes."""
+    classes. learned_from: whether it learned from these sessions, so that no interval would mean anything."""
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
     if np.isnan(logged.propensity).any() or (logged.propensity <= 0).any():
@@ -96,24 +101,30 @@ def value(candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms:
     effective = float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300))
     terms = expected + weight * (plt_ms - chosen)
     ips, snips, dr = _estimates(weight, plt_ms, terms, effective)
+    if learned_from:
+        ips, snips, dr = _own_lesson(ips), _own_lesson(snips), _own_lesson(dr)
     tried, told = np.zeros(table.shape, dtype=np.bool_), np.isfinite(logged.propensity)
     tried[row[told], logged.configuration[told]] = True
     unlogged = float((table * ~tried).sum(axis=1)[row].mean())
-    return Value(len(contexts), mean_of(plt_ms), ips, snips, dr, effective, unlogged)
+    return Value(len(contexts), _possible(mean_of(plt_ms)), ips, snips, dr, effective, unlogged)
 
 
 def _estimates(weight: Floats, ms: Floats, terms: Floats, effective: float) -> tuple[Estimate, Estimate, Estimate]:
     """IPS, SNIPS, DR from the (n,) weights, loads and DR's terms, as far as the weights can carry them.
 
     The weights' mean is one if the logger could choose all that the candidate does. Below it, what is missing counts
-    as loads of 0 ms (IPS), as like the rest (SNIPS), or is the model's alone (DR).
+    as loads of 0 ms (IPS), as like the rest (SNIPS), or is the model's alone (DR). Above it, none means anything.
     """
     if effective == 0.0:
         none = _without_interval(float("nan"), "log:never-tried")
         return none, none, none
-    if _around(float(weight.mean()), weight - weight.mean(), UPPER_UNTRIED).high_ms < 1.0 - ROUNDED_WEIGHT:
+    weights = _around(float(weight.mean()), weight - weight.mean(), UPPER_OFF_ONE)
+    if weights.high_ms < 1.0 - ROUNDED_WEIGHT:
         none = _without_interval(float("nan"), "log:partly-tried")
-        return none, none, _without_interval(float(terms.mean()), "log:partly-tried")
+        return none, none, _possible(_without_interval(float(terms.mean()), "log:partly-tried"))
+    if weights.low_ms > 1.0 + ROUNDED_WEIGHT:
+        none = _without_interval(float("nan"), "log:weights-above-one")
+        return none, none, none
     return (
         _if_enough(mean_of(weight * ms), effective, LEAST_EFFECTIVE),
         _if_enough(_self_normalised(weight, ms), effective, LEAST_EFFECTIVE_SNIPS),
@@ -133,7 +144,22 @@ def _self_normalised(weight: Floats, ms: Floats) -> Estimate:
 
 
 def _if_enough(found: Estimate, effective: float, least: float) -> Estimate:
-    return found if effective >= least else _without_interval(found.ms, "log:few-effective")
+    return _possible(found if effective >= least else _without_interval(found.ms, "log:few-effective"))
+
+
+def _possible(found: Estimate) -> Estimate:
+    """Without what no page load time can be: a value, or an interval's lower end, that is not above 0 ms."""
+    if found.ms <= 0.0:
+        return _without_interval(float("nan"), "log:below-zero")
+    # The upper end stays: without those intervals that reach far, the others would hold the truth less often.
+    impossible = np.isfinite(found.low_ms) and found.low_ms <= 0.0
+    return Estimate(found.ms, -np.inf, found.high_ms, "log:below-zero") if impossible else found
+
+
+def _own_lesson(found: Estimate) -> Estimate:
+    """Without the interval, as the candidate learned from these loads; what leaves no value says more, and stays."""
+    stays = np.isnan(found.ms) or found.reason == "log:partly-tried"
+    return found if stays else _without_interval(found.ms, "log:learned-from")
 
 
 def _without_interval(ms: float, reason: str) -> Estimate:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.beginning import ALIKE_LN, beginning, tally_of
+from configtron.learner.classes import ALLOWED_K
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import dead_knobs, proven
 from configtron.learner.logged import Logged, grid_of
@@ -71,6 +72,28 @@ def test_too_few_repeats_are_said() -> None:
     few = repeats(np.arange(4000) % 3990, group * 0, group * 0, y)
     assert few.sigma_ln is None and few.count == 10 and few.why.startswith("10 loads repeat another")
     assert repeats(np.zeros(0, dtype=np.int64), group, group, y).count == 0
+
+
+def test_a_log_that_was_imported_twice_does_not_say_that_loads_never_vary() -> None:
+    rng = np.random.default_rng(8)
+    prefix, y = np.arange(400), rng.standard_normal(400)
+    zero = np.zeros(800, dtype=np.int64)
+    twice = repeats(np.tile(prefix, 2), zero, zero, np.tile(y, 2))
+    assert twice.sigma_ln is None and twice.count == 400 and twice.variance == 0.0
+    assert twice.why.startswith("400 of 400 repeats took exactly as long") and "imported twice" in twice.why
+    # A third of them equal, as clocks of whole milliseconds may have it: still told.
+    again = np.concatenate((y, y + 0.1 * rng.standard_normal(400) * (prefix % 3 > 0)))
+    assert repeats(np.tile(prefix, 2), zero, zero, again).sigma_ln == pytest.approx(0.0577, rel=0.2)
+
+
+def test_classes_that_could_not_be_made_alike_are_told() -> None:
+    log = log_of(0.12)
+    assert 0.0 < beginning(log, None, np.random.default_rng(1)).spread_ln <= ALIKE_LN
+    assert beginning(log, 6, np.random.default_rng(1)).spread_ln == 0.0
+    prefix = log.contexts.prefix  # a client's loads are slow, or not, whatever its network
+    unlike = replace(log, plt_ms=log.plt_ms * np.exp(1.0 * (prefix % 3)))
+    found = beginning(unlike, None, np.random.default_rng(1))
+    assert len(found.classes) == ALLOWED_K[-1] and found.spread_ln > ALIKE_LN
 
 
 def test_a_class_diverges_beyond_what_members_may_differ_by_and_noise() -> None:

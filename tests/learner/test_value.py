@@ -14,7 +14,7 @@ from configtron.learner.baselines.default import Static
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
-from configtron.learner.value import Estimate, freedom, mean_of, plain_model, value
+from configtron.learner.value import Estimate, _estimates, freedom, mean_of, plain_model, value
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 from tests.test_layers import ROOT
 
@@ -116,6 +116,50 @@ def test_what_the_log_never_tried_has_a_reason_and_no_number() -> None:
         assert one.reason == "log:never-tried" and np.isnan(one.ms) and withheld(one)
 
 
+def picked_to_match(n: int) -> tuple[Contexts, Decisions, Floats]:
+    """A log of either of two configurations, 0 and 5, where what is said to be one choice in ten was every second."""
+    contexts, decisions, ms = only_one(n)
+    second = np.arange(n) % 2 == 0
+    told = replace(decisions, configuration=np.where(second, 5, 0), propensity=np.where(second, 0.1, 0.9))
+    return contexts, told, ms
+
+
+@pytest.mark.parametrize("learned_from", [False, True])
+def test_weights_above_one_are_no_chance_and_give_no_number(learned_from: bool) -> None:
+    """IPS would come to five times what loads take, and be sure of it."""
+    found = value(static(5), *picked_to_match(400), learned_from=learned_from)
+    assert found.effective == pytest.approx(200)
+    for one in (found.ips, found.snips, found.dr):
+        assert one.reason == "log:weights-above-one" and np.isnan(one.ms) and withheld(one)
+
+
+def test_who_learned_from_the_log_has_no_interval() -> None:
+    log = mixed(3)
+    told, again = value(candidate(), *log), value(candidate(), *log, learned_from=True)
+    assert told.ips.reason == "" and again.logged == told.logged
+    for name in ("ips", "snips", "dr"):
+        one = getattr(again, name)
+        assert one.reason == "log:learned-from" and one.ms == getattr(told, name).ms > 0 and withheld(one)
+    contexts, decisions, ms = only_one(400)
+    part, none = (value(of, contexts, decisions, ms, learned_from=True) for of in (halves(0, 5), static(5)))
+    assert part.ips.reason == part.dr.reason == "log:partly-tried" and none.dr.reason == "log:never-tried"
+
+
+def test_no_page_loads_in_less_than_nothing() -> None:
+    """By DR's terms, or an end of their interval, that is."""
+    weight, ms = np.ones(400), np.full(400, 300.0)
+    spread = np.where(np.arange(400) % 2 == 0, 1.0, -1.0)
+    for mean, wide, reason in ((300.0, 100.0, ""), (300.0, 9e3, "log:below-zero"), (-7e3, 100.0, "log:below-zero")):
+        ips, _, dr = _estimates(weight, ms, mean + wide * spread, 400.0)
+        assert dr.reason == reason and ips.reason == "" and np.isfinite(dr.low_ms) == (reason == "")
+        if mean < 0:
+            assert np.isnan(dr.ms) and withheld(dr)
+        else:
+            assert dr.ms == pytest.approx(mean) and mean < dr.high_ms < 1500.0
+    two = value(static(0), *(part[slice(1, 3)] for part in only_one(20)))  # type: ignore[arg-type]
+    assert two.logged.ms > 0 and (two.logged.low_ms > 0 or two.logged.reason == "log:below-zero")
+
+
 def test_what_the_log_tried_in_part_has_a_reason() -> None:
     """Half of the candidate's choices are beyond the log: IPS would come to half of the page load time, and be sure."""
     contexts, decisions, ms = only_one(400)
@@ -167,7 +211,7 @@ def test_a_session_that_counts_for_nothing_is_no_try() -> None:
 def test_reasons_are_explained() -> None:
     given = set(re.findall(r'"(log:[a-z-]+)"', (ROOT / "learner" / "value.py").read_text()))
     page = (ROOT / "docs" / "learn.md").read_text()
-    assert len(given) == 3 and {reason for reason in given if f"| `{reason}` |" not in page} == set()
+    assert len(given) == 6 and {reason for reason in given if f"| `{reason}` |" not in page} == set()
 
 
 def test_sessions_without_propensities_are_refused() -> None:

@@ -38,10 +38,14 @@ def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output
     CANDIDATE is a policy's name (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE, several
     joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many sessions the
     weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr rests on its
-    model alone. All are judged by the same outcomes: those that came after any that one of them learned from; if there
-    are none, the row says so, and its value is flattered. Where a log cannot carry a value or an interval, a reason
-    stands in its place: log:never-tried, log:partly-tried (log some sessions with a policy that tries the candidate's
-    choices too), log:few-effective (log more of them). Exit code 2: outcomes without propensities.
+    model alone. All are judged by the same outcomes: those that came after any that one of them learned from. If there
+    are none, all outcomes are taken, and who learned from them has no interval (log:learned-from): its value, if there
+    is one, may be off either way, by any amount.
+
+    Where a log cannot carry a value or an interval, a reason stands in its place: log:never-tried, log:partly-tried
+    (log some sessions with a policy that tries the candidate's choices too), log:few-effective, log:below-zero (log
+    more of them), log:weights-above-one (the candidate knew these outcomes, or their propensities are wrong),
+    log:learned-from (log new ones). Exit code 2: outcomes without propensities.
     """
     from configtron.db.outcomes import Outcomes
 
@@ -64,8 +68,8 @@ def _judged(name: str, candidate: TablePolicy, used: Logged, *, seen: bool) -> l
     from configtron.learner.value import value
 
     if seen:
-        say(f"{name}: has learned from all of these outcomes, so its value is flattered")
-    found = value(candidate, used.contexts, used.judging(candidate.grid), used.plt_ms)
+        say(f"{name}: has learned from all of these outcomes, so they cannot judge it; log new ones")
+    found = value(candidate, used.contexts, used.judging(candidate.grid), used.plt_ms, learned_from=seen)
     rows = [("logged", found.logged), ("ips", found.ips), ("snips", found.snips), ("dr", found.dr)]
     return [_row(name, estimator, one, len(used), found.effective, found.unlogged, seen) for estimator, one in rows]
 

@@ -22,7 +22,7 @@ SOURCES = ("live", "lab", "sim")
 
 
 @click.command(name="import", short_help="Read outcomes from a file into the database.")
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File(encoding="utf-8", errors="surrogateescape"))
 @click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Where they are from.")
 def import_(file: TextIO, source: str) -> int:
     """Read outcomes from FILE (- is standard input) into a new log of the database, in order of arrival.
@@ -70,7 +70,7 @@ def _batches(file: TextIO, name: str, source: str) -> Iterator[Logged]:
     from configtron.learner.logged import logged_of
     from configtron.learner.told import outcomes
 
-    told, ended = outcomes(_lines(file, name), source, name), False
+    told, ended = outcomes(file, source, name), False
     while not ended:
         batch: list[Outcome] = []
         wrong = None
@@ -84,12 +84,3 @@ def _batches(file: TextIO, name: str, source: str) -> Iterator[Logged]:
         if wrong is not None:
             raise wrong
         ended = not batch
-
-
-def _lines(file: TextIO, name: str) -> Iterator[str]:
-    from configtron.errors import BadInput
-
-    try:
-        yield from file
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{name}: not text") from error

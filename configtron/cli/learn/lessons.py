@@ -14,7 +14,7 @@ from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
 from configtron.grid import DEAD, Grid
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
-from configtron.learner.classes import LEAST_OF_DEVICE, Classes
+from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
@@ -120,6 +120,8 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
     if auto or evolve:
         taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
         say(f"{len(classes)} classes; members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}")
+    if auto and start.spread_ln > ALIKE_LN:
+        say(f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: members differ by {start.spread_ln:.3f}")
     if (auto or evolve) and noise.sigma_ln is None:
         say(f"noise counts as difference between members, so that there may be too many classes: {noise.why}")
     if evolve:

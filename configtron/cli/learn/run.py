@@ -59,7 +59,8 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
 
     With --classes auto members of a class may differ by 0.25 in ln(ms), and by the noise of single loads: that is
     measured where the first 10 000 outcomes repeat a prefix, site and profile, and it is said how large it is, or why
-    it is not known. With --evolve a class whose members come to differ by more is split; classes keep their names.
+    it is not known; so it is if not even 64 classes, the most that are made, keep members that alike. With --evolve a
+    class whose members come to differ by more is split; classes keep their names.
 
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.

@@ -40,6 +40,21 @@ def test_lines_before_a_bad_one_are_kept_and_counted(typed: Typed, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("head", "line"),
+    [("", b'{"plt_ms": 5, "context": {"site": "caf\xe9"}}'), ("", b"\xff"), ("plt_ms,site\n", b"5,caf\xe9")],
+)
+def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path, head: str, line: bytes) -> None:
+    """In one read with good lines before it and after it."""
+    good = "5,caf\u00e9\n" if head else GOOD
+    (tmp_path / "x").write_bytes((head + 3 * good).encode() + line + b"\n" + good.encode())
+    code, _, err = typed("learn", "import", "x")
+    said = f"x, line {5 if head else 4}: not UTF-8; write the file in that; 3 outcomes before it are kept as log 1"
+    assert code == USAGE and err == f"configtron: {said}\n" and kept(tmp_path) == [3]
+    (tmp_path / "x").write_bytes(line + b"\n" + (head + good).encode())
+    assert "x, line 1: not UTF-8" in typed("learn", "import", "x")[2] and kept(tmp_path) == [3]
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         (f'{{"plt_ms": 1{"0" * 401}}}', "is no number"),

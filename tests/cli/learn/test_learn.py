@@ -80,7 +80,11 @@ def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
     filled("learn", "run", "--name", "mab_nc")
     code, out, err = filled("learn", "evaluate", "mab_nc", "-f", "jsonl")
-    assert "flattered" in err and rows(out)[1]["learned_from_these"] is True and rows(out)[1]["sessions"] == 1500
+    own = rows(out)[1:]
+    assert "they cannot judge it" in err and {row["sessions"] for row in own} == {1500}
+    assert all(row["learned_from_these"] for row in own)
+    assert {row["low_ms"] for row in own} == {row["high_ms"] for row in own} == {None}
+    assert {row["reason"] for row in own} <= {"log:learned-from", "log:weights-above-one", "log:partly-tried"}
 
 
 def test_a_candidate_that_was_never_tried_has_a_reason_in_place_of_numbers(filled: Typed) -> None:

@@ -165,3 +165,17 @@ def test_sites_without_number_are_not_all_told_apart(
         found = store.learner("thompson")
         assert found is not None and recipe_of(found.recipe).sites == ("more", "much", "s0")
         assert len(store.sites()) == 14
+
+
+@pytest.mark.parametrize(("apart", "said"), [(1.0, True), (0.0, False)])
+def test_auto_says_when_no_number_of_classes_will_do(typed: Typed, tmp_path: Path, apart: float, said: bool) -> None:
+    """Every other load takes seven times as long, for a reason that no network tells."""
+    rng, lines = np.random.default_rng(3), []
+    for at in range(300):
+        context = {"bandwidth_kbps": rng.uniform(900, 50_000), "rtt_ms": rng.uniform(10, 300), "loss": 0.0}
+        lines.append(json.dumps({"context": context, "plt_ms": 1000 * np.exp(2 * apart * (at % 2))}))
+    (tmp_path / "o.jsonl").write_text("\n".join(lines))
+    typed("learn", "import", "o.jsonl")
+    for how, wanted in ((("--classes", "auto"), said), (("--classes", 3, "--evolve"), False)):
+        code, _, err = typed("learn", "run", "--policy", "mab_nc", "--fresh", *how)
+        assert code == DONE and ("no number of classes up to 64 keeps them that alike: members differ" in err) == wanted
