@@ -121,7 +121,8 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
         taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
         say(f"{len(classes)} classes; members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}")
     if auto and start.spread_ln > ALIKE_LN:
-        say(f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: members differ by {start.spread_ln:.3f}")
+        said = f"members differ by {start.spread_ln:.3f}"
+        say(f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: {said}")
     if (auto or evolve) and noise.sigma_ln is None:
         say(f"noise counts as difference between members, so that there may be too many classes: {noise.why}")
     if evolve:
