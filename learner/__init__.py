@@ -172,7 +172,7 @@ POLICIES = {
         Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model", takes=WARM + CLASSES),
         Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model", takes=WARM + CLASSES),
         Row("optimal", lambda s: Optimal(s.oracle(), s.rng), "the fastest for the true network and the site", True),
-        Row("cell_optimum", _ceiling, "the fastest on the mean of each class and site: the ceiling of any such table",
+        Row("cell_optimum", _ceiling, "fastest on the mean of each class and site: the ceiling of the classes given",
             True),
     )
 }  # fmt: skip
