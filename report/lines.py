@@ -34,6 +34,17 @@ def opened(path: str) -> Iterator[TextIO]:
         yield file
 
 
+def can_be_written(*files: str | Path | None) -> None:
+    """Whether answers can go where they are asked to, before the work that makes them; None and "-" can. A file that is
+    not there is made. Errors: `BadInput`."""
+    for file in files:
+        if file is not None and str(file) != "-":
+            try:
+                Path(file).open("ab").close()
+            except OSError as error:
+                raise BadInput(f"{file}: {error.strerror}; name a file that can be written") from error
+
+
 def visible(text: str) -> str:
     """The text with each character that does not print as its number: strangers' words move no cursor, turn no line."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -28,6 +28,7 @@ from configtron.lab.bed.shard import Orders
 from configtron.lab.bed.studies import study_of
 from configtron.records import Json, canonical
 from configtron.report.filling import Filling, Moment
+from configtron.report.lines import can_be_written
 from configtron.samples import digest, judged
 
 # What a guest runs: it needs what only this layer knows, the drivers.
@@ -60,7 +61,7 @@ def begin(
 ) -> int:
     """A new measurement; the exit code."""
     layout = laid_out(study_of(study).narrowed(conditions, sites, looks), seed, server)
-    _check_outputs(wanted)
+    can_be_written(wanted.tensor, wanted.output_file)
     # before anything is kept: a machine that cannot measure is told so at once
     guests = None if wanted.dask else measure.guests(WORKER)
     with Measuring(settings().db) as store:
@@ -72,7 +73,7 @@ def begin(
 
 def go_on(number: int, wanted: Wanted) -> int:
     """A measurement that was begun before; the exit code."""
-    _check_outputs(wanted)
+    can_be_written(wanted.tensor, wanted.output_file)
     with Measuring(settings().db) as store:
         found = store.measurement(number)
         layout = layout_of(found.config)
@@ -93,16 +94,6 @@ def folder_of(store: Measuring, number: int) -> Path:
     """Where a measurement's files lie: beside the database and named after it, under its number."""
     path = store.path.resolve()
     return path.with_name(f"{path.name}.measurements") / str(number)
-
-
-def _check_outputs(wanted: Wanted) -> None:
-    """Everything that will be written can be: better said before a day of measuring than after."""
-    for path in (wanted.tensor, None if wanted.output_file == "-" else Path(wanted.output_file)):
-        if path is not None:
-            try:
-                path.open("ab").close()
-            except OSError as error:
-                raise BadInput(f"{path}: {error.strerror}") from error
 
 
 class _Measured:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,6 +80,7 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
     Exit code 130: interrupted; what was done is kept.
     """
     from configtron.cli.replay import parts, simulate, studying
+    from configtron.report.lines import can_be_written
 
     if "list" in studies:
         studying.write_list(form, output_file)
@@ -89,7 +89,7 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
         raise BadInput("--html is for --study")
     if studies:
         _only(BESIDE_STUDY, "a study is as it is")
-    _can_be_written(html, output_file)
+    can_be_written(html, output_file)
     with parts.opened(settings().db) as book:
         if resume is not None:
             _only(BESIDE_RESUME, "--resume goes on as it was begun")
@@ -101,16 +101,6 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
             return INTERRUPTED
         _tell(job, parts.results(book, number), form, output_file, html)
     return DONE
-
-
-def _can_be_written(*files: str | None) -> None:
-    """A replay takes minutes: where its answer cannot go is told before. Errors: `BadInput`."""
-    for file in files:
-        if file and file != "-":
-            try:
-                Path(file).open("ab").close()
-            except OSError as error:
-                raise BadInput(f"{file}: {error.strerror}; name a file that can be written") from error
 
 
 def _only(beside: tuple[str, ...], why: str) -> None:

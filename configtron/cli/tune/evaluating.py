@@ -22,7 +22,7 @@ from configtron.lab.bed.evaluate.study import STUDIES, Given, Step, run
 from configtron.lab.bed.layout import tensor_of
 from configtron.records import canonical
 from configtron.report import evaluated as report
-from configtron.report.lines import opened
+from configtron.report.lines import can_be_written, opened
 from configtron.report.page.evaluated import page
 from configtron.report.steps import Steps
 from configtron.samples import Pairs
@@ -68,12 +68,7 @@ def _check(names: Sequence[str], wanted: Wanted) -> None:
         raise BadInput(f"--tensor and --measurement are for hotcloud; {', '.join(names)} measures for itself")
     if wanted.tensor and wanted.measurement is not None:
         raise BadInput("--tensor is a measurement by itself; leave --measurement out")
-    for path in (wanted.html, None if _to_folder(wanted) or wanted.output_file == "-" else Path(wanted.output_file)):
-        if path is not None:
-            try:
-                path.open("ab").close()
-            except OSError as error:
-                raise BadInput(f"{path}: {error.strerror}") from error
+    can_be_written(wanted.html, None if _to_folder(wanted) else wanted.output_file)
 
 
 def _to_folder(wanted: Wanted) -> bool:
