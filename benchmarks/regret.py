@@ -22,10 +22,10 @@ import numpy as np
 from benchmarks.simulator import CLASSES, classes_of, lived
 from configtron.learner import PREFERRED
 from configtron.learner.baselines.optimal import cell_best
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Floats
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.sim.analytic import analytic, mis_specified
-from configtron.learner.sim.sessions import Sessions, drawn
+from configtron.learner.sim.sessions import Sessions, drawn, networks_of
 from configtron.tensor import Tensor
 
 
@@ -39,8 +39,7 @@ def away(world: Tensor, sessions: Sessions, configuration: Codes) -> str:
 
 def points_of(world: Tensor) -> Floats:
     """(conditions, 3): where classes see the tensor's own networks."""
-    none = np.zeros(len(world.names), dtype=np.int64)
-    return Contexts(world.bandwidth_kbps, world.rtt_ms, world.loss, none, ()).points()
+    return networks_of(world).points()
 
 
 def decomposed(per_cell: int, seed: int) -> None:

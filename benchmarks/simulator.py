@@ -32,14 +32,13 @@ from benchmarks.claims import Claims
 from configtron.learner import PREFERRED, Setting, policy
 from configtron.learner.classes import Classes, fit
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Contexts
 from configtron.learner.export import export
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared, over
-from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted
+from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
 from configtron.learner.sim.watched import watched
 from configtron.learner.tree import tree_columns
 from configtron.tensor import Tensor
@@ -66,9 +65,7 @@ MORE = tuple(f"{name}, {EMULATED}" for name in ("cell_optimum", "offline", "conf
 
 def classes_of(tensor: Tensor, seed: int) -> Classes:
     """CLASSES classes over a tensor's conditions."""
-    columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
-    none = np.zeros(len(tensor.names), dtype=np.int64)
-    return fit(Contexts(*columns, none, ()).points(), CLASSES, np.random.default_rng(seed))
+    return fit(networks_of(tensor).points(), CLASSES, np.random.default_rng(seed))
 
 
 def lived(

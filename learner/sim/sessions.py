@@ -128,11 +128,17 @@ def _seen(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Genera
     return tensor.bandwidth_kbps[condition] * wrong[0], tensor.rtt_ms[condition] * wrong[1], tensor.loss[condition]
 
 
+def networks_of(tensor: Tensor) -> Contexts:
+    """The tensor's conditions as a policy would be shown them: one context each, in their order, of no site."""
+    none = np.zeros(len(tensor.names), dtype=np.int64)
+    return Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ())
+
+
 def on(tensor: Tensor, kbps: Floats, rtt_ms: Floats, loss: Floats) -> Codes:
     """(n,) the tensor's condition nearest to each network, by the logarithms classes live over: between conditions
     nothing is interpolated."""
     none = np.zeros(0, dtype=np.int64)
-    there = Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ()).points()
+    there = networks_of(tensor).points()
     here = Contexts(kbps, rtt_ms, loss, none, ()).points()
     away = np.stack([((here - point) ** 2).sum(axis=1) for point in there], axis=1)
     found: Codes = away.argmin(axis=1)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.classes import Classes
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Floats
 from configtron.learner.reclassify import Watch, settled
-from configtron.learner.sim.sessions import USUAL, Sessions
+from configtron.learner.sim.sessions import USUAL, Sessions, networks_of
 from configtron.tensor import Tensor
 
 # Packets of a page of a megabyte and a half: what a session's loss is counted over.
@@ -67,8 +67,7 @@ def _samples(sessions: Sessions, tensor: Tensor, rng: np.random.Generator) -> Fl
 
 def _latency(sessions: Sessions, tensor: Tensor, classes: Classes, moved_s: float) -> tuple[Floats, Floats]:
     """For each client whose class changed at `moved_s`: sessions and seconds until one was decided by the new class."""
-    none = np.zeros(len(tensor.names), dtype=np.int64)
-    home = classes.of(Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ()))
+    home = classes.of(networks_of(tensor))
     decided, true = classes.of(sessions.seen), home[sessions.condition]
     after, waited = [], []
     for rows in _by_prefix(sessions.seen.prefix):

@@ -13,11 +13,11 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, fit
-from configtron.learner.columns import Codes, Contexts
+from configtron.learner.columns import Codes
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
-from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
+from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
 from configtron.tensor import Tensor
 
 # Networks of an analytic world, classes over them, PoPs of local managers: learner.md's and CT's (five regions).
@@ -106,9 +106,7 @@ def world(
 
 def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:
     """The offline start: k classes over a tensor's conditions."""
-    none = np.zeros(len(tensor.names), dtype=np.int64)
-    points = Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ()).points()
-    return fit(points, k, chance(seed, CLASS))
+    return fit(networks_of(tensor).points(), k, chance(seed, CLASS))
 
 
 def pops_of(sessions: Sessions, pops: int) -> Codes:

@@ -10,7 +10,7 @@ from configtron.learner.cells import DONE
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.engines.grid import GridEngine
 from configtron.learner.engines.lhc import latin
-from configtron.learner.sim.sessions import Arrivals
+from configtron.learner.sim.sessions import Arrivals, networks_of
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, lived, quantiles
 from configtron.learner.sim.world import CLASSES, NOISE, chance, classes_of, world
@@ -141,8 +141,7 @@ def _mistaken(row: str, which: str, wrong: npt.NDArray[np.bool_], lost: Floats) 
 def _of_cell(tensor: Tensor, seen: Contexts, seed: int) -> Codes:
     """(n,) the fastest configuration on the mean over the networks of each one's class, for its site."""
     classes = classes_of(tensor, CLASSES, seed)
-    none = np.zeros(len(tensor.names), dtype=np.int64)
-    home = classes.of(Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ()))
+    home = classes.of(networks_of(tensor))
     relative = tensor.median_ms / tensor.best_ms[:, None, :]
     best = np.stack([relative[home == k].mean(axis=0).argmin(axis=0) for k in range(len(classes))])
     found: Codes = best[classes.of(seen), seen.site]
