@@ -52,21 +52,39 @@ class Fared:
 def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
     """Those sessions, which must have been replayed."""
     here = slice(*rows.indices(replay.at_))
-    ms, sessions, tensor = replay.median_ms_[here], replay.sessions, replay.tensor
-    site, whose = sessions.seen.site[here], sessions.seen.prefix[here]
-    best = loads(sessions, tensor, tensor.best[sessions.condition[here], site], here)
-    default = loads(sessions, tensor, np.full(len(ms), tensor.grid.default), here)
-    away = ms / best - 1.0
+    ms, whose = replay.median_ms_[here], replay.sessions.seen.prefix[here]
+    best, default = best_ms(replay, here), default_ms(replay, here)
+    far = ms / best - 1.0
     arms = np.bincount(replay.decisions_.arm[here], minlength=len(ARMS)) / len(ms)
     return Fared(
         len(ms),
-        quantile(away, 0.5, whose),
-        quantile(away, 0.95, whose),
+        quantile(far, 0.5, whose),
+        quantile(far, 0.95, whose),
         mean(ms - best, whose),
         mean((ms > WORSE * default).astype(np.float64), whose),
         quantile(1.0 - ms / default, 0.5, whose),
         tuple((name, float(share)) for name, share in zip(ARMS, arms, strict=True) if share > 0),
     )
+
+
+def best_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
+    """(n,) what the fastest configuration of each session's network and site would have taken, ms."""
+    here = slice(*rows.indices(replay.at_))
+    sessions, tensor = replay.sessions, replay.tensor
+    return loads(sessions, tensor, tensor.best[sessions.condition[here], sessions.seen.site[here]], here)
+
+
+def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
+    """(n,) what the untouched stack would have taken, ms."""
+    here = slice(*rows.indices(replay.at_))
+    n = here.stop - here.start
+    return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
+
+
+def away(replay: Replay, rows: slice = slice(None)) -> Floats:
+    """(n,) distance from the best, as a share of the best's page load time."""
+    found: Floats = replay.median_ms_[slice(*rows.indices(replay.at_))] / best_ms(replay, rows) - 1.0
+    return found
 
 
 def quantile(values: Floats, share: float, whose: Codes) -> Measured:

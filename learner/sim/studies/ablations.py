@@ -10,8 +10,9 @@ from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import feature_importance, knob_importance
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay, loads
+from configtron.learner.sim.metrics import away
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import Point, Study, away, last_half, lived, quantiles
+from configtron.learner.sim.studies.study import Point, Study, last_half, lived, quantiles
 from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
 from configtron.tensor import Tensor
 

@@ -11,9 +11,10 @@ from configtron.learner.classes import Classes, of_tensor
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.repeated import Repeats, repeats
 from configtron.learner.sim.loop import loads
+from configtron.learner.sim.metrics import away
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import Point, Study, away, last_half, lived, quantiles
+from configtron.learner.sim.studies.study import Point, Study, last_half, lived, quantiles
 from configtron.learner.sim.world import CLASS, CLASSES, World, chance, classes_of, world
 
 # Where the generator of the loads begins that noise is measured on; and sessions that are: as `learn run`'s first.

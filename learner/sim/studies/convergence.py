@@ -11,8 +11,9 @@ from configtron.learner.engines.grid import GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.metrics import away
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import EVERY_S, Plot, Point, Study, away, lived, quantiles
+from configtron.learner.sim.studies.study import EVERY_S, Plot, Point, Study, lived, quantiles
 from configtron.learner.sim.world import POLICY, World, chance, world
 
 # Updates at whose end the curves are read: CT's "iterations".

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import Sessions, drifted
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import Point, Study, away, lived, quantiles
+from configtron.learner.sim.studies.study import Point, Study, lived, quantiles
 from configtron.learner.sim.watched import Watched, watched
 from configtron.learner.sim.world import World, chance, world
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
-from configtron.learner.sim.metrics import WORSE
+from configtron.learner.sim.metrics import WORSE, default_ms
 from configtron.learner.sim.studies.ground import MEASURED, Ground
-from configtron.learner.sim.studies.study import Plot, Point, Study, default_ms, last_half, lived
+from configtron.learner.sim.studies.study import Plot, Point, Study, last_half, lived
 from configtron.learner.sim.world import world
 
 POLICIES = (

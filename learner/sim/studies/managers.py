@@ -7,9 +7,10 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
 from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
 from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import Plot, Point, Study, away, last_half, lived, quantiles
+from configtron.learner.sim.studies.study import Plot, Point, Study, last_half, lived, quantiles
 from configtron.learner.sim.world import SESSIONS, chance, world
 from configtron.tensor import Tensor
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from configtron.learner.columns import Floats
 from configtron.learner.policy import TablePolicy
-from configtron.learner.sim.loop import Replay, loads
+from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Measured, over
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.world import World, pops_of
@@ -110,22 +110,6 @@ def lived(world: World, managers: list[TablePolicy], interval_s: float = EVERY_S
     replay = Replay(world.sessions, world.tensor, managers, world.noise(), pop=pop, interval_s=interval_s)
     replay.run()
     return replay
-
-
-def away(replay: Replay, rows: slice = slice(None)) -> Floats:
-    """(n,) distance from the best, as a share of the best's page load time."""
-    here = slice(*rows.indices(replay.at_))
-    sessions, tensor = replay.sessions, replay.tensor
-    best = tensor.best[sessions.condition[here], sessions.seen.site[here]]
-    found: Floats = replay.median_ms_[here] / loads(sessions, tensor, best, here) - 1.0
-    return found
-
-
-def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
-    """(n,) what the untouched stack would have taken, ms."""
-    here = slice(*rows.indices(replay.at_))
-    n = here.stop - here.start
-    return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
 
 
 def last_half(replay: Replay) -> slice:
