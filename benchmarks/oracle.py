@@ -44,7 +44,7 @@ def _files(words: list[str]) -> Iterator[tuple[str, Compared]]:
 def _programs() -> Iterator[tuple[str, Compared]]:
     for number, (name, trouble) in enumerate(TROUBLES.items()):
         with tempfile.TemporaryDirectory(prefix="ct-oracle-") as folder:
-            with recorded(f"ct-or{number}", Path(folder), trouble, seed=number) as found:
+            with recorded(Path(folder), trouble, seed=number) as found:
                 ends = dict(found.ends)
             if not number:
                 print(f"programs: {', '.join(found.programs)}")

@@ -65,7 +65,12 @@ def sweep() -> list[str]:
     folder = Path("/run/netns")
     left = sorted(p.name for p in folder.iterdir() if abandoned(p.name)) if folder.is_dir() else []
     for name in left:
-        ip("netns", "del", name)
+        try:
+            ip("netns", "del", name)
+        except Missing:
+            # Another start may have swept it meanwhile.
+            if (folder / name).exists():
+                raise
     return left
 
 

@@ -16,11 +16,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from configtron.probe.wire.namespaces import ip, throwaway
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000
 # What we take unfinished: checksums, segments of TCP over IPv4 and IPv6; 10 bytes before each packet say so.
@@ -34,9 +36,9 @@ class Rig:
     """`run` a program at one end; packets pass while the rig stands."""
 
     def __init__(
-        self, name: str, delay_s: float, loss: float, swap: float, double: float, merged: bool, seed: int
+        self, names: dict[str, str], delay_s: float, loss: float, swap: float, double: float, merged: bool, seed: int
     ) -> None:
-        self.names = {end: f"{name}-{end}" for end in ADDRESSES}
+        self.names = names
         self.delay_s, self.loss, self.swap, self.double, self.merged = delay_s, loss, swap, double, merged
         self.chance = random.Random(seed)
         self._fds: list[int] = []
@@ -72,13 +74,10 @@ class Rig:
 
     def _raise(self) -> None:
         for end, name in self.names.items():
-            subprocess.run(["ip", "netns", "add", name], check=True)
             self._fds.append(self._tun(name))
-            for words in (("link", "set", "lo", "up"), ("link", "set", "tun0", "up")):
-                subprocess.run(["ip", "-n", name, *words], check=True)
+            ip("link", "set", "tun0", "up", netns=name)
             for address in ADDRESSES[end]:
-                more = ["nodad"] if ":" in address else []
-                subprocess.run(["ip", "-n", name, "addr", "add", address, "dev", "tun0", *more], check=True)
+                ip("addr", "add", address, "dev", "tun0", *(["nodad"] if ":" in address else []), netns=name)
 
     def _tun(self, namespace: str) -> int:
         """A TUN device in a namespace, made by a thread of its own so that we stay where we are."""
@@ -127,21 +126,21 @@ class Rig:
 
 @contextmanager
 def rig(
-    name: str, *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, double: float = 0.0,
+    *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, double: float = 0.0,
     merged: bool = False, seed: int = 1,
 ) -> Iterator[Rig]:  # fmt: skip
-    """Raise it, have it carry, take it down."""
-    made = Rig(name, delay_s, loss, swap, double, merged, seed)
-    carrier = threading.Thread(target=made._carry, daemon=True)
-    try:
-        made._raise()
-        carrier.start()
-        yield made
-    finally:
-        os.write(made._wake, b"x")
-        if carrier.ident is not None:
-            carrier.join()
-        for fd in made._fds:
-            os.close(fd)
-        for namespace in made.names.values():
-            subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+    """Raise it, have it carry, take it down. Its namespaces are its process's own, whoever else runs tests here."""
+    with ExitStack() as stack:
+        names = {end: stack.enter_context(throwaway(end)) for end in ADDRESSES}
+        made = Rig(names, delay_s, loss, swap, double, merged, seed)
+        carrier = threading.Thread(target=made._carry, daemon=True)
+        try:
+            made._raise()
+            carrier.start()
+            yield made
+        finally:
+            os.write(made._wake, b"x")
+            if carrier.ident is not None:
+                carrier.join()
+            for fd in made._fds:
+                os.close(fd)

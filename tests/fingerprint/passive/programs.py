@@ -80,7 +80,7 @@ class Recorded(NamedTuple):
 
 
 @contextmanager
-def recorded(name: str, folder: Path, trouble: Trouble, *, seed: int = 7, rounds: int = 1) -> Iterator[Recorded]:
+def recorded(folder: Path, trouble: Trouble, *, seed: int = 7, rounds: int = 1) -> Iterator[Recorded]:
     """Have every program fetch pages over IPv4 and IPv6, in clear, by TLS and by HTTP/2."""
     pages = folder / "pages"
     pages.mkdir(parents=True)
@@ -90,7 +90,7 @@ def recorded(name: str, folder: Path, trouble: Trouble, *, seed: int = 7, rounds
     for number in range(6):
         (pages / f"small{number}").write_text("small")
     files = {end: folder / f"{end}.pcap" for end in ("client", "server")}
-    with rig(name, **trouble._asdict(), seed=seed) as stands, ExitStack() as stack:
+    with rig(**trouble._asdict(), seed=seed) as stands, ExitStack() as stack:
         serve = (sys.executable, "-m", "http.server", "--bind", "::", "80", "-d", str(pages))
         stack.enter_context(stands.running("server", *serve))
         secure = _secure(stands, folder, pages, stack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
@@ -20,7 +21,7 @@ from configtron.probe.play import Recorded, play, play_messages
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Recording
 from configtron.probe.wire.isolation import Isolation, sweep_tables
-from configtron.probe.wire.namespaces import addresses, ip, own_namespace, sweep
+from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner, sweep
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 
@@ -48,8 +49,9 @@ def site() -> Iterator[Site]:
 
 
 def namespaces() -> list[str]:
-    folder = Path("/run/netns")
-    return sorted(p.name for p in folder.iterdir() if p.name.startswith("configtron-")) if folder.is_dir() else []
+    """This process's own: another's may come and go meanwhile."""
+    folder, mine = Path("/run/netns"), f"configtron-{owner()}-"
+    return sorted(p.name for p in folder.iterdir() if p.name.startswith(mine)) if folder.is_dir() else []
 
 
 def finish(pump: Pump, count: int) -> list[Recording]:
@@ -264,9 +266,12 @@ def test_an_own_namespace_sees_this_host_and_leaves_nothing() -> None:
 
 
 def test_a_dead_processes_namespace_is_swept() -> None:
-    ip("netns", "add", "configtron-999999999-7-x0")
-    ip("netns", "add", "configtron-1-7-x0")
-    assert sweep() == ["configtron-1-7-x0", "configtron-999999999-7-x0"]
+    # A pid that nobody can have, and that of somebody who started at another time; other runs sweep as well.
+    left = {f"configtron-{999_000_000 + os.getpid()}-7-x0", f"configtron-1-{os.getpid()}-x0"}
+    for name in left:
+        ip("netns", "add", name)
+    sweep()
+    assert not left & {path.name for path in Path("/run/netns").iterdir()}
 
 
 def test_the_page_is_long_enough() -> None:
