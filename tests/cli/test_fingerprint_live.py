@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -275,14 +276,16 @@ def test_without_the_privilege(tmp_path: Path) -> None:
 
 
 def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None:
-    ip("link", "add", "ctgone", "type", "veth", "peer", "name", "ctgone2")
+    # A name that another run on this machine does not have.
+    name = f"ctg{os.getpid()}"
+    ip("link", "add", name, "type", "veth", "peer", "name", f"{name}x")
     try:
-        ip("link", "set", "ctgone", "up")
-        with running(tmp_path, "live", "-i", "ctgone", "-f", "jsonl") as process:
-            ip("link", "del", "ctgone")
+        ip("link", "set", name, "up")
+        with running(tmp_path, "live", "-i", name, "-f", "jsonl") as process:
+            ip("link", "del", name)
             out, err = process.communicate(timeout=30)
     finally:
-        subprocess.run(["ip", "link", "del", "ctgone"], check=False, capture_output=True)
-    assert process.returncode == PRIVILEGE and "ctgone: the interface is gone" in err and "Traceback" not in err
+        subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
+    assert process.returncode == PRIVILEGE and f"{name}: the interface is gone" in err and "Traceback" not in err
     assert lines(out)[-1]["schema"] == WATCH
     assert "failed" in said(tmp_path, "contexts").stdout
