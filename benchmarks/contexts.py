@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from configtron import netns
 from configtron.lab import links
 from configtron.lab.uml import GUEST_OUTPUT, Job, pick
 
@@ -102,11 +103,11 @@ def _transfer(link: Link, ask: Any) -> float:
             time.sleep(3 * link.rtt_ms / 1e3)
             ask()
 
-    with links.inside("server"):
+    with netns.inside("server"):
         listener = socket.create_server((SERVER, PORT))
     thread = threading.Thread(target=serve, args=(listener,))
     thread.start()
-    with links.inside("client"), socket.create_connection((SERVER, PORT)) as client:
+    with netns.inside("client"), socket.create_connection((SERVER, PORT)) as client:
         got = 0
         while got < link.size:
             got += len(client.recv(1 << 16))

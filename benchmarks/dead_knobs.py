@@ -24,7 +24,7 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from configtron.lab import links
+from configtron import netns
 from configtron.lab.bed.differential import Certificate, certify
 from configtron.lab.bed.families import named
 from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
@@ -68,7 +68,7 @@ def inside(changed: str) -> None:
 
 
 def _serve(bed: Bed) -> None:
-    with links.inside(SERVERS):
+    with netns.inside(SERVERS):
         listener = socket.create_server((bed.addresses["a.test"], PORT))
     while True:
         peer = listener.accept()[0]
@@ -81,7 +81,7 @@ def _serve(bed: Bed) -> None:
 
 def _download(bed: Bed, pause_s: float) -> list[float]:
     """Moments at which something came, without the pause; the last is the end."""
-    with links.inside(CLIENT):
+    with netns.inside(CLIENT):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     began, paused, moments = time.monotonic(), 0.0, []
     with client:

@@ -30,13 +30,13 @@ from benchmarks.emulators import (
     nominal_kbit,
     plain,
 )
-from configtron.lab import links
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.families import named
 from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
 from configtron.lab.bed.stack import Stack
 from configtron.lab.bed.wires import FAR
 from configtron.lab.uml import GUEST_OUTPUT
+from configtron.netns import inside
 from configtron.nouns import Profile
 from configtron.tune.drivers import load
 
@@ -97,10 +97,10 @@ def _overload(bed: Bed, condition: Condition, direction: str, seconds: float) ->
     # one frame at a time: fq lets two pass at once unless told, and a policer's queue has room for one
     fq = f"fq quantum {FRAME_BYTES} initial_quantum {FRAME_BYTES}"
     subprocess.run(["tc", "-n", source, "qdisc", "replace", "dev", out, "root", *fq.split()], check=True)
-    with links.inside(target):
+    with inside(target):
         silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         silent.bind((address, PORT))
-    with links.inside(source):
+    with inside(source):
         sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sending.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, _pace(condition, direction))
         sending.connect((address, PORT))
@@ -125,7 +125,7 @@ def _send_until(sending: socket.socket, end: float) -> None:
 
 def _received(netns: str, device: str) -> int:
     """Packets that came in by a device."""
-    with links.inside(netns):
+    with inside(netns):
         lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
     return next(int(line.split()[2]) for line in lines if line.strip().startswith(f"{device}:"))
 
@@ -133,7 +133,7 @@ def _received(netns: str, device: str) -> int:
 @contextmanager
 def _serving(bed: Bed) -> Iterator[None]:
     """Whoever asks for so many bytes is sent them."""
-    with links.inside(SERVERS):
+    with inside(SERVERS):
         listener = socket.create_server((bed.addresses["a.test"], PORT), backlog=64)
 
     def serve() -> None:
@@ -159,7 +159,7 @@ def _serving(bed: Bed) -> Iterator[None]:
 
 def _download(bed: Bed, size: int) -> list[tuple[float, int]]:
     """Moments since the connection was asked for, and bytes until then."""
-    with links.inside(CLIENT):
+    with inside(CLIENT):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     began, got = time.monotonic(), 0
     found: list[tuple[float, int]] = []

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from benchmarks.town import Town, command, dark, lit, town
 from configtron.errors import DONE, PARTIAL
-from configtron.probe.wire.live import inside
+from configtron.netns import inside
 from configtron.probe.wire.namespaces import abandoned
 from configtron.probe.wire.pcap import read_evidence
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from benchmarks.town import Town, command, dark, lit, town
-from configtron.probe.wire.live import inside
+from configtron.netns import inside
 
 RATES = (50, 200, 1000)
 VANTAGES = 3

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from configtron.errors import Missing
 from configtron.lab.certificates import issue
+from configtron.netns import inside
 from configtron.nouns import Target, Vantage
-from configtron.probe.wire.live import inside
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
 
 TEMPLATES = Path(__file__).with_name("servers")

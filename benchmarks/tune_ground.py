@@ -19,9 +19,9 @@ from pathlib import Path
 
 from configtron.cli.tune.processes import end, named
 from configtron.db.tuning import Tuning
+from configtron.netns import inside
 from configtron.nouns import Profile
 from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.netns import inside
 
 # With the number of the process: what has this name and no such process was left behind.
 NAME = "ct-kills-"

@@ -25,6 +25,7 @@ from benchmarks.guest_module import MODULE
 from configtron.lab import links
 from configtron.lab.farms import nginx_temporary
 from configtron.lab.uml import GUEST_OUTPUT
+from configtron.netns import enter, inside
 from configtron.nouns import Profile
 from configtron.tune.drivers import load
 from configtron.tuning import Changes, Place
@@ -169,7 +170,7 @@ def _server(number: int, asked: dict[str, Any], driver: str, prefixes: Sequence[
 
     def settle() -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
-        links.enter(netns)
+        enter(netns)
 
     words = [f"{asked['programs']}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
     if asked["server"] == "nginx":
@@ -244,7 +245,7 @@ def _tuned(driver: str, netns: str, prefixes: Sequence[str]) -> Iterator[None]:
 def _visitor(programs: str) -> Iterator[subprocess.Popen[str]]:
     words = [f"{programs}/churn", "visit"]
     with subprocess.Popen(
-        words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=lambda: links.enter("clients")
+        words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=lambda: enter("clients")
     ) as process:
         try:
             yield process
@@ -255,7 +256,7 @@ def _visitor(programs: str) -> Iterator[subprocess.Popen[str]]:
 def _check(servers: Sequence[Server], *, tuned: bool) -> None:
     """Connections are what the phase says they are, by `ss`: else the figures would be of something else."""
     for role, server in zip(ROLES, servers, strict=True):
-        with links.inside("clients"), socket.socket() as client:
+        with inside("clients"), socket.socket() as client:
             client.bind((_address(FIRST_CLIENT + 2), 0))
             client.settimeout(PATIENCE_S)
             client.connect((server.address, PORT))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.errors import Missing
-from configtron.lab import bpf, links
+from configtron.lab import bpf
+from configtron.netns import inside
 
 SOURCE = Path(__file__).with_name("box.bpf.c")
 # Beside a world's file, as the sock_ops program is.
@@ -95,7 +96,7 @@ def fill(pins: Path, rules: Iterable[tuple[str, Rule]], twins: Sequence[Twin]) -
 
 def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str) -> None:
     """One program for what comes in by the interface, one for what goes out; read back."""
-    with links.inside(netns):
+    with inside(netns):
         _tc("qdisc", "add", "dev", interface, "clsact")
         for way, program in (("ingress", ingress), ("egress", egress)):
             pinned = str(pins / "programs" / program)
@@ -106,7 +107,7 @@ def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str)
 
 def keep_departure_times(netns: str, interface: str) -> None:
     """A queue that sends each packet at its own time, and otherwise at once."""
-    with links.inside(netns):
+    with inside(netns):
         _tc("qdisc", "add", "dev", interface, "root", *FQ.split())
         if "nopacing" not in _tc("qdisc", "show", "dev", interface):
             raise Missing(f"{netns or 'root'}: {interface} has no fq")

@@ -25,6 +25,7 @@ from pathlib import Path
 from configtron.errors import BadInput, ConfigtronError, Missing
 from configtron.lab import box, farms, links, sockops, topology
 from configtron.lab.world import World, read
+from configtron.netns import enter
 
 GROUP_ROOT, PINS_ROOT = Path("/run/cgroup"), Path("/run/bpf")
 GROUP, PINS, BOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "box"
@@ -150,7 +151,7 @@ def _start(netns: str, command: Sequence[str], group: Path | None) -> subprocess
             (group / "cgroup.procs").write_text(str(os.getpid()))
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        links.enter(netns)
+        enter(netns)
 
     with (farms.FOLDER / f"{netns}.log").open("wb") as log:
         return subprocess.Popen(

@@ -6,21 +6,17 @@ Everything is done in this process by system calls where a command would cost a 
 from __future__ import annotations
 
 import array
-import ctypes
 import errno
 import fcntl
 import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.errors import Missing
-
-NETNS_FOLDER = Path("/run/netns")
-CLONE_NEWNET = 0x40000000
+from configtron.netns import inside
 
 SIOCETHTOOL = 0x8946
 # <linux/ethtool.h>: feature -> (command that reads, command that sets). Receive first: sending without checksums
@@ -34,37 +30,6 @@ TC_H_ROOT = 0xFFFFFFFF
 TCA_KIND, TCA_OPTIONS, TCA_NETEM_REORDER, TCA_NETEM_LATENCY64, TCA_NETEM_PRNG_SEED = 1, 2, 3, 10, 14
 # Packets under way at once on the longest link (0.2 s) at 500 Mbit/s of full segments; netem drops beyond its limit.
 NETEM_LIMIT_PACKETS = 100_000
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def inside(netns: str) -> Iterator[None]:
-    """This thread stands in that namespace ("" is where it stands already) until the block ends."""
-    if not netns:
-        yield
-        return
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        enter(netns)
-        yield
-    finally:
-        _setns(home)
-        os.close(home)
-
-
-def enter(netns: str) -> None:
-    """Move this thread into that namespace for good."""
-    there = os.open(NETNS_FOLDER / netns, os.O_RDONLY)
-    try:
-        _setns(there)
-    finally:
-        os.close(there)
-
-
-def _setns(descriptor: int) -> None:
-    if _libc.setns(descriptor, CLONE_NEWNET):
-        raise Missing(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
 
 
 def ip(netns: str, commands: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from configtron.lab import links
 from configtron.lab.farms import nginx_temporary
+from configtron.netns import inside
 
 SERVER4, SERVER6 = "10.9.0.2", "2001:db8:9::2"
 GATEWAY4, GATEWAY6 = "10.9.0.1", "2001:db8:9::1"
@@ -149,7 +150,7 @@ def fetched(clients: Sequence[Client]) -> dict[str, str]:
     """Every client gets the page; the congestion control of each, by `ss -ti` at the server while they stand."""
     with ExitStack() as stack:
         for client in clients:
-            with links.inside(client.name):
+            with inside(client.name):
                 server = SERVER6 if ":" in client.prefix else SERVER4
                 connection = stack.enter_context(socket.create_connection((server, PORT), PATIENCE_S))
             _page(connection)

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from configtron.errors import BadInput, Missing
-from configtron.lab import links
 from configtron.lab.bed.bodies import url
 from configtron.lab.bed.loads import VERSIONS
 from configtron.lab.bed.pages import Page
+from configtron.netns import inside
 
 # The smaller program first; both are Debian packages of these names.
 PROGRAMS = ("chromium-headless-shell", "chromium")
@@ -106,7 +106,7 @@ class Browser:
             (os.POSIX_SPAWN_DUP2, 101, EVENTS),
         ]
         environment = dict(os.environ) | {"HOME": str(self._folder)}
-        with links.inside(netns):
+        with inside(netns):
             self._pid = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True)
         os.close(commands)
         os.close(events)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.errors import BadInput, Missing
-from configtron.lab import links
 from configtron.lab.bed import plan
 from configtron.lab.bed.pages import Page
 from configtron.lab.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
+from configtron.netns import enter
 
 SOURCES = Path(__file__).with_name("load")
 VERSIONS = ("h2", "http/1.1")
@@ -76,7 +76,7 @@ class Client:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=(lambda: links.enter(netns)) if netns else None,
+            preexec_fn=(lambda: enter(netns)) if netns else None,
         )
 
     def load(self, page: str, *, http: str = "h2", seed: int = 0, limit_s: float = 120.0) -> Load:

@@ -48,6 +48,7 @@ from configtron.lab.bed.wires import (
     raise_wires,
 )
 from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
+from configtron.netns import inside
 
 __all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Bed", "queues", "raise_bed"]
 
@@ -132,7 +133,7 @@ class Bed:
     @contextmanager
     def _listening(self) -> Iterator[socket.socket]:
         """To what the client sends, on its device, so before any delay."""
-        with links.inside(CLIENT):
+        with inside(CLIENT):
             heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         with heard:
             # one packet is enough to hear; the kernel makes it as small as it may be

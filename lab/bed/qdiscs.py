@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from configtron.errors import Missing
-from configtron.lab import links
+from configtron.netns import inside
 
 HEADER = struct.Struct("=IHHII")
 TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
@@ -101,7 +101,7 @@ class Qdiscs:
     """The disciplines of one network namespace ("": where this thread stands)."""
 
     def __init__(self, netns: str = "") -> None:
-        with links.inside(netns):
+        with inside(netns):
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
             self._index = dict((name, index) for index, name in socket.if_nameindex())
         self._shapes: dict[str, tuple[tuple[int, int, str], ...]] = {}

@@ -24,6 +24,7 @@ from configtron.lab import links
 from configtron.lab.bed.bodies import body
 from configtron.lab.bed.pages import Page
 from configtron.lab.nginx import nginx_temporary
+from configtron.netns import enter
 
 FOLDER = Path("/run/bed")
 # A program that has not opened its port by then has failed; it takes milliseconds.
@@ -73,7 +74,7 @@ def start(
             stdout=sink,
             stderr=sink,
             start_new_session=True,
-            preexec_fn=(lambda: links.enter(netns)) if netns else None,
+            preexec_fn=(lambda: enter(netns)) if netns else None,
         )
     try:
         _wait(process, netns, log)

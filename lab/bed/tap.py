@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configtron.errors import Mismatch
-from configtron.lab import links
+from configtron.netns import inside
 
 ETH_P_ALL = 3
 SOL_PACKET, RX_RING, STATISTICS, VERSION, TPACKET_V2 = 263, 5, 6, 10, 1
@@ -55,7 +55,7 @@ class Tap:
     """Sees TCP packets from ports `first` to `last` on a device of a namespace. Read it before the ring is full."""
 
     def __init__(self, netns: str, device: str, first: int, last: int) -> None:
-        with links.inside(netns):
+        with inside(netns):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         program, self._filter = _filter(first, last)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)

@@ -20,7 +20,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from configtron.errors import BadInput, Mismatch
-from configtron.lab import links
 from configtron.lab.bed import flows, rivals
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.flows import NOT_CONNECTED, REFUSED, Flow, Flowed, Told, Trial
@@ -30,6 +29,7 @@ from configtron.lab.bed.stack import DEVICE, Stack
 from configtron.lab.bed.tap import Seen, Tap
 from configtron.lab.bed.wires import CLIENT_DEVICE, FAR
 from configtron.lab.links import splitmix64
+from configtron.netns import inside
 
 ORIGIN = "a.test"
 # One port a flow: what its packets are told apart by.
@@ -115,9 +115,9 @@ class _Race:
     def _prepare(self, number: int, flow: Flow) -> socket.socket:
         """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
         address = self._rival if flow.rival else self._bed.addresses[ORIGIN]
-        with links.inside(rivals.RIVALS if flow.rival else SERVERS):
+        with inside(rivals.RIVALS if flow.rival else SERVERS):
             listener = self._open.enter_context(socket.create_server((address, FIRST_PORT + number)))
-        with links.inside(CLIENT):
+        with inside(CLIENT):
             client = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
         for one in (listener, client):
             one.setblocking(False)

@@ -17,9 +17,9 @@ import struct
 from dataclasses import dataclass
 
 from configtron.errors import Mismatch
-from configtron.lab import links
 from configtron.lab.bed.qdiscs import BUFFER_BYTES, ERROR, HEADER, REQUEST, attributes
 from configtron.lab.bed.wires import SERVERS, WITNESS_ADDRESS, WITNESSED_ADDRESS
+from configtron.netns import inside
 
 BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
 # struct inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie
@@ -48,7 +48,7 @@ class Witness:
     """A listener of our own among the servers, and the questions about connections to it or to another's."""
 
     def __init__(self) -> None:
-        with links.inside(SERVERS):
+        with inside(SERVERS):
             self._listener = socket.create_server((WITNESSED_ADDRESS, 0))
             self._diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 4)
         self.port: int = self._listener.getsockname()[1]

@@ -21,8 +21,9 @@ from itertools import count
 from pathlib import Path
 
 from configtron.errors import BadInput, Missing
+from configtron.netns import inside
 from configtron.nouns import Vantage
-from configtron.probe.wire.live import MARK, inside
+from configtron.probe.wire.live import MARK
 from configtron.probe.wire.namespaces import abandoned, addresses, owner
 
 _serial = count()

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from configtron.errors import BadInput, Missing
+from configtron.netns import inside
 from configtron.nouns import Vantage
 from configtron.probe.wire.filter import compile_filter
 
@@ -44,37 +43,6 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 _TIMESPEC = struct.Struct("qq")
 
 Arrival = tuple[int, bytes, int, int]  # at_ns, IP packet, its original length, gso_size
-
-
-@contextmanager
-def inside(netns: str) -> Iterator[None]:
-    """This thread in a named network namespace; "" stays where it is."""
-    if not netns:
-        yield
-        return
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        try:
-            there = os.open(f"/run/netns/{netns}", os.O_RDONLY)
-        except OSError as problem:
-            raise BadInput(
-                f"network namespace {netns!r}: {problem.strerror}; `ip netns` lists those that exist"
-            ) from None
-        try:
-            _setns(there)
-        finally:
-            os.close(there)
-        try:
-            yield
-        finally:
-            _setns(home)
-    finally:
-        os.close(home)
-
-
-def _setns(fd: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).setns(fd, _CLONE_NEWNET):
-        raise Missing(f"entering a network namespace: {os.strerror(ctypes.get_errno())}; run as root")
 
 
 class Station:

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from configtron.errors import Missing
+from configtron.netns import NAMED, is_absent
 from configtron.nouns import Vantage
 
 # Addresses for benchmarks between devices of one's own (RFC 2544 C.2.2, RFC 6890): never routed, nobody's.
@@ -62,14 +63,13 @@ def abandoned(name: str) -> bool:
 
 def sweep() -> list[str]:
     """Remove the namespaces that dead processes left; their names."""
-    folder = Path("/run/netns")
-    left = sorted(p.name for p in folder.iterdir() if abandoned(p.name)) if folder.is_dir() else []
+    left = sorted(p.name for p in NAMED.iterdir() if abandoned(p.name)) if NAMED.is_dir() else []
     for name in left:
         try:
             ip("netns", "del", name)
         except Missing:
             # Another start may have swept it meanwhile.
-            if (folder / name).exists():
+            if not is_absent(name):
                 raise
     return left
 

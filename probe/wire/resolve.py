@@ -17,9 +17,9 @@ import dns.rcode
 import dns.resolver
 
 from configtron.errors import BadInput
+from configtron.netns import inside
 from configtron.nouns import Vantage
 from configtron.probe.journey import Answer
-from configtron.probe.wire.live import inside
 
 # A try waits for the longest path we admit and a name server that asks others first; resolv.conf(5) has 5 s. Five
 # tries, with dnspython's pauses between them (0.1 s, doubling): where a packet in twenty is lost each way, one question

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from pathlib import Path
 
 from configtron.errors import BadInput, Missing
+from configtron.netns import is_absent
 from configtron.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip
 
@@ -22,7 +22,7 @@ def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int
     Where all targets are given as addresses, the first of them decides (so that a server on this host is met on its
     own device); else the default route does, for each IP version that is asked for.
     """
-    if vantage.netns and not Path("/run/netns", vantage.netns).exists():
+    if is_absent(vantage.netns):
         raise BadInput(f"vantage {vantage.name!r}: no network namespace {vantage.netns!r}; `ip netns` lists them")
     source = vantage.source_address or vantage.source_address6
     if source and vantage.interface:

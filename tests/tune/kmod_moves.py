@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from configtron.lab.links import inside
+from configtron.netns import inside
 from configtron.nouns import Profile, Value
 from configtron.ports import Mover
 from configtron.tune.drivers.kmod import KmodDriver

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from configtron.errors import ConfigtronError
-from configtron.lab.links import inside
+from configtron.netns import inside
 from configtron.nouns import Profile, Value
 from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference

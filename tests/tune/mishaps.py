@@ -16,9 +16,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from configtron import netns
 from configtron.errors import ConfigtronError
 from configtron.nouns import Profile
-from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.layout import Row
 from configtron.tune.drivers.bpf.libbpf import Map, call

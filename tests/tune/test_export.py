@@ -11,7 +11,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
-from configtron.lab.links import inside
+from configtron.netns import inside
 from configtron.nouns import Profile
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import FOLDER

@@ -12,7 +12,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
 from configtron.errors import BadInput, Missing, Refused
-from configtron.lab.links import inside
+from configtron.netns import inside
 from configtron.nouns import Profile
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from configtron.errors import BadInput, Refused
-from configtron.lab.links import inside, sysctl
+from configtron.lab.links import sysctl
+from configtron.netns import inside
 from configtron.nouns import Profile, Value
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver

@@ -29,9 +29,9 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from configtron import netns
 from configtron.errors import ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach
 from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, library
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED

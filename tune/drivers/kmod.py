@@ -25,9 +25,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from configtron import netns
 from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import kmod_abi, kmod_live, netns
+from configtron.tune.drivers import kmod_abi, kmod_live
 from configtron.tune.drivers.kmod_abi import FLAGS
 from configtron.tune.drivers.kmod_device import Device
 from configtron.tune.drivers.kmod_units import (

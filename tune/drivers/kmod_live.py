@@ -24,8 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from configtron import netns
 from configtron.errors import Missing
-from configtron.tune.drivers import netns
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Device
 

@@ -24,9 +24,10 @@ from hashlib import blake2b
 from itertools import islice
 from socket import if_nameindex
 
+from configtron import netns
 from configtron.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import few, netns
+from configtron.tune.drivers import few
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.notes import free, pieces, spelt
 from configtron.tune.drivers.routes import Prefix, match, parse, text

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from configtron.errors import Missing, Refused
-from configtron.tune.drivers.netns import inside
+from configtron.netns import inside
 
 HEADER = struct.Struct("=IHHII")  # length, kind, flags, sequence, port
 RTMSG = struct.Struct("=BBBBBBBBI")  # family, dst length, src length, tos, table, protocol, scope, type, flags

@@ -22,10 +22,10 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
+from configtron import netns
 from configtron.errors import BadInput, Missing, Refused
 from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
-from configtron.tune.drivers import netns
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.elsewhere import ELSEWHERE

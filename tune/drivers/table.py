@@ -16,8 +16,8 @@ from pathlib import Path
 from socket import if_nametoindex
 
 from configtron.errors import BadInput, Refused
+from configtron.netns import inside
 from configtron.nouns import Profile
-from configtron.tune.drivers.netns import inside
 from configtron.tune.drivers.notes import Notes, profile_of
 from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.drivers.rtnetlink import (

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from configtron.cli.tune.desk import Desk, locked
 from configtron.db.glance import glance
 from configtron.errors import BadInput, ConfigtronError, Refused
+from configtron.netns import NAMED, cookie
 from configtron.tune.drivers import FOR_TRIALS
-from configtron.tune.drivers.netns import NAMED, cookie
 from configtron.tune.journal import OPEN
 from configtron.tuning import Place
 

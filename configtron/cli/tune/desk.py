@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from configtron.cli.tune.processes import myself
 from configtron.errors import Refused
+from configtron.netns import is_absent
 from configtron.tune.drivers import load
 from configtron.tuning import Place
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 # An apply of a hundred thousand prefixes takes seconds; who waits longer waits for somebody who hangs.
 LOCK_PATIENCE_S = 30.0
 LOCK_LOOK_S = 0.02
-NAMESPACES = Path("/run/netns")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def desk(book: Tuning) -> Desk:
 
 def gone(place: Place) -> bool:
     """Whether the namespace that a place names is no more: with it went all that was set there."""
-    return bool(place.netns) and "/" not in place.netns and not (NAMESPACES / place.netns).exists()
+    return "/" not in place.netns and is_absent(place.netns)
 
 
 def lock_path(database: Path) -> Path:

@@ -43,9 +43,9 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
     driver can act, or there is no such namespace.
     """
+    from configtron.netns import absent, is_absent
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
-    from configtron.tune.drivers.netns import absent, is_absent
 
     if is_absent(place().netns):
         click.echo(absent(place().netns), err=True)

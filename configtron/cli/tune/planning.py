@@ -12,8 +12,8 @@ from configtron.cli.tune.acting import in_force
 from configtron.cli.tune.options import AUTO, given, limits, place
 from configtron.cli.tune.planfile import DUE, FROZEN, MUTED
 from configtron.errors import Missing, Refused
+from configtron.netns import absent, is_absent
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
-from configtron.tune.drivers.netns import absent, is_absent
 from configtron.tune.guard import refusals
 from configtron.tune.plan import Advice, Share, advise, aim, follow
 from configtron.tune.pools import for_kernel

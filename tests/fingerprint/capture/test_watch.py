@@ -25,7 +25,7 @@ from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.local import sighted
 from configtron.fingerprint.passive.telling import Told, tell
-from configtron.lab import links
+from configtron.netns import inside
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
 from configtron.probe.wire.namespaces import ip, throwaway
 from tests.fingerprint.capture import write
@@ -51,7 +51,7 @@ def joined(kind: str = "veth") -> Iterator[tuple[str, str]]:
 def conversation(server: str, client: str, *, address: str = SERVER, size: int = SIZE) -> tuple[int, int]:
     """One download; (port, client's port)."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with links.inside(server):
+    with inside(server):
         listener = socket.create_server((address, 0), family=family)
 
     def serve() -> None:
@@ -62,7 +62,7 @@ def conversation(server: str, client: str, *, address: str = SERVER, size: int =
     thread = threading.Thread(target=serve)
     thread.start()
     port = listener.getsockname()[1]
-    with links.inside(client), socket.create_connection((address, port)) as peer:
+    with inside(client), socket.create_connection((address, port)) as peer:
         mine = peer.getsockname()[1]
         peer.sendall(b"GET")
         while peer.recv(1 << 16):
@@ -108,7 +108,7 @@ def contexts(found: list[Told]) -> list[Sighting]:
 def test_live_says_what_the_file_of_the_same_frames_says(tmp_path: Path) -> None:
     """Frames as the ring gives them, and the same written into a file: every number and verdict is equal."""
     with joined() as (server, client):
-        with links.inside(server):
+        with inside(server):
             ring = Ring("ct0", program)
         with ring:
             for n in range(5):
@@ -145,7 +145,7 @@ def write_snapped(frames: list[tuple[int, bytes, int]]) -> bytes:
 
 def test_the_kernel_cuts_filters_and_numbers(tmp_path: Path) -> None:
     with joined() as (server, client):
-        with links.inside(server):
+        with inside(server):
             ring = Ring("ct0", lambda _: compile_filter("tcp and dst port 9", snap=100))
             other = Ring("ct0", program)
         with ring, other:
@@ -164,10 +164,10 @@ def test_more_than_the_ring_holds_is_counted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(module, "FRAME_BYTES", 1 << 10)
     with joined() as (server, client):
-        with links.inside(server):
+        with inside(server):
             small = Ring("ct0", program)
         monkeypatch.undo()
-        with links.inside(server):
+        with inside(server):
             large = Ring("ct0", program)
         with small, large:
             conversation(server, client, size=4_000_000)
@@ -185,7 +185,7 @@ def test_an_interface_without_ethernet(tmp_path: Path) -> None:
     with throwaway("t") as netns:
         ip("tuntap", "add", "dev", "ct1", "mode", "tun", netns=netns)
         ip("addr", "add", "198.18.241.1/24", "dev", "ct1", netns=netns)
-        with links.inside(netns):
+        with inside(netns):
             import fcntl
             import struct
 
@@ -200,7 +200,7 @@ def test_an_interface_without_ethernet(tmp_path: Path) -> None:
 
 
 def test_wrong_interfaces_are_one_line() -> None:
-    with joined() as (server, _), links.inside(server):
+    with joined() as (server, _), inside(server):
         ip("link", "set", "ct0", "down", netns=server)
         with pytest.raises(BadInput, match="down.*ip link set ct0 up"):
             Ring("ct0", program)
@@ -210,7 +210,7 @@ def test_wrong_interfaces_are_one_line() -> None:
 
 def test_an_interface_that_goes_away() -> None:
     with joined() as (server, _):
-        with links.inside(server), Ring("ct0", program) as ring:
+        with inside(server), Ring("ct0", program) as ring:
             ip("link", "set", "ct0", "down", netns=server)
             assert list(ring.hear(0.2)) == [], "it may come back"
             ip("link", "set", "ct0", "up", netns=server)
@@ -222,7 +222,7 @@ def test_an_interface_that_goes_away() -> None:
 
 def test_every_ending_is_told_once() -> None:
     with joined() as (server, client):
-        with links.inside(server), diag.Endings() as endings:
+        with inside(server), diag.Endings() as endings:
             ends = [conversation(server, client, address=a) for a in (SERVER, "fd00:c0f1::1", SERVER)]
             found = []
             for _ in range(20):
@@ -237,18 +237,18 @@ def test_every_ending_is_told_once() -> None:
 def test_a_socket_says_what_ss_says() -> None:
     """Twenty connections that stand, asked about twice at rest: numbers and rates as `ss -ti` prints them."""
     with joined() as (server, client):
-        with links.inside(server):
+        with inside(server):
             listener = socket.create_server((SERVER, 0))
         peers = []
         for n in range(20):
-            with links.inside(client):
+            with inside(client):
                 peers.append(socket.create_connection(listener.getsockname()[:2]))
             peers.append(listener.accept()[0])
             peers[-1].sendall(bytes(1000 * n * n))
             got = 0
             while got < 1000 * n * n:
                 got += len(peers[-2].recv(1 << 16))
-        with links.inside(server):
+        with inside(server):
             found = {one.remote_port: one for one in diag.established()}
         shown = subprocess.check_output(["ip", "netns", "exec", server, "ss", "-tinHO"], text=True).splitlines()
         for peer in (*peers, listener):
@@ -268,7 +268,7 @@ def test_a_socket_says_what_ss_says() -> None:
 
 
 def test_addresses() -> None:
-    with joined() as (server, _), links.inside(server):
+    with joined() as (server, _), inside(server):
         found = {plain(address) for address in diag.addresses()}
     assert {SERVER, "fd00:c0f1::1", "127.0.0.1", "::1"} <= found and CLIENT not in found
     assert np.all([len(address) in (4, 16) for address in map(bytes, diag.addresses())])

@@ -21,6 +21,7 @@ from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.bed.qdiscs import Qdisc
 from configtron.lab.bed.stack import Stack
 from configtron.lab.bed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
+from configtron.netns import inside
 from configtron.nouns import Profile, Value
 from configtron.tune.drivers import load
 
@@ -150,7 +151,7 @@ def stacks(bed: Bed) -> dict[str, Any]:
         found["asked"].append(settings)
         found["found"].append(stack.apply(Profile("c", (*settings.items(), ("http_version", "h2")))))
     cubic = Profile("cubic", (("tcp_congestion_control", "cubic"), ("initcwnd", 4)))
-    with links.inside(SERVERS):
+    with inside(SERVERS):
         own = socket.socket()
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         own.bind((WITNESSED_ADDRESS, OWN_PORT))

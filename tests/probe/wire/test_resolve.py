@@ -15,9 +15,9 @@ import dns.rrset
 import pytest
 
 from configtron.errors import BadInput
+from configtron.netns import inside
 from configtron.nouns import Vantage
 from configtron.probe.campaign import Answer
-from configtron.probe.wire.live import inside
 from configtron.probe.wire.namespaces import throwaway
 from configtron.probe.wire.resolve import asker, reason_of, resolve
 

@@ -20,8 +20,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
+from configtron import netns
 from configtron.errors import BadInput, Missing
-from configtron.tune.drivers import netns
 from configtron.tune.drivers.bpf.libbpf import call, info
 from configtron.tune.drivers.bpf.objects import headers, source
 from configtron.tuning import Place

@@ -1,4 +1,7 @@
-"""Standing in a network namespace for a block, whether one may, and its number that is never given twice."""
+"""Network namespaces: standing in one, whether one may, and its number that is never given twice.
+
+Source     setns(2), network_namespaces(7); ip-netns(8) for where names are kept.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ NAMED = Path("/run/netns")
 _CLONE_NEWNET, _SO_NETNS_COOKIE = 0x40000000, 71
 # linux/capability.h
 _CAP_NET_ADMIN = 12
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
@@ -32,20 +36,25 @@ def inside(name: str) -> Iterator[None]:
         return
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
-        try:
-            there = os.open(NAMED / name, os.O_RDONLY)
-        except OSError as error:
-            raise BadInput(f"network namespace {name!r}: {error.strerror}; `ip netns` lists those there are") from error
-        try:
-            _enter(there, name)
-        finally:
-            os.close(there)
+        enter(name)
         try:
             yield
         finally:
-            _enter(home, "")
+            _setns(home, "")
     finally:
         os.close(home)
+
+
+def enter(name: str) -> None:
+    """Move this thread into that namespace for good. Errors: as `inside`."""
+    try:
+        there = os.open(NAMED / name, os.O_RDONLY)
+    except OSError as error:
+        raise BadInput(f"network namespace {name!r}: {error.strerror}; `ip netns` lists those there are") from error
+    try:
+        _setns(there, name)
+    finally:
+        os.close(there)
 
 
 def cookie(name: str) -> int:
@@ -74,8 +83,8 @@ def holds(capability: int) -> bool:
     return bool(int(effective, 16) >> capability & 1)
 
 
-def _enter(descriptor: int, name: str) -> None:
-    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
+def _setns(descriptor: int, name: str) -> None:
+    if _libc.setns(descriptor, _CLONE_NEWNET):
         number = ctypes.get_errno()
         if number == errno.EINVAL:
             raise BadInput(f"network namespace {name!r}: that file is none; `ip netns` lists those there are")
