@@ -12,11 +12,10 @@ import platform
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from configtron.cli.learn.outcome import show
+from configtron.cli.learn.outcome import Wanted, show
 from configtron.cli.probe.runs import held
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
@@ -35,19 +34,6 @@ from configtron.samples import digest, judged
 WORKER = "configtron.cli.shard"
 # How a measurement ended.
 ALL, SOME, STOPPED, FAILED = "done", "partial", "interrupted", "failed"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Options that are today's, not the measurement's: how it is done and what is shown."""
-
-    jobs: int | None = None
-    dask: str = ""
-    fail_on_unknown: bool = False
-    tensor: Path | None = None
-    status_updates_file: Path | None = None
-    form: str = "table"
-    output_file: str = "-"
 
 
 def begin(

@@ -84,7 +84,8 @@ def measure(
                 5    not root, or a program or kernel feature is missing
                 130  interrupted; what is whole is kept
     """
-    from configtron.cli.learn.filling import Wanted, begin, go_on
+    from configtron.cli.learn.filling import begin, go_on
+    from configtron.cli.learn.outcome import Wanted
 
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from configtron.cli.settings import settings
 from configtron.db.measuring import Measuring, Shard
@@ -19,11 +19,21 @@ from configtron.report.lines import opened
 from configtron.samples import Kept
 from configtron.tensor import write
 
-if TYPE_CHECKING:
-    from configtron.cli.learn.filling import Wanted
-
 TENSOR = "tensor.npz"
 WRITERS = {"jsonl": report.write_jsonl, "csv": report.write_csv}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Options that are today's, not the measurement's: how it is done and what is shown."""
+
+    jobs: int | None = None
+    dask: str = ""
+    fail_on_unknown: bool = False
+    tensor: Path | None = None
+    status_updates_file: Path | None = None
+    form: str = "table"
+    output_file: str = "-"
 
 
 class _Tally:

@@ -76,11 +76,8 @@ def resumed(book: Replays, word: str) -> tuple[int, Job]:
         raise BadInput(f"replay {found.id}: what it was begun with cannot be read; begin a new one") from error
 
 
-def work(book: Replays, number: int, job: Job) -> bool:
-    """Do what is left of it; False if it was interrupted."""
-    from configtron.cli.replay import simulate, studying
-
-    act: Work = simulate.part if job.kind == simulate.KIND else studying.part
+def work(book: Replays, number: int, job: Job, act: Work) -> bool:
+    """Do what is left of it, part by part; False if it was interrupted."""
     job, done, state = replace(job, number=number), book.found(number), book.replay(number).state
     pace = Pace(f"replay {number}", "parts", job.parts, len(done))
     with _asked() as stopping:

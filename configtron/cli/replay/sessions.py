@@ -95,9 +95,10 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
             _only(BESIDE_RESUME, "--resume goes on as it was begun")
             number, job = parts.resumed(book, resume)
         else:
-            job = studying.job(studies, given) if studies else simulate.job(given)
+            sized = {**given, "count": given["count"] or SESSIONS}
+            job = studying.job(studies, given) if studies else simulate.job(sized)
             number = parts.begun(book, job)
-        if not parts.work(book, number, job):
+        if not parts.work(book, number, job, studying.part if job.kind == studying.KIND else simulate.part):
             return INTERRUPTED
         _tell(job, parts.results(book, number), form, output_file, html)
     return DONE

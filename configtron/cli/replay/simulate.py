@@ -38,8 +38,6 @@ COLUMNS = ("policy", "span", "sessions", "median", "p95", "excess_ms", "worse", 
 
 def job(given: dict[str, Any]) -> Job:
     """The job of these options. Errors: `BadInput`."""
-    from configtron.cli.replay.sessions import SESSIONS
-
     policies = list(given["policies"]) or [PREFERRED]
     if strange := [name for name in policies if name not in POLICIES]:
         raise BadInput(f"no policy is called {strange[0]!r}; there is: {', '.join(POLICIES)}")
@@ -47,7 +45,7 @@ def job(given: dict[str, Any]) -> Job:
         raise BadInput(why)
     names = (given["source"], given["tensor"], given["warm"])
     numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
-    origin = Origin(*names, given["count"] or SESSIONS, **numbers, files=hashed(names))
+    origin = Origin(*names, given["count"], **numbers, files=hashed(names))
     # Whatever is wrong with it is said now; how many sessions there are makes no difference to that.
     made(replace(origin, sessions=1))
     how = {key: given[key] for key in ("interval_s", "delay_s", "pops", "batch", "keep_log")}
