@@ -220,14 +220,16 @@ class Outcomes(Database):
                      class_ids: tuple[str, ...]) -> Learner:  # fmt: skip
         """Keep, in one, what a policy decided for these outcomes, what it knows now, and that it has read them.
 
-        before: as it was read or saved last; profiles, class_ids: what the columns of `chosen` count in. Returns it as
-        it is kept now. Errors: `BadInput` if it was changed meanwhile, by another `learn run`; then nothing is kept.
+        before: as it was read or saved last, its recipe as it is now; profiles, class_ids: what the columns of `chosen`
+        count in. Returns it as it is kept now. Errors: `BadInput` if it was changed meanwhile, by another `learn run`;
+        then nothing is kept.
         """
         now, upto, count = self._now(), int(logged.number[-1]), before.outcomes + len(logged)
         with self._clear(), self._transaction():
             changed = self._connection.execute(
-                "UPDATE learner SET state = ?, saved_at = ?, position = ?, outcomes = ? WHERE id = ? AND position = ?",
-                (state, now, upto, count, before.id, before.position),
+                "UPDATE learner SET recipe = ?, state = ?, saved_at = ?, position = ?, outcomes = ?"
+                " WHERE id = ? AND position = ?",
+                (before.recipe, state, now, upto, count, before.id, before.position),
             ).rowcount
             if not changed:
                 raise BadInput(f"{before.name} changed meanwhile: it learns or was dropped elsewhere; one at a time")

@@ -70,6 +70,16 @@ class Loads:
             found[at] = self._bounded(level @ self.level + effect)
         return found
 
+    def several_ln(self, contexts: Contexts, configurations: Codes) -> Floats:
+        """(n, m) expected ln(ms) for m configurations a session, (n, m), each of them its own; of -1, anything."""
+        found = np.empty(configurations.shape)
+        for start in range(0, len(contexts), ROWS_AT_ONCE):
+            at = slice(start, start + ROWS_AT_ONCE)
+            level, where = self._columns(contexts[at])
+            slopes = (where @ self.slope.T)[:, None, :]
+            found[at] = (level @ self.level)[:, None] + (slopes * self.features[configurations[at]]).sum(axis=2)
+        return self.middle_ln + found
+
     def _bounded(self, log_ms: Floats) -> Floats:
         found: Floats = np.exp(np.clip(self.middle_ln + log_ms, *self.seen_ln))
         return found

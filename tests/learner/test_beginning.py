@@ -112,9 +112,9 @@ def test_devices_have_classes_of_their_own() -> None:
     assert beginning(with_device, 6, np.random.default_rng(1)).classes.devices == ()
 
 
-def chosen(worth: float, n: int = 8_000) -> Logged:
+def chosen(worth: float, n: int = 8_000, seed: int = 6) -> Logged:
     """Any of eight profiles for anybody; pacing is worth so much, the window a fifth."""
-    log, rng = log_of(0.12, n), np.random.default_rng(6)
+    log, rng = log_of(0.12, n), np.random.default_rng(seed)
     window, pacing = rng.integers(4, size=n), rng.integers(2, size=n)
     ms = log.plt_ms * (1.0 + 0.2 * window) * np.where(pacing == 0, 1.0 + worth, 1.0)
     profiles = tuple(

@@ -39,7 +39,8 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     dead        no difference beyond noise in what was seen (by a policy, or a tensor with repeats): between how many
                 pairs, and the largest effect that could have stayed unseen, which is 5 % at most: as root mean
                 square over pairs of all cells, so that in one cell of a hundred it may be ten times that
-    unproven    the same, but a larger effect could have stayed unseen: more outcomes would tell
+    unexplored  what this policy was made without, or goes on without since outcomes proved it dead
+    unproven    the same as dead, but a larger effect could have stayed unseen: more would tell
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """
@@ -94,11 +95,16 @@ def _of_tensor(tensor: Tensor) -> Iterator[dict[str, Json]]:
 
 def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
     from configtron.cli.learn.options import revived
+    from configtron.grid import DEAD
     from configtron.learner.classpolicy import ClassPolicy
     from configtron.learner.importance import dead_knobs
     from configtron.learner.warmstart import FIRST_NOISE_LN
 
     policy = revived(found)
+    for one in policy.grid.dead:
+        if one not in DEAD:
+            where = f"{one.where}={one.value}" if one.where else ""
+            yield {"kind": "unexplored", "knob": one.knob, "where": where, "about": one.reason}
     if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
         say(f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
         return

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 import numpy as np
 
+from configtron.cli.learn.looking import without_dead
 from configtron.cli.learn.options import revived_with, say
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
 from configtron.grid import DEAD, Grid
+from configtron.learner import looks
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
 from configtron.learner.classpolicy import ClassPolicy
@@ -37,7 +40,7 @@ MOST_SITES = 100
 class Taken:
     """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
     splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
-    the change until then."""
+    the change until then; unexplored: knobs that were proven to do nothing."""
 
     policy: str
     log: int
@@ -49,6 +52,7 @@ class Taken:
     splits: int = 0
     arms: Counter[str] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
+    unexplored: tuple[str, ...] = ()
 
 
 def begin(
@@ -139,8 +143,7 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
     new = store.count(found.log, found.position)
     total = new if most is None else min(new, most)
     taken, pace = Taken(found.policy, found.log, learned=found.outcomes), Pace("learn", "outcomes", total)
-    for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
-        part = _first(logged, total - taken.outcomes)
+    for part in _parts(store, found, total):
         if watch is not None:
             contexts, moved = settled(watch, part.contexts, part.contexts)
             part = replace(part, contexts=contexts)
@@ -149,19 +152,30 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
             chosen = taught(policy, part, lambda n: pace(taken.outcomes + n))
         except BadInput as error:
             raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
-        state, names = state_of(policy, watch), policy.class_ids_
-        found = store.save_learner(found, state, part, chosen, policy.grid.profiles, names)
         taken.outcomes += len(part)
         taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
+        named = policy.grid.profiles, policy.class_ids_
+        if policy.LEARNS and (anew := without_dead(store, found, int(part.number[-1]), taken.learned + taken.outcomes)):
+            recipe, policy, watch = anew
+            found = found._replace(recipe=recipe.text())
+        found = store.save_learner(found, state_of(policy, watch), part, chosen, *named)
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})
         pace(taken.outcomes, last=taken.outcomes == total)
-        if taken.outcomes == total:
-            break
     taken.learned += taken.outcomes
     taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
     taken.splits = policy.splits_ if isinstance(policy, ClassPolicy) else 0
+    taken.unexplored = tuple(dict.fromkeys(one.knob for one in policy.grid.dead if one not in DEAD))
     return taken
 
 
-def _first(logged: Logged, n: int) -> Logged:
-    return logged if len(logged) <= n else logged[:n]
+def _parts(store: Outcomes, found: Learner, total: int) -> Iterator[Logged]:
+    """What is new, at most so many outcomes; cut where one is looked for knobs that do nothing."""
+    done = 0
+    for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
+        at = 0
+        while at < len(logged) and done < total:
+            more = min(len(logged) - at, total - done, looks.left(found.outcomes + done))
+            yield logged[at : at + more]
+            at, done = at + more, done + more
+        if done == total:
+            return

@@ -62,6 +62,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     it is not known; so it is if not even 64 classes, the most that are made, keep members that alike. With --evolve a
     class whose members come to differ by more is split; classes keep their names.
 
+    At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
+    (an effect of 3 % would have been seen; one in twenty knobs with just that is called dead all the same) is not
+    explored from then on: that is said, and `unexplored` in JSON; the policy learns all outcomes once more without it.
+
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
     """
@@ -146,7 +150,7 @@ def _row(name: str, taken: object) -> dict[str, Json]:
         "name": name, "policy": taken.policy, "log": taken.log, "learned_now": taken.outcomes,
         "learned": taken.learned, "updates": taken.updates, "classes": taken.classes, "splits": taken.splits,
         "agreed": rounded(taken.agreed / total) if taken.outcomes else None,
-        "reclassified": len(taken.latencies),
+        "unexplored": list(taken.unexplored), "reclassified": len(taken.latencies),
         "latency": sorted(taken.latencies)[len(taken.latencies) // 2] if taken.latencies else None,
         "arms": {arm: rounded(count / total) for arm, count in sorted(arms.items())},
     }  # fmt: skip

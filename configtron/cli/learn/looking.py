@@ -1,0 +1,69 @@
+"""A learning policy at a look: which knobs do nothing by the outcomes so far, and the policy without them.
+
+Rules for this file: what comes out depends on the recipe and on the stored outcomes alone, so that a run which was
+killed meanwhile comes to the same when it looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+
+from configtron.cli.learn.options import say
+from configtron.cli.learn.pace import Pace
+from configtron.db.outcomes import Learner, Outcomes
+from configtron.learner import looks
+from configtron.learner.contrasts import Contrasts
+from configtron.learner.importance import DeadKnob
+from configtron.learner.logged import Logged, taught
+from configtron.learner.policy import TablePolicy
+from configtron.learner.reclassify import Watch, settled
+from configtron.learner.saved import Recipe, recipe_of
+from configtron.tensor import read
+
+
+def without_dead(
+    store: Outcomes, found: Learner, upto: int, outcomes: int
+) -> tuple[Recipe, TablePolicy, Watch | None] | None:
+    """If a look is due and finds a knob dead: the recipe without it, made, and taught all outcomes up to number `upto`
+    again; else None. outcomes: how many those are."""
+    if not looks.share(outcomes):
+        return None
+    recipe = recipe_of(found.recipe)
+    dead = _dead(store, found.log, recipe, upto, outcomes)
+    if not dead:
+        return None
+    recipe = replace(recipe, grid=recipe.grid.without([one.dead for one in dead]))
+    for one in dead:
+        seen = f"{one.dead.reason} in {outcomes} outcomes, where an effect of {looks.SMALL:.0%} would have been seen"
+        say(f"{found.name}: {one.dead.knob} is not explored from here on: {seen}")
+    policy, watch = recipe.make(None if found.warm is None else read(BytesIO(found.warm), found.name)), recipe.watch()
+    pace, at = Pace("learn again without", "outcomes", outcomes), 0
+    for part in _upto(store, found.log, upto):
+        seen_as = part
+        if watch is not None:
+            seen_as = replace(part, contexts=settled(watch, part.contexts, part.contexts)[0])
+        taught(policy, seen_as)
+        at += len(part)
+        pace(at)
+    return recipe, policy, watch
+
+
+def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int) -> list[DeadKnob]:
+    seen = Contrasts(recipe.grid, recipe.classes, recipe.sites, outcomes)
+    for part in _upto(store, log, upto):
+        seen.count(part)
+    seen.fit()
+    for part in _upto(store, log, upto):
+        seen.add(part)
+    return looks.small(seen, outcomes)
+
+
+def _upto(store: Outcomes, log: int, upto: int) -> Iterator[Logged]:
+    for part in store.batches(log):
+        known = int((part.number <= upto).sum())
+        if known:
+            yield part[:known]
+        if known < len(part):
+            return
