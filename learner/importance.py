@@ -32,6 +32,11 @@ RESAMPLES = 200
 DEAD_SIGMAS = 3.0
 # A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
 SMALL = 0.05
+# Pairs of configurations grow with the square of a knob's values, and loads of each pair shrink with it: of more values
+# than this (a window logged segment by segment) no number of loads that anybody has tells anything.
+MOST_VALUES = 32
+# Cells and pairs that are compared at a time: bounds memory at some hundred megabytes.
+CELLS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,16 @@ def dead_knobs(grid: Grid, tally: Tally, noise_ln: float) -> list[DeadKnob]:
     """
     found = []
     for at, knob in enumerate(grid.knobs):
+        if len(knob.values) > MOST_VALUES:
+            continue
         pairs = _pairs(grid, at)
         whole = _judged(pairs, tally, noise_ln, Dead(knob.name, "no difference beyond noise"))
         if whole is not None:
             found.append(whole)
             continue
         for other, knob2 in enumerate(grid.knobs):
-            for position, setting in enumerate(knob2.values) if other != at else ():
+            parts = knob2.values if other != at and len(knob2.values) <= MOST_VALUES else ()
+            for position, setting in enumerate(parts):
                 part = pairs[grid.positions[pairs[:, 0], other] == position]
                 reason = f"no difference beyond noise where {knob2.name} is {setting}"
                 dead = _judged(part, tally, noise_ln, Dead(knob.name, reason, knob2.name, setting))
@@ -132,22 +140,29 @@ def _pairs(grid: Grid, knob: int) -> Codes:
 
 
 def _judged(pairs: Codes, tally: Tally, noise_ln: float, dead: Dead) -> DeadKnob | None:
-    one, two = tally.count[:, pairs[:, 0]], tally.count[:, pairs[:, 1]]
-    both = (one > 0) & (two > 0)
-    n = int(both.sum())
+    few = max(CELLS_AT_ONCE // max(len(tally.count), 1), 1)
+    parts = [_compared(pairs[at : at + few], tally, noise_ln) for at in range(0, len(pairs), few)]
+    n, squares, variances = (sum(column) for column in zip(*parts, strict=True)) if parts else (0, 0.0, 0.0)
     if not n:
         return None
-    mean = tally.mean()
-    away = (mean[:, pairs[:, 0]] - mean[:, pairs[:, 1]])[both]
-    variance = noise_ln**2 * (1.0 / one[both] + 1.0 / two[both])
-    square = float((away**2 / variance).mean())
+    square = squares / n
     # The average of n squared normal deviates has standard deviation sqrt(2 / n) around 1; differences that share a
     # configuration are not independent, so half as many are counted.
     slack = DEAD_SIGMAS * float(np.sqrt(4.0 / n))
     if square > 1.0 + slack:
         return None
-    unseen = float(np.sqrt(max(square - 1.0, 0.0) + slack) * np.sqrt(variance.mean()))
+    unseen = float(np.sqrt(max(square - 1.0, 0.0) + slack) * np.sqrt(variances / n))
     return DeadKnob(dead, n, float(np.expm1(unseen)))
+
+
+def _compared(pairs: Codes, tally: Tally, noise_ln: float) -> tuple[int, float, float]:
+    """How many pairs were seen in one cell; sums of their squared differences, in units of noise, and of the noise."""
+    one, two = tally.count[:, pairs[:, 0]], tally.count[:, pairs[:, 1]]
+    both = (one > 0) & (two > 0)
+    mean = tally.mean()
+    away = (mean[:, pairs[:, 0]] - mean[:, pairs[:, 1]])[both]
+    variance = noise_ln**2 * (1.0 / one[both] + 1.0 / two[both])
+    return int(both.sum()), float((away**2 / variance).sum()), float(variance.sum())
 
 
 def proven(found: Sequence[DeadKnob]) -> tuple[Dead, ...]:

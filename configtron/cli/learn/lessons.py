@@ -34,6 +34,11 @@ PATIENCE = 20
 # Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what
 # it sums is by the cube of their number, 1.4 GB at most with a hundred and 153 classes, no machine's with 3000.
 MOST_SITES = 100
+# Configurations that are told apart; the whole of the paper's grid is 768. With 1000 of them and 12 sites thompson took
+# 590 MB and 10 ms an outcome on a busy core; with 2000 it was not through 6000 outcomes in 100 s.
+MOST_CONFIGURATIONS = 1000
+# Sites times configurations: what a policy keeps grows with both. All sites there may be, of the live grid.
+MOST_PAIRS = 20_000
 
 
 @dataclass
@@ -76,8 +81,8 @@ def begin(
     if first is None:
         which = f"log {log} has" if log else "the database has"
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
-    grid = grid_of(store.profiles(log)) if tensor is None else tensor.grid
-    sites = _told_apart(store, log) if tensor is None else tensor.sites
+    grid = _grid(store, log) if tensor is None else tensor.grid
+    sites = _told_apart(store, log, len(grid)) if tensor is None else tensor.sites
     start = beginning(first, k, np.random.default_rng(seed), by_device=by_device)
     try:
         grid = _alive(grid, first, start.classes, tensor)
@@ -92,14 +97,27 @@ def begin(
     return found
 
 
-def _told_apart(store: Outcomes, log: int) -> tuple[str, ...]:
+def _grid(store: Outcomes, log: int) -> Grid:
+    """The log's configurations. Errors: `BadInput` for more of them than a policy can tell apart."""
+    profiles = store.profiles(log)
+    if len(profiles) > MOST_CONFIGURATIONS:
+        values = Counter(name for name, _ in {one for profile in profiles for one in profile.settings})
+        name, count = values.most_common(1)[0]
+        which = f"log {log} has" if log else "the logs have"
+        raise BadInput(
+            f"{which} {len(profiles)} configurations, and a policy tells {MOST_CONFIGURATIONS} apart: learn from a log"
+            f" of fewer (--log N), or import this one again with {name} rounded, which has {count} values"
+        )
+    return grid_of(profiles)
+
+
+def _told_apart(store: Outcomes, log: int, configurations: int) -> tuple[str, ...]:
     """The sites that the policy will know; others are learned about together, as those are that come later."""
-    sites = store.sites(log)
-    if len(sites) <= MOST_SITES:
+    sites, most = store.sites(log), min(MOST_SITES, MOST_PAIRS // configurations)
+    if len(sites) <= most:
         return sites
-    apart = f"the {MOST_SITES} with the most outcomes are told apart"
-    say(f"{len(sites)} sites: {apart}, the others learned about together")
-    return store.sites(log, MOST_SITES)
+    say(f"{len(sites)} sites: the {most} with the most outcomes are told apart, the others learned about together")
+    return store.sites(log, most)
 
 
 def _alive(grid: Grid, first: Logged, classes: Classes, tensor: Tensor | None) -> Grid:

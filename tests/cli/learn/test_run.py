@@ -167,6 +167,29 @@ def test_sites_without_number_are_not_all_told_apart(
         assert len(store.sites()) == 14
 
 
+def test_configurations_without_number_are_refused(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that is logged segment by segment would cost memory by the square."""
+    context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
+    lines = [
+        json.dumps({"context": {**context, "site": f"s{at % 4}"}, "plt_ms": 9 + at % 3, "propensity": 0.01,
+                    "profile": {"initcwnd": 1 + at % 40, "tcp_autocorking": at % 2}})
+        for at in range(200)
+    ]  # fmt: skip
+    (tmp_path / "o.jsonl").write_text("\n".join(lines))
+    typed("learn", "import", "o.jsonl")
+    monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 30)
+    code, out, err = typed("learn", "run", "--policy", "mab_nc")
+    assert code == USAGE and out == "" and "the logs have 40 configurations, and a policy tells 30 apart" in err
+    assert "initcwnd rounded, which has 40 values" in err
+    assert typed("learn", "evaluate", "default", "initcwnd=5,tcp_autocorking=1")[0] == DONE
+    monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 40)
+    monkeypatch.setattr(lessons, "MOST_PAIRS", 100)
+    code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", 2)
+    assert code == DONE and "4 sites: the 2 with the most outcomes are told apart" in err
+
+
 @pytest.mark.parametrize(("apart", "said"), [(1.0, True), (0.0, False)])
 def test_auto_says_when_no_number_of_classes_will_do(typed: Typed, tmp_path: Path, apart: float, said: bool) -> None:
     """Every other load takes seven times as long, for a reason that no network tells."""
