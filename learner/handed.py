@@ -15,6 +15,7 @@ from configtron.errors import BadInput
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
+from configtron.learner.fallback import fallback
 from configtron.learner.judged import Loss, Told, halves, judged, told
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
@@ -55,12 +56,19 @@ def handed(
     earlier, later = halves(told(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
-    seen = None if policy.MODELLED else seen_of(policy, earlier[:0] if unjudged else earlier)
-    tune = rulebook(policy, earlier.contexts, latest=contexts, among=among, seen=seen)
+    tune = _tune(policy, earlier[:0] if unjudged else earlier, among, earlier.contexts, contexts)
     rules = served_by(policy, by_site, book, tune, later)
     unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
     losses = unknown if unjudged else judged(policy, earlier, later, rules)
     return Handed(by_site, book, tune, losses, len(earlier))
+
+
+def _tune(policy: ClassPolicy, loads: Told, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
+    """What a stack is given: `loads` are those that may speak for what a class gets."""
+    if policy.MODELLED:
+        return rulebook(policy, made_on, latest=latest, among=among)
+    seen, instead = seen_of(policy, loads), fallback(policy, loads, among)
+    return rulebook(policy, made_on, latest=latest, among=among, seen=seen, instead=instead)
 
 
 def seen_of(policy: ClassPolicy, outcomes: Told) -> Mask:

@@ -4,7 +4,8 @@ Question   Which profile should a prefix get, if its stack cannot tell websites 
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
            profile is the configuration of the lowest `ClassPolicy.cost` over the sites its clients asked for, as often
            as they did; where not every knob can be put in force, among those that leave the others at their default.
-           Where it is told what each class has seen loads of, a profile that its class never saw gives way to Default.
+           Where it is told what each class has seen loads of, a profile that its class never saw gives way to what is
+           handed in for that (`fallback.py`), else to Default.
            Knobs at their default are left out: what is not set cannot be refused.
 Stop when  every class and prefix has its profile.
 Reads as   profiles by name, prefix -> profile. What they cost is for `judged.py`, on other clients.
@@ -39,7 +40,8 @@ class Rulebook:
 
     by_class   (K,) each class's configuration
     by_prefix  (prefixes,) each prefix's, by its code
-    unseen     classes that are left at Default, for nobody of theirs has loaded what they would get
+    instead    classes that have another profile than what they would get, for nobody of theirs has loaded that
+    unseen     classes that are left at Default for that reason
     """
 
     profiles: dict[str, Profile]
@@ -47,6 +49,7 @@ class Rulebook:
     prefixes: dict[str, str]
     by_class: Codes
     by_prefix: Codes
+    instead: int = 0
     unseen: int = 0
 
     def served(self, contexts: Contexts, network: Codes, default: int) -> Codes:
@@ -65,11 +68,13 @@ def rulebook(
     latest: Contexts | None = None,
     among: Mask | None = None,
     seen: Mask | None = None,
+    instead: Codes | None = None,
 ) -> Rulebook:
     """The policy for clients as they came.
 
     latest: where prefixes are by now, if that is not what the rules are made on; among: (configurations,) those that
-    can be put in force; seen: (K, configurations) those that each class has loads of, where others must not be taken.
+    can be put in force; seen: (K, configurations) those that each class has loads of, where others must not be taken;
+    instead: (K,) what such a class gets then, for Default (of `among`, and seen).
     Errors: `BadInput` for a policy without classes, or no known client.
     """
     if not isinstance(policy, ClassPolicy):
@@ -79,9 +84,10 @@ def rulebook(
     if not known.any():
         raise BadInput("no client with bandwidth, round trip and loss to write rules for")
     best = _best(policy, np.ones(len(policy.grid), dtype=np.bool_) if among is None else among, row[known])
+    default = policy.grid.default
     unseen = np.zeros(len(best), dtype=np.bool_) if seen is None else ~seen[np.arange(len(best)), best]
-    unseen &= best != policy.grid.default
-    best = np.where(unseen, policy.grid.default, best)
+    unseen &= best != default
+    best = np.where(unseen, default if instead is None else instead, best)
     names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
     share = np.bincount(network[known], minlength=len(best)) / known.sum()
     classes = tuple(
@@ -91,12 +97,13 @@ def rulebook(
     latest = contexts if latest is None else latest
     network_of = _prefixes(policy, latest)
     held = {code: names[int(best[at])].name for code, at in network_of.items()}
-    by_prefix = np.full(len(latest.prefixes), policy.grid.default)
+    by_prefix = np.full(len(latest.prefixes), default)
     for code, at in network_of.items():
         by_prefix[code] = best[at]
     prefixes = {latest.prefixes[code]: name for code, name in held.items() if name}
     profiles = {profile.name: profile for profile in names.values() if profile.name}
-    return Rulebook(profiles, classes, prefixes, best, by_prefix, int(unseen.sum()))
+    left = unseen & (best == default)
+    return Rulebook(profiles, classes, prefixes, best, by_prefix, int((unseen & ~left).sum()), int(left.sum()))
 
 
 def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
