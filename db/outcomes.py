@@ -156,13 +156,16 @@ class Outcomes(Database):
 
     def of_prefix(self, prefix: str, n: int) -> Logged | None:
         """The latest n outcomes of a prefix, oldest first; None if there are none."""
-        query = (
-            f"SELECT * FROM ({SELECT} AND prefix = (SELECT id FROM word WHERE text = ?) ORDER BY id DESC LIMIT ?)"
-            " ORDER BY id"
-        )
+        latest = f"{SELECT} AND prefix = (SELECT id FROM word WHERE text = ?) ORDER BY id DESC LIMIT ?"
         with self._clear():
-            rows = self._connection.execute(query, (0, prefix, n)).fetchall()
+            rows = self._connection.execute(f"SELECT * FROM ({latest}) ORDER BY id", (0, prefix, n)).fetchall()
         return self._logged(rows) if rows else None
+
+    def prefixes(self) -> tuple[str, ...]:
+        """Every prefix that outcomes are of."""
+        query = "SELECT text FROM word WHERE id IN (SELECT DISTINCT prefix FROM outcome) ORDER BY id"
+        with self._clear():
+            return tuple(text for (text,) in self._connection.execute(query))
 
     def _logged(self, rows: Sequence[Sequence[Any]]) -> Logged:
         columns = dict(zip(("id", *COLUMNS[1:]), zip(*rows, strict=True), strict=True))

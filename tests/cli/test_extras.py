@@ -13,7 +13,8 @@ from tests.test_layers import ROOT
 
 COMMANDS = (
     ("learn", "status"), ("learn", "run"), ("learn", "import", "-"), ("learn", "policies"), ("learn", "knobs"),
-    ("learn", "explain", "rtt_ms=3"), ("learn", "evaluate", "default"), ("learn", "export"), ("learn", "drop", "x"),
+    ("learn", "explain", "rtt_ms=3"), ("learn", "evaluate", "--policy", "default"), ("learn", "export"), 
+    ("learn", "drop", "--policy", "x"),
     ("replay", "sessions"),
 )  # fmt: skip
 

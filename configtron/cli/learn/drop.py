@@ -10,9 +10,9 @@ from configtron.errors import DONE, NOTHING
 
 
 @click.command(short_help="Forget a policy and its decisions.")
-@click.argument("name")
+@click.option("--policy", "name", required=True, metavar="POLICY", help="Which; `learn status` lists them.")
 def drop(name: str) -> int:
-    """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was none of that name."""
+    """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was no such policy."""
     from configtron.db.outcomes import Outcomes
 
     with Outcomes(settings().db) as store:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.learn.options import last_option, log_option, rounded, say, write
+from configtron.cli.learn.options import last_option, log_option, rounded, saved, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
@@ -28,19 +28,20 @@ COLUMNS = (
 
 
 @click.command(short_help="Say what a policy would have made of outcomes.")
-@click.argument("candidates", nargs=-1, required=True, metavar="CANDIDATE...")
+@click.option("--policy", "candidates", multiple=True, metavar="POLICY",
+              help="Which, several times: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]")
 @log_option
 @last_option
 @form_options
 def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output_file: str) -> int:
     """Say what mean page load time a candidate would have come to on logged outcomes, before it is let near a client.
 
-    CANDIDATE is a policy's name (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE, several
-    joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many sessions the
-    weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr rests on its
-    model alone. All are judged by the same outcomes: those that came after any that one of them learned from. If there
-    are none, all outcomes are taken, and who learned from them has no interval (log:learned-from): its value, if there
-    is one, may be off either way, by any amount.
+    A candidate is a policy that learns (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE,
+    several joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many
+    sessions the weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr
+    rests on its model alone. All are judged by the same outcomes: those that came after any that one of them learned
+    from. If there are none, all outcomes are taken, and who learned from them has no interval (log:learned-from):
+    its value, if there is one, may be off either way, by any amount.
 
     Where a log cannot carry a value or an interval, a reason stands in its place: log:never-tried, log:partly-tried
     (log some sessions with a policy that tries the candidate's choices too), log:few-effective, log:below-zero (log
@@ -54,7 +55,7 @@ def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output
         logged = store.last(last, log)
         if logged is None:
             raise BadInput(f"no outcomes to judge by; {BRING}")
-        made = {name: _candidate(store, name, log) for name in candidates}
+        made = {name: _candidate(store, name, log) for name in candidates or (saved(store, "").name,)}
     # All by the same outcomes, so that they can be compared: those that none of them has learned from.
     position = max(position for _, position in made.values())
     later = logged[int((logged.number <= position).sum()) :]
@@ -88,7 +89,7 @@ def _candidate(store: Outcomes, name: str, log: int) -> tuple[TablePolicy, int]:
     """The policy, and the last outcome it learned from."""
     import numpy as np
 
-    from configtron.cli.learn.options import revived, saved
+    from configtron.cli.learn.options import revived
     from configtron.learner.baselines.default import Static
     from configtron.learner.logged import grid_of
     from configtron.nouns import Profile

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.learn.options import name_option, rounded, write
+from configtron.cli.learn.options import policy_option, rounded, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
@@ -28,19 +28,19 @@ SHOWN = 60
 
 
 @click.command(short_help="Say which profile a client gets, and why.")
-@click.argument("who", metavar="PREFIX|CONTEXT")
-@name_option
+@click.argument("who", metavar="PREFIX|ADDRESS|CONTEXT")
+@policy_option
 @click.option("--site", default="", metavar="SITE", help="For this website; else for any other than those known.")
 @form_options
 def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     """Say which profile a client gets, and why: its class, what it may get and what was seen of that, which knob helps.
 
-    A PREFIX, as outcomes name it, stands for its latest 50 outcomes: medians of bandwidth and round
-    trip, mean loss.
+    A PREFIX stands for its latest 50 outcomes: medians of bandwidth and round trip, mean loss. An ADDRESS, or a prefix
+    that no outcome is of, stands for the longest prefix that outcomes are of and that contains it; it is said which.
     A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
     learned to answer. `excess` is expected page load time over Default's, a share; of a knob: what putting it back to
-    its default would cost. Exit code 2: a prefix without outcomes, or a site that the policy does not know: leave the
-    site out, since all of those are decided for alike.
+    its default would cost. Exit code 2: no outcome is of such a prefix, or a site that the policy does not know: leave
+    the site out, since all of those are decided for alike.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.db.outcomes import Outcomes
@@ -50,7 +50,7 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
         found = saved(store, name)
         context = _context(store, who, site)
     _known(context.site, found)
-    write(form, output_file, COLUMNS, _rows(found.name, context, explained(revived(found), context)))
+    write(form, output_file, COLUMNS, _rows(found, who, context, explained(revived(found), context)))
     return DONE
 
 
@@ -74,17 +74,35 @@ def _context(store: Outcomes, who: str, site: str) -> Context:
         return context_of({"site": site, **words} if site else words)
     logged = store.of_prefix(who, RECENT)
     if logged is None:
-        raise BadInput(f"no outcome is of prefix {who!r}; write it as the outcomes do, or as a context: rtt_ms=80,...")
+        logged = store.of_prefix(_around(store, who), RECENT)
+    assert logged is not None, "a prefix that outcomes are of"
     return present(logged.contexts, site)
 
 
-def _rows(name: str, context: Context, found: Explanation) -> Iterator[dict[str, Json]]:
+def _around(store: Outcomes, who: str) -> str:
+    """The longest prefix of outcomes around an address. Errors: `BadInput` if there is none."""
+    from configtron.learner.prefixes import longest, network_of
+
+    network = network_of(who)
+    instead = "name another, or write a context: rtt_ms=80,..."
+    if network is None:
+        raise BadInput(f"no outcome is of prefix {who[:SHOWN]!r}, and that is no address; {instead}")
+    prefixes = store.prefixes()
+    if found := longest(network, prefixes):
+        return found
+    raise BadInput(f"{who[:SHOWN]} is in none of the {len(prefixes)} prefixes that outcomes are of; {instead}")
+
+
+def _rows(learner: Learner, who: str, context: Context, found: Explanation) -> Iterator[dict[str, Json]]:
     seen: dict[str, Json] = {key: rounded(getattr(context, key)) for key in ("bandwidth_kbps", "rtt_ms", "loss")}
     words = ", ".join(f"{key} {value}" for key, value in seen.items() if value is not None)
     next_ = f"; next is {found.runner_up} at {found.runner_up_distance:.3g}" if found.runner_up_distance else ""
     near = f"; {found.distance:.3g} from its centre{next_}" if found.distance is not None else ""
     about = (found.reason or words) + ("" if found.reason else near)
-    head: dict[str, Json] = {"kind": "class", "policy": name, "what": found.class_id or "-", "loads": found.loads}
+    if "=" not in who and who != context.prefix:
+        about = f"{who} is in {context.prefix}: {about}"
+    head: dict[str, Json] = {"kind": "class", "name": learner.name, "policy": learner.policy, "prefix": context.prefix}
+    head |= {"what": found.class_id or "-", "loads": found.loads}
     yield head | {"site": context.site, "seen": seen, "distance": rounded(found.distance), "next": found.runner_up,
                   "next_distance": rounded(found.runner_up_distance), "about": about}  # fmt: skip
     for choice in found.choices:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.learn.options import last_option, log_option, name_option, rounded, say, write
+from configtron.cli.learn.options import last_option, log_option, policy_option, rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
@@ -30,10 +30,11 @@ KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
 
 
 @click.command(short_help="Write a policy as rules, and what it costs to do so.")
-@name_option
+@policy_option
 @log_option
 @last_option
-@click.option("--only", type=click.Choice(KINDS), multiple=True, help="Rows of this kind only; several times.")
+@click.option("--only", type=click.Choice(KINDS), multiple=True, metavar="KIND",
+              help=f"Rows of this kind only; several times: {', '.join(KINDS)}.")
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Keep profiles and prefixes as wanted: see `configtron tune plan`.")
@@ -123,14 +124,16 @@ def _losses(made: Handed, without: str) -> Iterator[dict[str, Json]]:
         words = OF[of] + (without if of == "tune" else "")
         row: dict[str, Json] = {"kind": "loss", "of": of, "made_on": made.made_on}
         if of == "tune":
-            row["unseen"] = made.tune.unseen
+            row |= {"instead": made.tune.instead, "unseen": made.tune.unseen}
         yield row | (_unknown(found, words) if isinstance(found, str) else _known(found, words))
 
 
 def _kept(tune: Rulebook) -> str:
-    """Which classes have Default for want of loads, in words."""
-    alone = f"{tune.unseen} of {len(tune.classes)} classes keep Default, having loaded nothing of what they would get"
-    return f"; {alone}" if tune.unseen else ""
+    """Which classes have something else for want of loads, in words."""
+    if not tune.instead + tune.unseen:
+        return ""
+    alone = f"{tune.instead + tune.unseen} of {len(tune.classes)} classes have loaded nothing of what they would get"
+    return f"; {alone}: {tune.instead} get the fastest that they did load, {tune.unseen} keep Default"
 
 
 def _unknown(why: str, words: str) -> dict[str, Json]:

@@ -28,8 +28,9 @@ RARE = 10.0
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
-@click.option("--name", default="", metavar="NAME", help="By what this policy has seen.  [default: the one saved last]")
-@click.option("--tensor", type=click.File("rb"), help="By this PLT-tensor.")
+@click.option("--policy", "name", default="", metavar="POLICY",
+              help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
+@click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options
 def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> int:
     """Show the knobs that are learned about, which of them do nothing and, on a tensor, what is lost without each.

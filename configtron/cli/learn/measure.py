@@ -24,10 +24,10 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
 @click.option("--study", type=click.Choice(STUDIES), help="What to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
-@click.option("--condition", "conditions", multiple=True, metavar="NAME",
+@click.option("--condition", "conditions", multiple=True, metavar="CONDITION",
               help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
               " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).")
-@click.option("--site", "sites", multiple=True, metavar="NAME", help="Instead of the study's sites; repeat for more.")
+@click.option("--site", "sites", multiple=True, metavar="SITE", help="Instead of the study's sites; repeat for more.")
 @click.option("--looks", default="", metavar="N,N,...", callback=_looks,
               help="After how many loads of a cell it is asked whether its median is known; the last number is the end."
               "  [default: the study's]")

@@ -33,10 +33,10 @@ def log_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def name_option(command: Command) -> Command:
+def policy_option(command: Command) -> Command:
     """Which saved policy."""
-    return click.option("--name", default="", metavar="NAME",
-                        help="Which policy.  [default: the one saved last]")(command)  # fmt: skip
+    return click.option("--policy", "name", default="", metavar="POLICY",
+                        help="Which; `learn status` lists them.  [default: the one saved last]")(command)  # fmt: skip
 
 
 def last_option(command: Command) -> Command:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 from click.core import ParameterSource
@@ -23,17 +23,19 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
-@click.option("--policy", default="", metavar="POLICY", help="Which; `learn policies` lists them.  [default: thompson]")
-@click.option("--name", default="", metavar="NAME", help="What it is called.  [default: as the policy]")
+@click.option("--policy", default="", metavar="POLICY",
+              help="Which: one of `learn status` goes on, one of `learn policies` is made.  [default: thompson]")
+@click.option("--name", default="", metavar="NAME",
+              help="What one that is made is called, from then on also to --policy.  [default: as --policy]")
 @log_option
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all its chance.")
 @click.option("--classes", default="auto", show_default=True, metavar="K",
               help="Network classes to begin with; auto: as few as keep their members alike.")  # fmt: skip
 @click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
               help="Outcomes between two updates.")  # fmt: skip
-@click.option("--engine", default="grid", show_default=True, metavar="NAME",
+@click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
               help="What searches cells, where a policy does (`learn policies`): grid, gpyopt, gpyopt-classic.")
-@click.option("--warm", type=click.File("rb"),
+@click.option("--warm", type=click.File("rb"), metavar="FILE",
               help="An emulated PLT-tensor to start from, where a policy can (`learn policies`).")
 @click.option("--watch", is_flag=True,
               help="Decide for a client by what its own outcomes showed since its network changed.")
@@ -51,7 +53,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     For each outcome's client the policy first decides itself: profile, arm, class and propensity are kept (table
     `decision`). Then it is told what the outcome was. It is saved as it goes, in one transaction with its decisions:
     after an interruption, or a kill, the same command goes on, and under the same seed all comes out as if it had
-    never been interrupted. A policy of that name that is there goes on with what is new.
+    never been interrupted. One that is there goes on with what is new; --name keeps several of a kind side by side.
 
     With --watch each outcome is taken as a sample of its client's network: the client is decided for by the medians
     of those before it, since the last change that a detector found in its round trips. How often a client came to
@@ -74,13 +76,13 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     from configtron.learner import PREFERRED
 
     ctx, called = click.get_current_context(), name or policy or PREFERRED
-    _known(policy or PREFERRED, str(making["engine"]))
     with Outcomes(settings().db) as store:
-        if fresh:
-            store.drop_learner(called)
         found = store.learner(called)
-        if found is None:
-            found = _begun(store, called, policy or PREFERRED, making)
+        kind = _kind(store, found, name, policy, str(making["engine"]))
+        if found is None or fresh:
+            how = _how(kind, making)
+            store.drop_learner(called)
+            found = lessons.begin(store, called, kind, **how)
         elif given := [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]:
             _same(found, policy, given)
         taken = lessons.learn(store, found, most)
@@ -93,25 +95,36 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     return DONE
 
 
-def _known(policy: str, engine: str) -> None:
-    """What is misspelt is said first, whatever else is wanting. Errors: `BadInput`."""
-    from configtron.learner import ENGINES, POLICIES
+def _kind(store: Outcomes, found: Learner | None, name: str, policy: str, engine: str) -> str:
+    """What of `learn policies` the one that is meant is, or will be made as. What is misspelt is said first, whatever
+    else is wanting. Errors: `BadInput`."""
+    from configtron.learner import ENGINES, POLICIES, PREFERRED
 
-    for what, word, known in (("policy", policy, POLICIES), ("engine", engine, ENGINES)):
-        if word not in known:
-            raise BadInput(f"no {what} is called {word!r}; there is: {', '.join(known)}")
+    if engine not in ENGINES:
+        raise BadInput(f"no engine is called {engine!r}; there is: {', '.join(ENGINES)}")
+    if found is not None and (not policy or policy == found.name):
+        return found.policy
+    kind = policy or PREFERRED
+    if kind not in POLICIES:
+        if store.learner(kind) is not None:
+            raise BadInput(f"{kind} is there already and goes on under its own name; leave --name out")
+        there = ", ".join([*POLICIES, *(one.name for one in store.learners() if one.name not in POLICIES)])
+        raise BadInput(f"no policy is called {kind!r}; there is: {there}")
+    if "=" in name or name != kind and name in POLICIES:
+        raise BadInput(f"--name {name!r} already means something to --policy; choose another")
+    return kind
 
 
 def _same(found: Learner, policy: str, given: list[str]) -> None:
-    if given == ["policy"] and found.policy == policy:
+    given = [one for one in given if one != "policy" or policy not in (found.policy, found.name)]
+    if not given:
         return
-    wanted = ", ".join(f"--{one.replace('_', '-')}" for one in given if one != "policy" or found.policy != policy)
+    wanted = ", ".join(f"--{one.replace('_', '-')}" for one in given)
     raise BadInput(f"{found.name} ({found.policy}) goes on as it was made, without {wanted}; or start it anew: --fresh")
 
 
-def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -> Learner:
-    from configtron.cli.learn import lessons
-
+def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
+    """What `lessons.begin` is told. Errors: `BadInput`, before anything is forgotten."""
     _idle(policy)
     warm, classes = making["warm"], str(making["classes"])
     if classes != "auto" and not (classes.isascii() and classes.isdigit() and int(classes) > 0):
@@ -119,9 +132,8 @@ def _begun(store: Outcomes, name: str, policy: str, making: dict[str, object]) -
     numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
     k = None if classes == "auto" else int(classes)
     data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
-    how = {"engine": str(making["engine"]), "watched": bool(making["watch"])}
-    how |= {key: bool(making[key]) for key in ("evolve", "by_device")}
-    return lessons.begin(store, name, policy, k=k, warm=data, **how, **numbers)  # type: ignore[arg-type]
+    flags = {"watched": bool(making["watch"]), **{key: bool(making[key]) for key in ("evolve", "by_device")}}
+    return {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
 
 
 def _idle(policy: str) -> None:

@@ -45,9 +45,10 @@ def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
     untouched = [row for row in rows(out) if row["kind"] == "class" and row["profile"] == "untouched"]
     assert code == DONE and 0 < tune["unseen"] <= len(untouched), "every class saw what it got: the test is empty"
     for text in (tune["when"], err):
-        assert f"{tune['unseen']} of 30 classes keep Default" in text
+        assert f"{tune['instead'] + tune['unseen']} of 30 classes have loaded nothing of what they would get" in text
+        assert f"{tune['unseen']} keep Default" in text
     filled("learn", "run", "--policy", "thompson", "--classes", 30, "--outcomes", 300)
-    other = rows(filled("learn", "export", "--name", "thompson", "-f", "jsonl", "--only", "loss")[1])[3]
+    other = rows(filled("learn", "export", "--policy", "thompson", "-f", "jsonl", "--only", "loss")[1])[3]
     assert other["unseen"] == 0 and "keep Default" not in other["when"]
 
 

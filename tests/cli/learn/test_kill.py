@@ -38,7 +38,7 @@ def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
         found = store.learner("killed")
         assert found is not None and 0 < found.position < 80_000
         assert len(list(store.decisions("killed"))) == found.position
-    assert typed("learn", "run", "--name", "killed")[0] == DONE
+    assert typed("learn", "run", "--policy", "killed")[0] == DONE
     assert typed(*HOW, "--name", "whole")[0] == DONE
     with Outcomes(path) as store:
         killed, whole = store.learner("killed"), store.learner("whole")

@@ -26,21 +26,22 @@ def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
     assert code == DONE and (row["learned"], row["updates"], row["classes"]) == (1500, 25, 4)
     assert sum(row["arms"].values()) == pytest.approx(1.0, abs=1e-4) and "1500/1500 outcomes" in err
     assert rows(filled(*how, "--name", "parts", "--outcomes", 700)[1])[0]["learned"] == 700
-    assert rows(filled("learn", "run", "--name", "parts", "-f", "jsonl")[1])[0]["learned_now"] == 800
+    assert rows(filled("learn", "run", "--policy", "parts", "-f", "jsonl")[1])[0]["learned_now"] == 800
     with Outcomes(tmp_path / "l.db") as store:
         whole, parts = store.learner("whole"), store.learner("parts")
         assert whole is not None and parts is not None and whole.state == parts.state
         assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    code, out, err = filled("learn", "run", "--name", "whole", "-f", "jsonl")
+    code, out, err = filled("learn", "run", "--policy", "whole", "-f", "jsonl")
     assert code == DONE and "nothing new" in err and rows(out)[0]["learned_now"] == 0
-    assert filled("learn", "drop", "whole")[0] == DONE and filled("learn", "drop", "whole")[0] == NOTHING
+    drop = ("learn", "drop", "--policy", "whole")
+    assert filled(*drop)[0] == DONE and filled(*drop)[0] == NOTHING
 
 
 def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--classes", 4)[0] == DONE
-    code, _, err = filled("learn", "run", "--name", "mab_nc", "--classes", 9, "--seed", 3)
+    code, _, err = filled("learn", "run", "--policy", "mab_nc", "--classes", 9, "--seed", 3)
     assert code == USAGE and "without --seed, --classes" in err and "--fresh" in err
-    assert filled("learn", "run", "--name", "mab_nc", "--policy", "default")[0] == USAGE
+    assert filled("learn", "run", "--policy", "default", "--name", "mab_nc")[0] == USAGE
     assert filled("learn", "run", "--policy", "mab_nc")[0] == DONE
     code, out, _ = filled("learn", "run", "--policy", "mab_nc", "--classes", 9, "--fresh", "-f", "jsonl")
     assert code == DONE and rows(out)[0]["classes"] == 9 and rows(out)[0]["learned_now"] == 1500
@@ -50,7 +51,7 @@ def test_a_profile_that_came_later_asks_for_a_new_start(filled: Typed, tmp_path:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     (tmp_path / "new.jsonl").write_text('{"plt_ms": 5, "profile": {"initcwnd": 42}}\n')
     filled("learn", "import", "new.jsonl")
-    code, _, err = filled("learn", "run", "--name", "mab_nc")
+    code, _, err = filled("learn", "run", "--policy", "mab_nc")
     assert code == USAGE and "none of the grid's" in err and "--fresh" in err
     code, out, _ = filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--fresh", "-f", "jsonl")
     assert code == DONE and rows(out)[0]["learned"] == 1501
@@ -70,16 +71,16 @@ def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> 
 
 def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 1000)
-    code, out, err = filled("learn", "evaluate", "mab_nc", "default", "initcwnd=30,tcp_congestion_control=bbr",
-                            "-f", "jsonl")  # fmt: skip
+    candidates = ("--policy", "mab_nc", "--policy", "default", "--policy", "initcwnd=30,tcp_congestion_control=bbr")
+    code, out, err = filled("learn", "evaluate", *candidates, "-f", "jsonl")
     said = rows(out)
     assert code == DONE and err == "" and [row["estimator"] for row in said] == ["logged", "ips", "snips", "dr"] * 3
     assert {row["sessions"] for row in said} == {500}
     assert len({row["ms"] for row in said if row["estimator"] == "logged"}) == 1
     assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if not row.get("reason"))
     assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
-    filled("learn", "run", "--name", "mab_nc")
-    code, out, err = filled("learn", "evaluate", "mab_nc", "-f", "jsonl")
+    filled("learn", "run", "--policy", "mab_nc")
+    code, out, err = filled("learn", "evaluate", "--policy", "mab_nc", "-f", "jsonl")
     own = rows(out)[1:]
     assert "they cannot judge it" in err and {row["sessions"] for row in own} == {1500}
     assert all(row["learned_from_these"] for row in own)
@@ -88,12 +89,12 @@ def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
 
 
 def test_a_candidate_that_was_never_tried_has_a_reason_in_place_of_numbers(filled: Typed) -> None:
-    code, out, _ = filled("learn", "evaluate", "initcwnd=30,tcp_congestion_control=bbr", "-f", "jsonl")
+    code, out, _ = filled("learn", "evaluate", "--policy", "initcwnd=30,tcp_congestion_control=bbr", "-f", "jsonl")
     logged, *judged = rows(out)
     assert code == DONE and logged["reason"] == "" and logged["low_ms"] < logged["ms"] < logged["high_ms"]
     assert [row["reason"] for row in judged] == ["log:never-tried"] * 3
     assert {row[key] for row in judged for key in ("ms", "low_ms", "high_ms")} == {None}
-    code, out, _ = filled("learn", "evaluate", "initcwnd=30,tcp_congestion_control=bbr", "-f", "csv")
+    code, out, _ = filled("learn", "evaluate", "--policy", "initcwnd=30,tcp_congestion_control=bbr", "-f", "csv")
     assert code == DONE and out.splitlines()[2].endswith(",log:never-tried") and ",0.0,0.0," not in out
 
 
@@ -113,7 +114,7 @@ def test_it_says_why(filled: Typed) -> None:
         code, out, err = filled("learn", "explain", *words)
         assert code == USAGE and out == "" and "knows no site 'nosuch'; there is: " in err and err.count("\n") == 1
     assert filled("learn", "explain", "speed=9")[0] == USAGE
-    assert filled("learn", "explain", "rtt_ms=80", "--name", "nobody")[0] == USAGE
+    assert filled("learn", "explain", "rtt_ms=80", "--policy", "nobody")[0] == USAGE
 
 
 def test_rules_become_what_tune_wants(filled: Typed) -> None:
@@ -146,7 +147,7 @@ def test_rules_become_what_tune_wants(filled: Typed) -> None:
     assert len(prefixes) > 20
     # Another policy's rules take the place of these, and leave what is not theirs.
     filled("learn", "run", "--policy", "default", "--name", "none", "--classes", 4)
-    assert filled("learn", "export", "--name", "none")[0] == USAGE
+    assert filled("learn", "export", "--policy", "none")[0] == USAGE
     filled("learn", "run", "--policy", "configtron", "--classes", 4)
     code, out, _ = filled("learn", "export", "--only", "prefix", "--only", "profile", "--to-tune", "-f", "jsonl")
     again = {row["prefix"]: row["profile"] for row in rows(out) if row["kind"] == "prefix"}
@@ -191,15 +192,15 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
     dead = {row["knob"] for row in rows(out) if row["kind"] == "dead" and not row["where"]}
     assert dead == {"pacing", "tcp_autocorking"}
     filled("learn", "run", "--policy", "default", "--classes", 4)
-    assert "no knob can be told dead" in filled("learn", "knobs", "--name", "default")[2]
-    assert filled("learn", "knobs", "--name", "nobody")[0] == USAGE
+    assert "no knob can be told dead" in filled("learn", "knobs", "--policy", "default")[2]
+    assert filled("learn", "knobs", "--policy", "nobody")[0] == USAGE
     assert filled("learn", "knobs", "--tensor", "l.db")[0] == USAGE
 
 
 def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
     code, out, err = typed("learn", "status")
     assert code == DONE and out == "" and "no outcomes yet" in err and not (tmp_path / "l.db").exists()
-    for words in (("run",), ("evaluate", "default"), ("explain", "rtt_ms=80"), ("export",)):
+    for words in (("run",), ("evaluate", "--policy", "default"), ("explain", "rtt_ms=80"), ("export",)):
         code, out, err = typed("learn", *words)
         assert code == USAGE and out == "" and len(err.strip().splitlines()) == 1
 
@@ -228,9 +229,9 @@ def test_what_is_misspelt_is_said_first(typed: Typed) -> None:
         ("run", "--warm", "l.db"),
         ("run", "--policy", "mab_nc", "--warm", "small.npz"),
         ("run", "--policy", "thompson", "--engine", "grid"),
-        ("evaluate", "nobody"),
-        ("evaluate", "speed=9"),
-        ("evaluate", "initcwnd=30,initcwnd=4"),
+        ("evaluate", "--policy", "nobody"),
+        ("evaluate", "--policy", "speed=9"),
+        ("evaluate", "--policy", "initcwnd=30,initcwnd=4"),
         ("explain", "\udcff"),
         ("explain", "rtt_ms=fast"),
     ],
@@ -264,7 +265,7 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
     assert second[1].decision.context.rtt_ms is None and second[1].decision.propensity is None
     (tmp_path / "none").write_text("\n\n")
     assert typed("learn", "import", "none")[0] == NOTHING
-    code, _, err = typed("learn", "evaluate", "default", "--log", 2)
+    code, _, err = typed("learn", "evaluate", "--policy", "default", "--log", 2)
     assert code == USAGE and "no propensities" in err
 
 

@@ -49,15 +49,15 @@ def test_it_is_not_explored_any_more(typed: Typed, tmp_path: Path, policy: str) 
     at = next(n for n in (1500, 3000, 6000) if f"in {n} outcomes" in err)
     state, recipe, decided = kept(tmp_path, "whole")
     assert {dict(profile.settings)["pacing"] for profile in recipe_of(recipe).grid.profiles} == {"pfifo_fast"}
-    told = rows(typed("learn", "knobs", "--name", "whole", "-f", "jsonl")[1])
+    told = rows(typed("learn", "knobs", "--policy", "whole", "-f", "jsonl")[1])
     assert [one["knob"] for one in told if one["kind"] == "unexplored"] == ["pacing"]
     paced = ['"fq"' in str(one[1]) for one in decided]  # type: ignore[index]
     assert not any(paced[at:]) and (any(paced[:at]) or policy == "reuse")
     # in parts, of which one ends in the middle and one at the look, it is the same
     assert typed(*HOW, policy, "--name", "parts", "--outcomes", at - 700)[0] == DONE
     for part in (700, 300):
-        assert typed("learn", "run", "--name", "parts", "--outcomes", part)[0] == DONE
-    code, out, err = typed("learn", "run", "--name", "parts", "-f", "jsonl")
+        assert typed("learn", "run", "--policy", "parts", "--outcomes", part)[0] == DONE
+    code, out, err = typed("learn", "run", "--policy", "parts", "-f", "jsonl")
     assert code == DONE and "not explored" not in err and rows(out)[0]["unexplored"] == ["pacing"]
     assert kept(tmp_path, "parts") == (state, recipe, decided)
 
@@ -73,7 +73,7 @@ def test_a_kill_before_it_is_kept_changes_nothing(
     with Outcomes(tmp_path / "l.db") as store:
         found = store.learner("killed")
         assert found is not None and found.outcomes in (0, 1500, 3000)
-    assert typed("learn", "run", "--name", "killed")[0] == DONE
+    assert typed("learn", "run", "--policy", "killed")[0] == DONE
     assert kept(tmp_path, "killed") == kept(tmp_path, "whole")
 
 
@@ -93,5 +93,5 @@ def test_clients_that_are_watched_are_watched_on(typed: Typed, tmp_path: Path) -
     code, out, _ = typed(*HOW, "mab_nc", "--name", "whole", "--watch")
     assert code == DONE and rows(out)[0]["unexplored"] == ["pacing"]
     assert typed(*HOW, "mab_nc", "--name", "parts", "--watch", "--outcomes", 3100)[0] == DONE
-    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    assert typed("learn", "run", "--policy", "parts")[0] == DONE
     assert kept(tmp_path, "whole") == kept(tmp_path, "parts")

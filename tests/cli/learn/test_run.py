@@ -40,14 +40,14 @@ def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
     assert code == DONE and row["reclassified"] == 1 and 1 <= row["latency"] <= 6
     assert "1 times a client came to another class" in err
     assert typed(*how, "--name", "parts", "--outcomes", 430)[0] == DONE
-    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    assert typed("learn", "run", "--policy", "parts")[0] == DONE
     with Outcomes(tmp_path / "l.db") as store:
         whole, parts = store.learner("whole"), store.learner("parts")
         assert whole is not None and parts is not None and whole.state == parts.state
         assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--name", "whole")[0] == DONE
+    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--policy", "whole")[0] == DONE
     assert rows(typed(*how[:-3], "-f", "jsonl", "--name", "plain")[1])[0]["reclassified"] == 0
-    code, _, err = typed("learn", "run", "--name", "plain", "--watch")
+    code, _, err = typed("learn", "run", "--policy", "plain", "--watch")
     assert code == USAGE and "without --watch" in err
 
 
@@ -117,7 +117,7 @@ def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
     assert code == DONE and row["classes"] == 1 + row["splits"] and row["splits"] >= 1
     assert "a class is split where its loads spread by more than" in err and "repeats" in err
     assert typed(*how, "--evolve", "--name", "parts", "--outcomes", 1700)[0] == DONE
-    assert typed("learn", "run", "--name", "parts")[0] == DONE
+    assert typed("learn", "run", "--policy", "parts")[0] == DONE
     plain = rows(typed(*how, "--name", "plain")[1])[0]
     assert (plain["classes"], plain["splits"]) == (1, 0)
     with Outcomes(tmp_path / "l.db") as store:
@@ -127,7 +127,7 @@ def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
     told = {one["name"]: one for one in rows(typed("learn", "status", "-f", "jsonl")[1]) if one["kind"] == "policy"}
     assert told["parts"]["splits"] == row["splits"] and told["parts"]["classes"] == row["classes"]
     assert told["plain"]["splits"] == 0
-    code, _, err = typed("learn", "run", "--name", "plain", "--evolve")
+    code, _, err = typed("learn", "run", "--policy", "plain", "--evolve")
     assert code == USAGE and "without --evolve" in err
     code, _, err = typed("learn", "run", "--policy", "bo", "--evolve")
     assert code == USAGE and "--evolve makes no difference to bo" in err
@@ -183,7 +183,7 @@ def test_configurations_without_number_are_refused(
     code, out, err = typed("learn", "run", "--policy", "mab_nc")
     assert code == USAGE and out == "" and "the logs have 40 configurations, and a policy tells 30 apart" in err
     assert "initcwnd rounded, which has 40 values" in err
-    assert typed("learn", "evaluate", "default", "initcwnd=5,tcp_autocorking=1")[0] == DONE
+    assert typed("learn", "evaluate", "--policy", "default", "--policy", "initcwnd=5,tcp_autocorking=1")[0] == DONE
     monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 40)
     monkeypatch.setattr(lessons, "MOST_PAIRS", 100)
     code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", 2)

@@ -1,0 +1,45 @@
+"""Which of the prefixes that outcomes name an address is in.
+
+Rules for this file: prefixes stay as they were logged, and what is no network's address is only ever itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+Network = IPv4Network | IPv6Network
+# ::ffff:0:0/96, IPv4 inside IPv6 (RFC 4291 section 2.5.5.2).
+MAPPED_BITS = 96
+
+
+def network_of(text: str) -> Network | None:
+    """An address or a prefix as a network, an address with a length as the network it is in; None for other words.
+
+    IPv4 inside IPv6 is IPv4. A zone (fe80::%eth0) is an interface's name, thus no network's.
+    """
+    try:
+        found = ip_network(text.strip(), strict=False)
+    except ValueError:
+        return None
+    if isinstance(found, IPv4Network):
+        return found
+    if found.network_address.scope_id is not None:
+        return None
+    inner = found.network_address.ipv4_mapped
+    if inner is None or found.prefixlen < MAPPED_BITS:
+        return found
+    return IPv4Network((inner, found.prefixlen - MAPPED_BITS))
+
+
+def longest(asked: Network, prefixes: Iterable[str]) -> str:
+    """The longest of these prefixes that contains all of what is asked for, as it is written; "" if none does."""
+    best, length = "", -1
+    first, last = int(asked.network_address), int(asked.broadcast_address)
+    for prefix in prefixes:
+        network = network_of(prefix)
+        if network is None or network.version != asked.version or network.prefixlen <= length:
+            continue
+        if int(network.network_address) <= first and last <= int(network.broadcast_address):
+            best, length = prefix, network.prefixlen
+    return best

@@ -1,0 +1,79 @@
+"""Who is meant: a client by an address in its prefix, a policy by one word in every command of `learn`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from configtron.errors import DONE, USAGE
+from tests.cli.learn.typed import Typed, filled, rows, typed
+
+__all__ = ["filled", "typed"]
+
+
+def test_an_address_is_asked_about_by_the_longest_prefix_around_it(typed: Typed, tmp_path: Path) -> None:
+    """IPv4, IPv6, an address and a longer prefix; what is logged as such is itself."""
+    prefixes = {"192.0.0.0/16": 30, "192.0.2.0/24": 80, "2001:db8::/32": 150, "2001:db8:1::/48": 300, "house 7": 20}
+    lines = [
+        {"plt_ms": 500.0 + at, "profile": {"initcwnd": 10 + 20 * (at % 2)},
+         "context": {"bandwidth_kbps": 5000, "rtt_ms": rtt + at % 3, "loss": 0.01, "prefix": prefix}}
+        for at in range(40) for prefix, rtt in prefixes.items()
+    ]  # fmt: skip
+    (tmp_path / "o.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    assert typed("learn", "import", "o.jsonl")[0] == DONE
+    assert typed("learn", "run", "--policy", "mab_nc", "--classes", 3)[0] == DONE
+    for asked, prefix in (
+        ("192.0.2.7", "192.0.2.0/24"), ("192.0.2.128/25", "192.0.2.0/24"), ("192.0.3.7", "192.0.0.0/16"),
+        ("192.0.2.0/23", "192.0.0.0/16"), ("::ffff:192.0.2.7", "192.0.2.0/24"),
+        ("2001:db8:1::1", "2001:db8:1::/48"), ("2001:DB8:2::/64", "2001:db8::/32"),
+    ):  # fmt: skip
+        code, out, _ = typed("learn", "explain", asked, "-f", "jsonl")
+        head = rows(out)[0]
+        assert code == DONE and head["prefix"] == prefix and head["about"].startswith(f"{asked} is in {prefix}: ")
+        assert prefixes[prefix] <= head["seen"]["rtt_ms"] <= prefixes[prefix] + 2
+    for asked in prefixes:
+        head = rows(typed("learn", "explain", asked, "-f", "jsonl")[1])[0]
+        assert head["prefix"] == asked and " is in " not in head["about"]
+    for asked, says in (
+        ("203.0.113.9", "in none of the 5 prefixes"), ("2001:db9::1", "in none"), ("192.0.0.0/15", "in none"),
+        ("::/0", "in none"), ("house 8", "no address"), ("fe80::1%eth0", "no address"),
+    ):  # fmt: skip
+        code, out, err = typed("learn", "explain", asked)
+        assert code == USAGE and out == "" and says in err and err.count("\n") == 1 and asked in err
+
+
+def test_one_word_names_a_policy(filled: Typed) -> None:
+    """Where it is made, where it goes on, where it is asked, judged, handed over and dropped."""
+    run = ("learn", "run", "--classes", 4, "-f", "jsonl")
+    made = rows(filled(*run, "--policy", "mab_nc", "--name", "mine", "--outcomes", 700)[1])[0]
+    assert (made["name"], made["policy"], made["learned"]) == ("mine", "mab_nc", 700)
+    assert rows(filled("learn", "run", "--policy", "mine", "-f", "jsonl")[1])[0]["learned"] == 1500
+    assert filled("learn", "run", "--policy", "default", "--classes", 4)[0] == DONE
+    head = rows(filled("learn", "explain", "10.0.0.0/24", "--policy", "mine", "-f", "jsonl")[1])[0]
+    assert (head["name"], head["policy"]) == ("mine", "mab_nc")
+    assert filled("learn", "export", "--policy", "mine", "--only", "loss")[0] == DONE
+    assert filled("learn", "knobs", "--policy", "mine")[0] == DONE
+    judged = rows(filled("learn", "evaluate", "--policy", "mine", "--policy", "initcwnd=30", "-f", "jsonl")[1])
+    assert [row["candidate"] for row in judged[::4]] == ["mine", "initcwnd=30"]
+    assert {row["candidate"] for row in rows(filled("learn", "evaluate", "-f", "jsonl")[1])} == {"default"}
+    anew = rows(filled(*run[:2], "--policy", "mine", "--fresh", "--classes", 6, "-f", "jsonl")[1])[0]
+    assert (anew["name"], anew["policy"], anew["classes"], anew["learned"]) == ("mine", "mab_nc", 6, 1500)
+    assert filled("learn", "drop", "--policy", "mine")[0] == DONE
+    assert filled("learn", "drop")[0] == USAGE, "dropping is nobody's default"
+
+
+def test_a_name_means_one_policy(filled: Typed) -> None:
+    assert filled("learn", "run", "--policy", "mab_nc", "--name", "mine", "--classes", 4)[0] == DONE
+    for words, says in (
+        (("--policy", "default", "--name", "mine"), "without --policy"),
+        (("--policy", "mine", "--name", "other"), "mine is there already"),
+        (("--policy", "default", "--name", "mab_nc"), "'mab_nc' already means something"),
+        (("--name", "initcwnd=30"), "already means something"),
+        (("--policy", "mine", "--fresh", "--classes", "few"), "--classes 'few'"),
+        (("--policy", "their"), "no policy is called 'their'; there is: "),
+    ):
+        code, out, err = filled("learn", "run", *words)
+        assert code == USAGE and out == "" and says in err and err.count("\n") == 1, words
+    assert "mine" in filled("learn", "run", "--policy", "their")[2], "what is there is named"
+    (kept,) = [row for row in rows(filled("learn", "status", "-f", "jsonl")[1]) if row["kind"] == "policy"]
+    assert kept["name"] == "mine" and kept["outcomes"] == 1500, "nothing was forgotten"
