@@ -30,6 +30,7 @@ from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.loads import Loads
 from configtron.learner.reached import Mask
+from configtron.student import student
 
 # Loads by which a cell's configuration is drawn to what the regression says of it.
 PRIOR_LOADS = 5.0
@@ -42,8 +43,10 @@ LEAST_OUTCOMES = 200
 LEAST_LEFT = LEAST_OUTCOMES // 2
 # Share of clients in whose cell the rule's configuration must have been loaded.
 LEAST_LOADED = 0.25
-# Fifths of prefixes, and the two-sided 95 % quantile of Student's t with one degree of freedom less.
-PARTS, T_95 = 5, 2.776
+# Fifths of prefixes.
+PARTS = 5
+# Student's t with one degree of freedom less, as tables have it: what was printed stays as it was.
+T_95 = round(student(PARTS - 1), 3)
 
 
 @dataclass(frozen=True, slots=True)

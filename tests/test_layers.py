@@ -20,7 +20,7 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"
 NOUNS = frozenset(
     f"configtron.{name}"
     for name in "nouns nearest ports tuning knobs grid tensor repeats samples measured messages records errors".split()
-) | {"configtron.evaluated"}
+) | {"configtron.evaluated", "configtron.student"}
 EDGES = tuple(
     f"configtron.{name}"
     for name in ("netns", "probe.wire", "fingerprint.capture", "tune.drivers", "tune.router", "report", "db", "lab")

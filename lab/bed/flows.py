@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from configtron.errors import BadInput
@@ -80,21 +80,10 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed:
-    """What a flow got: `journeys.Figures` and the scheme that the kernel used; `reason`: "" or why it is void."""
+class Flowed(Figures):
+    """What a flow got, and the scheme that the kernel used; `reason`: "" or why it is void."""
 
-    scheme: str
-    mbit: float
-    late_ms: float
-    loss: float
-    bytes: int
-    sent: int
-    reason: str = ""
-
-    @property
-    def power(self) -> float:
-        """ln(Mbit/s / ms); NaN where nothing arrived."""
-        return Figures(self.mbit, self.late_ms, self.loss, self.bytes, self.sent).power
+    scheme: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ Source     papers.md 7 of the project; Pantheon (Yan and others 2018), section 3
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,8 @@ class Journeys(NamedTuple):
         return found
 
 
-class Figures(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Figures:
     """mbit: per second; late_ms: of one way, 95th percentile; loss: a fraction; bytes: arrived; sent: packets.
 
     reason   "" or why there is no throughput or delay

@@ -186,8 +186,8 @@ class _Race:
         found = figures(journeys(sent, arrived), from_ns, to_ns)
         absent = NOT_CONNECTED if number not in self._senders else SILENT if found.reason else ""
         return Flowed(
-            self._used[number] or flow.scheme, round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9),
-            found.bytes, found.sent, self._reasons[number] or absent,
+            round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,
+            self._reasons[number] or absent, scheme=self._used[number] or flow.scheme,
         )  # fmt: skip
 
 

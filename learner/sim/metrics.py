@@ -19,9 +19,8 @@ import numpy as np
 
 from configtron.learner.columns import ARMS, Codes, Floats
 from configtron.learner.sim.loop import Replay, loads
+from configtron.student import student
 
-# Two-sided 95 %: so much of a distribution lies below the upper end.
-UPPER = 0.975
 # A session is worse off when it took a fifth longer than under Default.
 WORSE = 1.2
 
@@ -119,10 +118,3 @@ def over(values: list[float]) -> Measured:
     n, middle = len(values), float(np.mean(values))
     slack = student(n - 1) * float(np.std(values, ddof=1)) / np.sqrt(n)
     return Measured(middle, float(middle - slack), float(middle + slack))
-
-
-def student(degrees: int) -> float:
-    """Student's t of a two-sided 95 % interval."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, UPPER))

@@ -16,9 +16,10 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-# Student's t for 97.5 % by degrees of freedom; beyond these 1.96 + 2.55 / degrees is right to a hundredth.
-STUDENT = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-NORMAL, NEAR = 1.96, 2.55
+from configtron.student import student
+
+# Of Student's t, as tables have it: what was printed stays as it was.
+DIGITS = 3
 # A round line to the eye.
 CORNERS = 36
 
@@ -34,9 +35,7 @@ def margin(values: Sequence[float]) -> float | None:
     known = [value for value in values if not math.isnan(value)]
     if len(known) < 2:
         return None
-    free = len(known) - 1
-    factor = STUDENT[free] if free < len(STUDENT) else NORMAL + NEAR / free
-    return factor * stdev(known) / math.sqrt(len(known))
+    return round(student(len(known) - 1), DIGITS) * stdev(known) / math.sqrt(len(known))
 
 
 def ellipse(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -46,9 +46,9 @@ class World:
     def _told(self, name: str, number: int, trial: Trial) -> Told:
         scheme = trial.flows[0].scheme
         if self._flows == (name, number):
-            return Told((Flowed(scheme, 0.0, math.nan, 1.0, 0, 9, "no-packet-arrived"),))
+            return Told((Flowed(0.0, math.nan, 1.0, 0, 9, "no-packet-arrived", scheme=scheme),))
         figures = formula(emulator_of(trial.condition.name), trial.seed)[scheme]
-        return Told((Flowed(scheme, figures.mbit, figures.delay_ms, 0.0, 1, 1),))
+        return Told((Flowed(figures.mbit, figures.delay_ms, 0.0, 1, 1, scheme=scheme),))
 
 
 def emulator_of(name: str) -> Emulator:

@@ -38,14 +38,14 @@ def test_trials_survive_their_text() -> None:
 
 
 def test_answers_survive_their_text() -> None:
-    told = [Told((Flowed("cubic", 11.5, 40.25, 0.01, 100, 9),)), Told((), "not as asked")]
+    told = [Told((Flowed(11.5, 40.25, 0.01, 100, 9, scheme="cubic"),)), Told((), "not as asked")]
     assert told_of(told_text(told)) == told
-    silent = told_of(told_text([Told((Flowed("lp", 0.0, math.nan, 0.0, 0, 0, "refused"),))]))[0].flows[0]
+    silent = told_of(told_text([Told((Flowed(0.0, math.nan, 0.0, 0, 0, "refused", scheme="lp"),))]))[0].flows[0]
     assert math.isnan(silent.late_ms) and math.isnan(silent.power) and silent.reason == "refused"
 
 
 def test_power_by_hand() -> None:
-    assert Flowed("cubic", 10.0, 100.0, 0.0, 1, 1).power == pytest.approx(-2.302585)
+    assert Flowed(10.0, 100.0, 0.0, 1, 1, scheme="cubic").power == pytest.approx(-2.302585)
 
 
 @pytest.mark.parametrize(

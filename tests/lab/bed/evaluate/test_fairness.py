@@ -23,7 +23,7 @@ PLAN = Plan(
 
 
 def told(tested: float, rivals: float = 1.0, reason: str = "") -> Told:
-    flows = [Flowed("x", mbit, 30.0, 0.0, 1, 1) for mbit in (tested, *[rivals] * RIVALS)]
+    flows = [Flowed(mbit, 30.0, 0.0, 1, 1, scheme="x") for mbit in (tested, *[rivals] * RIVALS)]
     return Told((), reason) if reason else Told(tuple(flows))
 
 

@@ -27,7 +27,7 @@ Rate = Callable[[str, str, int], float]
 
 
 def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> Flowed:
-    return Flowed(scheme, mbit, late_ms, 0.01, round(mbit * 3.75e6), 1000)
+    return Flowed(mbit, late_ms, 0.01, round(mbit * 3.75e6), 1000, scheme=scheme)
 
 
 def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluated:
@@ -116,7 +116,10 @@ def test_runs_make_intervals_and_ellipses() -> None:
 
 def test_what_was_refused_has_a_reason_and_no_figure() -> None:
     told = {
-        part_name(path, 1, 0): [Told((flow("cubic", 3.0),)), Told((Flowed("none", 0.0, math.nan, 0.0, 0, 0, REFUSED),))]
+        part_name(path, 1, 0): [
+            Told((flow("cubic", 3.0),)),
+            Told((Flowed(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="none"),)),
+        ]
         for path in PLAN.paths
     }
     plan = replace(PLAN, schemes=("cubic", "none"), counts=(1,), runs=1)
@@ -132,7 +135,7 @@ def test_what_was_refused_has_a_reason_and_no_figure() -> None:
 
 def test_what_did_not_run_is_not_slow() -> None:
     """BBR is refused on one path: that is no path on which it is three times worse."""
-    refused = Told((Flowed("bbr", 0.0, math.nan, 0.0, 0, 0, REFUSED),))
+    refused = Told((Flowed(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="bbr"),))
     plan = replace(PLAN, schemes=("cubic", "bbr"), counts=(1,), runs=1)
     told = {part_name(path, 1, 0): [Told((flow("cubic", 3.0),)), Told((flow("bbr", 3.0),))] for path in PLAN.paths}
     told[part_name("pantheon:15", 1, 0)][1] = refused

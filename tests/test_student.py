@@ -1,0 +1,20 @@
+"""Student's t against printed tables and scipy's."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.student import student
+
+TABLE = [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (29, 2.045), (120, 1.980)]
+
+
+@pytest.mark.parametrize(("degrees", "table"), TABLE)
+def test_as_tables_have_it(degrees: int, table: float) -> None:
+    assert student(degrees) == pytest.approx(table, abs=5e-4)
+
+
+def test_as_scipy_has_it() -> None:
+    special = pytest.importorskip("scipy.special")
+    for degrees in (*range(1, 40), 99, 1199, 5000):
+        assert student(degrees) == pytest.approx(float(special.stdtrit(degrees, 0.975)), rel=1e-11)
