@@ -14,7 +14,7 @@ import numpy as np
 from configtron.grid import Grid
 from configtron.learner.classes import Classes, choose_k, fit, fit_by_device, mean_spread
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.evolve import Divergence
+from configtron.learner.evolve import FALSE_ALARM, Divergence
 from configtron.learner.logged import Logged
 from configtron.learner.repeated import SIGMAS_PER_MAD, Repeats, repeats
 from configtron.learner.tally import Tally, no_tally
@@ -47,8 +47,9 @@ class Beginning:
 
 
 def divergence_of(found: Repeats) -> Divergence:
-    """A bound on the spread of single loads in a class: what members may differ by, and noise."""
-    return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)))
+    """A bound on the spread of single loads in a class: what members may differ by, and noise; and on the chance of a
+    split where all want the same."""
+    return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)), false_alarm=FALSE_ALARM)
 
 
 def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_device: bool = False) -> Beginning:

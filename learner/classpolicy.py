@@ -13,7 +13,8 @@ import numpy as np
 from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.evolve import Divergence, parted, remainders, split
+from configtron.learner.differing import values_of
+from configtron.learner.evolve import Divergence, parted, remainders, split, split_by_wants
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
 from configtron.learner.reached import Mask, twins
 from configtron.learner.tally import Tally, no_tally
@@ -22,6 +23,8 @@ from configtron.learner.tally import Tally, no_tally
 PRIOR_LOADS = 3.0
 # What the rows' own means weigh beside a client's vote: they decide ties alone.
 TIE = 1e-6
+# Where the generator of a split's 2-means begins: of its own, so that looking and not splitting changes no decision.
+SPLITTING = 31
 # Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
 PART_MEMBERS = 25
 
@@ -99,10 +102,19 @@ class ClassPolicy(TablePolicy):
             return parted(self.classes_, now.network, now.point, members, self.rng)
         if self.divergence is None:
             return self.classes_
-        rest = remainders(now.row, now.configuration, now.log_ms)
-        after = split(self.classes_, now.network, now.point, rest, self.divergence, self.rng)
+        after = self._split(now, self.divergence)
         self.splits_ += len(after) - len(self.classes_)
         return after
+
+    def _split(self, now: Seen, bound: Divergence) -> Classes:
+        """By the spread of the members' loads; where that splits nothing, by what they want."""
+        rng = np.random.default_rng((SPLITTING, self.updates_))
+        rest = remainders(now.row, now.configuration, now.log_ms)
+        after = split(self.classes_, now.network, now.point, rest, bound, rng)
+        if len(after) > len(self.classes_) or not bound.false_alarm:
+            return after
+        loads = (now.row, now.configuration, now.log_ms)
+        return split_by_wants(after, now.network, now.point, loads, values_of(self.grid), bound)
 
     def moved(self, seen: Seen, before: Classes) -> Seen:
         """Outcomes of known clients under the class that is nearest now; `before` are the classes they were of."""

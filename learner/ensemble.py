@@ -5,7 +5,7 @@ Method     Each cell is searched by expected improvement from a Latin hypercube 
            were tried and the expected gain is below 5 %, the cell is handed over: a share `epsilon` of its sessions
            (the degree of randomness) falls on any configuration, the rest on what the tree says. The tree is grown at
            every update from the latest sessions, each labelled with its cell's best; it also gives the first sample of
-           a cell that has seen nothing yet.
+           a cell that has seen nothing yet, and in place of the hypercube those of a class that is split off.
 Stop when  a cell's search by the rule above, or, where others decide, when they do not try what it asks for; the
            ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
@@ -54,6 +54,7 @@ class Ensemble(ClassPolicy):
     labels          "observed" (lowest mean; one lucky load can win) or "shrunk"
     use_gp          without: cells are explored by epsilon alone (CT's Fig. 6 "no GP")
     use_tree        without: each cell keeps its own best (CT's Fig. 6 "no tree")
+    seed_by_tree    without: a class that is split off is searched from a Latin hypercube, as those of the start are
     """
 
     name: ClassVar[str] = "configtron"
@@ -70,19 +71,36 @@ class Ensemble(ClassPolicy):
         labels: str = "observed",
         use_gp: bool = True,
         use_tree: bool = True,
+        seed_by_tree: bool = True,
         **more: Any,
     ):
         super().__init__(*given, **more)
         self.engine, self.stop, self.epsilon = engine, stop or Stop(), epsilon
         self.least_leaf, self.labels = least_leaf, LABELS[labels]
-        self.use_gp, self.use_tree = use_gp, use_tree
+        self.use_gp, self.use_tree, self.seed_by_tree = use_gp, use_tree, seed_by_tree
         self.searches_ = started(self.rows, self.grid, first_samples, self.rng)
         self.tree_: Tree | None = None
         self.served_ = self._serve()
 
     def grow(self, before: int) -> None:
         more = started(self.rows - before, self.grid, self.searches_.first.shape[1], self.rng)
+        if self.seed_by_tree and self.tree_ is not None:
+            first = self._told_by(self.tree_, before, more.first.shape[1])
+            more = Searches(more.phase, first[:, 0].copy(), first, more.gain, more.since)
         self.searches_ = joined_searches(self.searches_, more)
+
+    def _told_by(self, tree: Tree, before: int, samples: int) -> Codes:
+        """(rows from `before` on, samples) what the tree says of the members of each new class, the most frequent
+        first; -1 for none, and at the end: a search that the tree began is told by that."""
+        width, found = len(self.sites) + 1, np.full((self.rows - before, samples), -1)
+        for row in range(before, self.rows):
+            points = self.recent_.point[self.recent_.network == row // width]
+            site = np.full(len(points), row % width)
+            said = np.bincount(tree.predict(tree_columns(points, site, len(self.sites))), minlength=len(self.grid))
+            order = np.argsort(-said, kind="stable")[: max(samples - 1, 1)]
+            told = order[said[order] > 0]
+            found[row - before, : len(told)] = told
+        return found
 
     def learn(self, seen: Seen) -> None:
         if self.use_gp:
@@ -126,7 +144,8 @@ class Ensemble(ClassPolicy):
         after: Codes = own if self.tree_ is None else self.tree_.predict(self._cell_columns())
         testing = self.searches_.testing if self.use_gp else np.full(self.rows, self.grid.default)
         picks = np.where(done, after, testing)
-        search = np.where(self.searches_.phase == FIRST, ARM["lhc"], ARM["gp"]) if self.use_gp else ARM["default"]
+        first = np.where(self.searches_.first[:, -1] < 0, ARM["tree"], ARM["lhc"])
+        search = np.where(self.searches_.phase == FIRST, first, ARM["gp"]) if self.use_gp else ARM["default"]
         arm = np.where(done, ARM["greedy" if self.tree_ is None else "tree"], search).astype(np.int8)
         seen = self.tally_.count[np.arange(self.rows), picks]
         mean = self.tally_.total[np.arange(self.rows), picks] / np.maximum(seen, 1.0)

@@ -1,15 +1,17 @@
 """Network classes that follow their members: split where members diverge, under names that stay.
 
 Question   Do the members of a class still behave alike, and if not, which two classes are they?
-Method     Over the latest outcomes: the spread of ln(ms) within a class, the mean of each site and configuration taken
-           away. Above the bound, the members' points are parted by 2-means; the split is made if both halves are large
-           enough and the parting itself lowers the spread by at least `LEAST_DROP`.
+Method     Over the latest outcomes, by two rules. `split`: the spread of ln(ms) within a class, the mean of each site
+           and configuration taken away. Above the bound, the members' points are parted by 2-means; the split is made
+           if both halves are large enough and the parting itself lowers the spread by at least `LEAST_DROP`.
+           `split_by_wants`, where that splits nothing: a class of members that load alike fast on the whole, and of
+           which two halves want different configurations (`differing.py`).
 Stop when  every class was looked at once.
 Reads as   classes with the same ids in the same places, one more at the end for each split: a half keeps its parent's
            name if it keeps the majority. A name is never used again.
 Fails as   no split, where members differ but not by where they are: noise is not another network.
 Differs    from CT, which says classes "evolve" and not how.
-Source     CT section 4.
+Source     CT section 4; docs/design/0031.
 
 `parted` asks nothing: every class is cut into as many as its members make up, for a learner that shares between classes
 what it learns, and to whom a fine class therefore costs little (docs/design/0022).
@@ -23,19 +25,30 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.differing import likeliest
 from configtron.learner.state import keep
 
 # A split must explain some of the spread, not only make two smaller classes: a tenth of it.
 LEAST_DROP = 0.1
+# A class is looked at with every update, at outcomes that are mostly those of the last look: with 20 classes and a
+# hundred updates this leaves at most a fifth of a split where there is nothing to split, before overlaps are counted.
+FALSE_ALARM = 1e-4
 
 
 @keep
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """When members have diverged. spread_ln: bound on the spread of ln(ms) in a class; least_members: of each half."""
+    """When members have diverged. spread_ln: bound on the spread of ln(ms) in a class; least_members: of each half.
+
+    false_alarm  chance, at each look at a class, of parting one whose members want the same; 0: that rule is not asked
+    gain_ln      what members must gain by configurations of their own, mean over the class, ln(ms): less is not worth
+                 the loads that two classes take to find theirs
+    """
 
     spread_ln: float
     least_members: int = 100
+    false_alarm: float = 0.0
+    gain_ln: float = 0.02
 
 
 def remainders(row: Codes, configuration: Codes, log_ms: Floats) -> Floats:
@@ -64,12 +77,40 @@ def split(
         within = np.concatenate([rest[mine][halves == side] - rest[mine][halves == side].mean() for side in (0, 1)])
         if within.std() > (1.0 - LEAST_DROP) * rest[mine].std():
             continue
-        centres = [points[mine][halves == side].mean(axis=0) for side in (0, 1)]
-        stays = int(sizes.argmax())
-        classes = _with(
-            classes, k, centres[stays], centres[1 - stays][None], sizes[[stays, 1 - stays]].astype(np.float64)
-        )
+        classes = _in_two(classes, k, points[mine], halves)
     return classes
+
+
+def split_by_wants(
+    classes: Classes,
+    network: Codes,
+    points: Floats,
+    loads: tuple[Codes, Codes, Floats],
+    values: Floats,
+    bound: Divergence,
+) -> Classes:
+    """Classes after every split that halves' own best configurations call for. network (n,), points (n, 3); loads: row,
+    configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
+    row, configuration, log_ms = loads
+    for k in range(len(classes)):
+        mine = np.flatnonzero((network == k) & (row >= 0))
+        if len(mine) < 2 * bound.least_members:
+            continue
+        told = (row[mine], configuration[mine], log_ms[mine])
+        scaled = points[mine] / classes.scale[k]
+        found = likeliest(scaled, *told, values, least=bound.least_members, gain_ln=bound.gain_ln)
+        if found is not None and found.chance <= bound.false_alarm:
+            classes = _in_two(classes, k, points[mine], found.half)
+    return classes
+
+
+def _in_two(classes: Classes, k: int, points: Floats, half: Codes) -> Classes:
+    """Class k parted: its points (m, 3), half (m,) 0 or 1; the larger half keeps the name."""
+    sizes = np.bincount(half, minlength=2)
+    centres = [points[half == side].mean(axis=0) for side in (0, 1)]
+    stays = int(sizes.argmax())
+    counts = sizes[[stays, 1 - stays]].astype(np.float64)
+    return _with(classes, k, centres[stays], centres[1 - stays][None], counts)
 
 
 def parted(classes: Classes, network: Codes, points: Floats, least_members: int, rng: np.random.Generator) -> Classes:

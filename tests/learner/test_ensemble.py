@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.learner.cells import DONE, SEARCH, Stop, observed_best, shrunk_best
-from configtron.learner.columns import ARMS
+from configtron.learner.cells import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
+from configtron.learner.classes import Classes
+from configtron.learner.columns import ARM, ARMS
 from configtron.learner.engines.grid import GridEngine
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.sim.noise import Noise
@@ -110,3 +111,71 @@ def test_the_tree_seeds_cells_that_saw_nothing() -> None:
     fresh = ~policy.tally_.count.any(axis=1)
     assert policy.tree_ is not None and fresh.any()
     assert (policy.searches_.testing[fresh] == policy.tree_.predict(policy._cell_columns())[fresh]).all()
+
+
+class Parted(Ensemble):
+    """An ensemble whose class `LEAVES` is cut across its round trips at the next update, as a split would."""
+
+    LEAVES, cutting = 1, False
+
+    def _evolved(self, now):  # type: ignore[no-untyped-def]
+        if not self.cutting:
+            return self.classes_
+        self.cutting, old, k = False, self.classes_, self.LEAVES
+        mine = now.point[now.network == k]
+        far = mine[:, 1] > np.median(mine[:, 1])
+        centroid = np.concatenate((old.centroid, mine[far].mean(axis=0)[None]))
+        centroid[k] = mine[~far].mean(axis=0)
+        scale, size = np.concatenate((old.scale, old.scale[k : k + 1])), len(old) + 1
+        return Classes((*old.ids, f"nc{len(old)}"), centroid, scale, np.ones(size), np.zeros(size))
+
+
+def before_and_after(**more):  # type: ignore[no-untyped-def]
+    """An ensemble that has grown a tree, its state then, and itself after the update that splits a class."""
+    rng, found = np.random.default_rng(7), []
+    contexts, condition = clients(TENSOR, 3100)
+    policy = Parted(TENSOR.grid, SITES, rng, CLASSES, update_every=100, engine=ENGINE, **more)
+    for start in range(0, 3100, 100):
+        rows = slice(start, start + 100)
+        if start == 3000:
+            policy.cutting, before = True, (policy.tree_, policy.tally_, policy.searches_, policy.classes_.ids)
+            found += [*before]
+        chosen = policy.choose_many(contexts[rows])
+        policy.observe_many(
+            contexts[rows], chosen, TENSOR.lookup(condition[rows], chosen.configuration, contexts.site[rows])
+        )
+    return policy, found
+
+
+def test_a_class_that_is_split_off_begins_with_the_trees_word() -> None:
+    policy, (tree, _, _, ids) = before_and_after()
+    width, before = len(SITES) + 1, len(ids) * (len(SITES) + 1)
+    first = policy.searches_.first[before:]
+    assert tree is not None and len(first) == width and (first[:, -1] == -1).all()
+    members = policy.recent_.point[policy.recent_.network == len(ids)]
+    for site in range(width):
+        columns = tree_columns(members, np.full(len(members), site), len(SITES))
+        said = np.bincount(tree.predict(columns), minlength=len(TENSOR.grid))
+        told = first[site][first[site] >= 0]
+        assert told[0] == said.argmax() and 1 <= len(told) <= 3
+        assert (said[told] > 0).all() and (np.diff(said[told]) <= 0).all()
+    waiting = (policy.searches_.phase == FIRST) & (np.arange(policy.rows) >= before)
+    assert (policy.served_.arm[waiting, 0] == ARM["tree"]).all()
+    plain, _ = before_and_after(seed_by_tree=False)
+    assert (plain.searches_.first[before:] >= 0).all(), "without the tree: a hypercube"
+
+
+def test_what_members_saw_goes_with_them_and_other_classes_stay_what_they_were() -> None:
+    policy, (_, tally, searches, ids) = before_and_after()
+    width = len(SITES) + 1
+    parent = np.arange(Parted.LEAVES * width, (Parted.LEAVES + 1) * width)
+    assert policy.classes_.ids[: len(ids)] == ids and len(policy.classes_) == len(ids) + 1
+    assert policy.tally_.count.sum() == tally.count.sum() + 100, "no load is lost"
+    new, moved = policy.tally_.count[len(ids) * width :].sum(), tally.count[parent].sum()
+    assert 0.2 * moved < new < 0.8 * moved
+    # Clients of others that are nearer to the new centroid go there, too; nobody comes, but this update's 100.
+    others = np.setdiff1d(np.arange(len(ids) * width), parent)
+    kept = policy.tally_.count[others].sum() / tally.count[others].sum()
+    assert 0.9 < kept <= 1.1
+    assert (policy.searches_.first[others] == searches.first[others]).all()
+    assert (policy.searches_.phase[others] >= searches.phase[others]).all(), "no search begins again"

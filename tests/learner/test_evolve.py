@@ -7,8 +7,10 @@ import numpy as np
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.evolve import Divergence, parted, remainders, split
-from tests.learner.worlds import SITES, small_tensor
+from configtron.learner.differing import values_of
+from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainders, split, split_by_wants
+from tests.learner.test_differing import GRID, loads
+from tests.learner.worlds import SITES, clients, small_classes, small_tensor
 
 BOUND = Divergence(spread_ln=0.2, least_members=50)
 
@@ -100,3 +102,36 @@ def test_clients_that_are_too_often_the_same_are_cut_no_further() -> None:
     assert sorted(map(tuple, after.centroid)) == sorted(set(map(tuple, points))) and after.count.sum() == 1200
     alone = parted(classes, zeros[:400], points[:400], 100, np.random.default_rng(1))
     assert len(alone) == 1 and np.isfinite(alone.centroid).all()
+
+
+def test_a_class_whose_halves_want_different_configurations_is_split() -> None:
+    """Their loads spread too little for the other rule. What wants the same stays one class, however slow a half is."""
+    bound = Divergence(spread_ln=9.0, false_alarm=FALSE_ALARM)
+    for more, ids in (({"wants": 0.5}, ("nc0", "nc1")), ({}, ("nc0",)), ({"slower": 1.0}, ("nc0",))):
+        points, *told = loads(4, **more)
+        classes, zeros = fit(points, 1, np.random.default_rng(1)), np.zeros(len(points), dtype=np.int64)
+        after = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), bound)
+        assert after.ids == ids
+        never = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), Divergence(9.0, false_alarm=0.0))
+        assert never is classes
+    points, *told = loads(4, wants=0.5)
+    after = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), bound)
+    assert abs(after.centroid[1, 1] - after.centroid[0, 1] - 0.8) < 0.1 and after.count[0] > after.count[1]
+    unknown = (np.full_like(told[0], -1), *told[1:])
+    assert split_by_wants(classes, zeros, points, unknown, values_of(GRID), bound) is classes
+
+
+def test_looking_and_not_splitting_changes_no_decision() -> None:
+    tensor = small_tensor()
+    contexts, _ = clients(tensor, 2000)
+    chosen = []
+    for bound in (None, Divergence(spread_ln=0.01, least_members=300, false_alarm=1e-300)):
+        rng = np.random.default_rng(2)
+        policy = Bandit(tensor.grid, SITES, rng, small_classes(tensor, 2), update_every=250, divergence=bound)
+        for start in range(0, 2000, 250):
+            here = contexts[slice(start, start + 250)]
+            chosen.append(policy.choose_many(here).configuration)
+            noise = np.random.default_rng(start).standard_normal(250)
+            policy.observe_many(here, policy.choose_many(here), np.exp(7.0 + 0.3 * noise))
+        assert policy.splits_ == 0
+    assert (np.concatenate(chosen[:8]) == np.concatenate(chosen[8:])).all()

@@ -148,7 +148,8 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
     if (auto or evolve) and noise.sigma_ln is None:
         say(f"noise counts as difference between members, so that there may be too many classes: {noise.why}")
     if evolve:
-        say(f"a class is split where its loads spread by more than {start.divergence().spread_ln:.3f} in ln(ms)")
+        bound = f"its loads spread by more than {start.divergence().spread_ln:.3f} in ln(ms)"
+        say(f"a class is split where {bound}, or where two halves of it want different configurations")
     if by_device:
         own = sorted(set(classes.devices) - {""})
         say(f"classes of their own: {', '.join(own)}" if own else

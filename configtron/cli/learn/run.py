@@ -40,7 +40,7 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 @click.option("--watch", is_flag=True,
               help="Decide for a client by what its own outcomes showed since its network changed.")
 @click.option("--evolve", is_flag=True,
-              help="Split a class where its members come to differ.")
+              help="Split a class where its members come to differ, or to want different configurations.")
 @click.option("--by-device", is_flag=True,
               help="As many classes again for each device of which the first outcomes have enough.")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
@@ -62,7 +62,8 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     With --classes auto members of a class may differ by 0.25 in ln(ms), and by the noise of single loads: that is
     measured where the first 10 000 outcomes repeat a prefix, site and profile, and it is said how large it is, or why
     it is not known; so it is if not even 64 classes, the most that are made, keep members that alike. With --evolve a
-    class whose members come to differ by more is split; classes keep their names.
+    class is split whose members come to differ by more, or of which two halves want different configurations; classes
+    keep their names.
 
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
     (an effect of 3 % would have been seen; one in twenty knobs with just that is called dead all the same) is not

@@ -82,8 +82,9 @@ CLASSING = Study(
     "The paper's ensemble; distance from the best in the last half. `one-sigma k`: the smallest that leaves members of "
     "a class 0.25 apart in ln(ms) under Default, over the tensor's medians, which have no noise. Evolving: a class is "
     "split where single loads spread by more than that and the measured noise of loads together, and where members "
-    "part by their networks. What is shipped begins with the rule's k and splits nothing unless asked (`learn run "
-    "--evolve`); other studies have k = 20. The paper gives no unit to its deviation and no rule to its evolving.",
+    "part by their networks; or where two halves of it want different configurations. What is shipped begins with the "
+    "rule's k and splits nothing unless asked (`learn run --evolve`); other studies have k = 20. The paper gives no "
+    "unit to its deviation and no rule to its evolving.",
     sessions=40_000,
     figures={
         ("one-sigma k", "classes at the end"): "PLT within one standard deviation of the mean",

@@ -116,6 +116,7 @@ def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
     (row,) = rows(out)
     assert code == DONE and row["classes"] == 1 + row["splits"] and row["splits"] >= 1
     assert "a class is split where its loads spread by more than" in err and "repeats" in err
+    assert "or where two halves of it want different configurations" in err
     assert typed(*how, "--evolve", "--name", "parts", "--outcomes", 1700)[0] == DONE
     assert typed("learn", "run", "--policy", "parts")[0] == DONE
     plain = rows(typed(*how, "--name", "plain")[1])[0]

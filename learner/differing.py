@@ -1,0 +1,147 @@
+"""Whether two halves of a network class want different configurations, by the outcomes of their loads.
+
+Question   Members of one class load alike fast on the whole; would some of them be better off with another
+           configuration than the rest?
+Method     Members are parted in two along each feature, and along all (Lloyd's 2-means from a cut at the mean: no
+           chance in it). In ln(ms), each row's mean in each half is taken away, so that being slower is no difference;
+           then the effects of knobs' values, the same for both halves, by least squares. What is left is tested for
+           effects of their own: a score test with the loads' own squares in place of one variance, since loads of
+           rare configurations miss a sum of knobs by more than those of the usual one.
+Stop when  the four partings were looked at.
+Reads as   the likeliest parting, the chance of as large a difference where there is none (times the partings tried),
+           and what the halves gain at their own best configurations over the best for both, ln(ms).
+Fails as   None: no parting with members enough on both sides, or none that would gain anything.
+Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
+           pair of knobs only are not told apart.
+Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.grid import Grid
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.repeated import SIGMAS_PER_MAD
+
+# Lloyd's steps: two crowds are found in a handful, a cloud without any need not be parted to the last member.
+STEPS = 20
+# Loads further off than this, in deviations by their median, count as so far: a bad moment is no effect of a knob.
+FAR_SIGMAS = 2.5
+# Nothing is so quiet that a tenth in page load time is far off.
+LEAST_SIGMA_LN = 0.1
+# A direction that holds less than this share of the largest was not tried in both halves.
+LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """half: (n,) 0 or 1; chance: of a difference so large between halves that do not differ; gain_ln: mean over
+    members of what their half's own best is faster than the best for both."""
+
+    half: Codes
+    chance: float
+    gain_ln: float
+
+
+def values_of(grid: Grid) -> Floats:
+    """(configurations, values) which of the knobs' values other than Default's each configuration has."""
+    columns = [
+        grid.column(knob.name) == value
+        for knob in grid.knobs
+        for value in np.unique(grid.column(knob.name))
+        if value != grid.column(knob.name)[grid.default]
+    ]
+    return np.array(columns, dtype=np.float64).reshape(-1, len(grid)).T
+
+
+def likeliest(
+    scaled: Floats, row: Codes, configuration: Codes, log_ms: Floats, values: Floats, *, least: int, gain_ln: float
+) -> Difference | None:
+    """Of all partings into halves of `least` members that gain `gain_ln`, the one least likely to be chance.
+
+    scaled (n, 3) points of one class's members; row, configuration, log_ms (n,); values from `values_of`.
+    """
+    partings = list(_partings(scaled))
+    best: Difference | None = None
+    for half in partings:
+        if np.bincount(half, minlength=2).min() < least:
+            continue
+        chance, gain = difference(row, configuration, half, log_ms, values)
+        if gain >= gain_ln and (best is None or chance < best.chance):
+            best = Difference(half, chance, gain)
+    return best and Difference(best.half, min(best.chance * len(partings), 1.0), best.gain_ln)
+
+
+def difference(row: Codes, configuration: Codes, half: Codes, log_ms: Floats, values: Floats) -> tuple[float, float]:
+    """(chance of so large a difference if there were none, ln(ms) that own best configurations gain)."""
+    from scipy.special import chdtrc
+
+    _, group = np.unique(2 * row + half, return_inverse=True)
+    shared = _apart(group.reshape(-1), values[configuration])
+    own = _apart(group.reshape(-1), values[configuration] * half[:, None])
+    y = _drawn_in(_apart(group.reshape(-1), log_ms[:, None])[:, 0], shared)
+    left = y - shared @ _solved(shared, y)
+    score = (own - shared @ _solved(shared, own)) * left[:, None]
+    size, direction = np.linalg.eigh(score.T @ score)
+    told = size > LEAST_SHARE * max(float(size.max(initial=0.0)), 1e-300)
+    if not told.any():
+        return 1.0, 0.0
+    statistic = float(((direction[:, told].T @ score.sum(axis=0)) ** 2 / size[told]).sum())
+    return float(chdtrc(int(told.sum()), statistic)), _gain(shared, own, y, values[np.unique(configuration)], half)
+
+
+def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) -> float:
+    """What both halves' own best of what was tried is faster than the best for both, by members."""
+    both, each = _solved(shared, y), _solved(np.concatenate((shared, own), axis=1), y)
+    common, width = int((tried @ both).argmin()), shared.shape[1]
+    expected = tried @ each[:width], tried @ (each[:width] + each[width:])
+    share = float(half.mean())
+    gains = [float(one[common] - one.min()) for one in expected]
+    return (1.0 - share) * gains[0] + share * gains[1]
+
+
+def _partings(scaled: Floats) -> Iterator[Codes]:
+    """(n,) 0 or 1 each: along every feature that differs, and along all from a cut across the widest."""
+    for axis in range(scaled.shape[1]):
+        yield from _lloyd(scaled[:, [axis]], scaled[:, axis])
+    yield from _lloyd(scaled, scaled[:, int(scaled.var(axis=0).argmax())])
+
+
+def _lloyd(points: Floats, cut: Floats) -> Iterator[Codes]:
+    """2-means from a cut at the mean; nothing where all are the same."""
+    half = cut > cut.mean()
+    for _ in range(STEPS):
+        if half.all() or not half.any():
+            return
+        near, far = points[~half].mean(axis=0), points[half].mean(axis=0)
+        now = ((points - far) ** 2).sum(axis=1) < ((points - near) ** 2).sum(axis=1)
+        if (now == half).all():
+            break
+        half = now
+    if half.any() and not half.all():
+        yield half.astype(np.int64)
+
+
+def _apart(group: Codes, columns: Floats) -> Floats:
+    """(n, m) columns less their groups' means."""
+    count = np.bincount(group)
+    return np.stack([x - (np.bincount(group, weights=x) / count)[group] for x in columns.T], axis=1)
+
+
+def _drawn_in(y: Floats, shared: Floats) -> Floats:
+    """(n,) y with loads that are far from what knobs explain drawn in; far by what is left of all."""
+    fitted = shared @ _solved(shared, y)
+    left = y - fitted
+    far = FAR_SIGMAS * max(SIGMAS_PER_MAD * float(np.median(np.abs(left))), LEAST_SIGMA_LN)
+    drawn: Floats = fitted + np.clip(left, -far, far)
+    return drawn
+
+
+def _solved(columns: Floats, y: Floats) -> Floats:
+    """Least squares, the shortest where several are best."""
+    found: Floats = np.linalg.pinv(columns.T @ columns, rcond=1e-9, hermitian=True) @ (columns.T @ y)
+    return found

@@ -1,0 +1,84 @@
+"""Halves of a class that want different configurations are told from chance, and from halves that are only slower."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.grid import live_grid
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.differing import Difference, difference, likeliest, values_of
+
+GRID = live_grid()
+VALUES = values_of(GRID)
+ROWS = 5
+
+
+def loads(seed: int, *, n: int = 1200, wants: float = 0.0, slower: float = 0.0) -> tuple[Floats, Codes, Codes, Floats]:
+    """Points, rows, configurations and ln(ms) of one class, as a searched cell has them: one configuration nine times
+    of ten, any at all the tenth. Members farther along the second feature are `slower`, and like HTTP/2 by `wants`
+    where the others dislike it. A pair of knobs acts together, which no sum of knobs says; loads have a heavy tail."""
+    rng = np.random.default_rng(seed)
+    row, far = rng.integers(ROWS, size=n), rng.random(n) < 0.4
+    usual = np.array([GRID.default, 40, 80, 120, 7])[row]
+    configuration = np.where(rng.random(n) < 0.1, rng.integers(len(GRID), size=n), usual)
+    points = 0.1 * rng.standard_normal((n, 3))
+    points[:, 1] += 0.8 * far
+    h2, window = GRID.column("http_version")[configuration], GRID.column("initcwnd")[configuration]
+    log_ms = 7.0 + 0.3 * row + slower * far + 0.3 * (h2 == 1) * (window > 2) + 0.05 * window
+    log_ms += wants * (h2 == 1) * np.where(far, -1.0, 1.0)
+    tail = np.where(rng.random(n) < 0.05, rng.exponential(0.5, n), 0.0)
+    return points, row, configuration, log_ms + 0.12 * rng.standard_normal(n) + tail
+
+
+def found(seed: int, **more: float) -> Difference | None:
+    points, row, configuration, log_ms = loads(seed, **more)  # type: ignore[arg-type]
+    return likeliest(points, row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
+
+
+def test_halves_that_want_different_configurations_are_found() -> None:
+    for seed in range(8):
+        one = found(seed, wants=0.5)
+        assert one is not None and one.chance < 1e-4 and 0.02 <= one.gain_ln < 0.5
+        far = loads(seed, wants=0.5)[0][:, 1] > 0.4
+        assert max((one.half == far).mean(), (one.half != far).mean()) > 0.99, "parted where they differ"
+
+
+@pytest.mark.parametrize("slower", [0.0, 1.0])
+def test_a_difference_is_not_invented(slower: float) -> None:
+    """Being slower is none. Of 300 classes that want the same, five or so are below one in a hundred by chance."""
+    chances = []
+    for seed in range(300):
+        points, row, configuration, log_ms = loads(seed, slower=slower)
+        far = (points[:, 1] > 0.4).astype(np.int64)
+        chances.append(difference(row, configuration, far, log_ms, VALUES)[0])
+    assert np.mean(np.array(chances) < 0.05) < 0.10 and np.mean(np.array(chances) < 0.01) < 0.03
+    assert min(chances) > 1e-4
+
+
+def test_partings_that_were_tried_count() -> None:
+    points, row, configuration, log_ms = loads(3, wants=0.5)
+    far = (points[:, 1] > 0.4).astype(np.int64)
+    one = likeliest(points[:, [1, 1, 1]], row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
+    assert one is not None and (one.half == far).all()
+    assert one.chance == pytest.approx(4 * difference(row, configuration, far, log_ms, VALUES)[0], rel=1e-6, abs=0.0)
+
+
+def test_the_likeliest_parting_is_taken_whichever_was_tried_last() -> None:
+    points, row, configuration, log_ms = loads(3, wants=0.5)
+    far = points[:, 1] > 0.4
+    wide = points * np.array([1.0, 1.0, 30.0])
+    one = likeliest(wide, row, configuration, log_ms, VALUES, least=100, gain_ln=0.0)
+    assert one is not None and (one.half == far).all()
+
+
+def test_what_gains_nothing_or_too_few_is_no_difference() -> None:
+    points, row, configuration, log_ms = loads(3, wants=0.5)
+    seen = (points, row, configuration, log_ms, VALUES)
+    assert likeliest(*seen, least=100, gain_ln=2.0) is None
+    assert likeliest(*seen, least=700, gain_ln=0.0) is None
+    same = np.zeros_like(points)
+    assert likeliest(same, row, configuration, log_ms, VALUES, least=1, gain_ln=0.0) is None
+    one = np.full_like(configuration, GRID.default)
+    halves = (points[:, 1] > 0.4).astype(np.int64)
+    assert difference(row, one, halves, log_ms, VALUES) == (1.0, 0.0), "one configuration alone says nothing of others"
