@@ -102,9 +102,9 @@ def always(configuration: Codes, arm: str, default: int, expected_ms: Floats | N
     return Served(configuration.reshape(rows, 1), arms, np.ones((rows, 1)), expected, np.zeros(rows), empty, default)
 
 
-def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats) -> Served:
-    """M equally likely draws per row: picks (R, M) with what each is expected to take."""
-    rows, draws = picks.shape
-    arms = np.full((rows, draws), ARM[arm], dtype=np.int8)
+def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats, weight: Floats) -> Served:
+    """M draws per row: picks (R, M) with what each is expected to take; weight (M,), of all rows, sums to 1."""
+    rows = len(picks)
+    arms = np.full(picks.shape, ARM[arm], dtype=np.int8)
     empty = np.zeros(0, dtype=np.int64)
-    return Served(picks, arms, np.full((rows, draws), 1.0 / draws), expected_ms, np.zeros(rows), empty, default)
+    return Served(picks, arms, np.tile(weight, (rows, 1)), expected_ms, np.zeros(rows), empty, default)

@@ -5,7 +5,8 @@ Method     `linear.Model` on sums per cell and configuration. At each update `dr
            with deviations times `boldness`; each draw's best configuration gets 1/draws of the cell's sessions. So what
            is uncertain is tried, in proportion, and the propensity is known.
            Guardrail: a configuration whose upper-confidence excess over Default is above `guard_ln` is not served;
-           a share `allowance` of a cell's draws may be unproven, so that a cold start learns at all.
+           a share `allowance` of a cell's draws may be unproven, so that a cold start learns at all; while nothing is
+           known, a large batch's unproven sessions are spread over more draws.
            In every cell a hundredth of the sessions gets Default, as a measure of the rest.
 Stop when  never: exploration shrinks with the posterior.
 Reads as   up to `draws` configurations per cell with their weights.
@@ -33,6 +34,11 @@ HOLDBACK_SHARE = 0.01
 LOOKING_SHARE = 0.02
 # Without any, a guardrail lets nothing pass and nothing is learned; a quarter learns within some ten loads a cell.
 COLD_ALLOWANCE = 0.25
+# Unproven sessions, of all cells together, that one draw of the prior decides: it is wrong in all cells alike, and by
+# four of them ten thousand sessions try few configurations. By 500 outcomes an update four have thirty each.
+SESSIONS_A_DRAW = 50
+# Draws beyond these cost memory and taught nothing more: 256 did as 48.
+MOST_UNPROVEN = 64
 
 # Cells that are judged at a time: their draws stay within a core's cache.
 ROWS_AT_ONCE = 64
@@ -66,15 +72,30 @@ class Thompson(LinearPolicy):
         super().__init__(*given, **more)
 
     def serve(self, model: Model) -> Served:
-        mean = model.mean()[:, self.candidates_]
-        drawn = model.draws(self.draws, self.rng, self.boldness, self.candidates_)
+        mean, unproven = model.mean()[:, self.candidates_], self._unproven()
+        spread = self._spread(unproven)
+        drawn = model.draws(spread + self.draws - unproven, self.rng, self.boldness, self.candidates_)
         if self.guard_ln is not None:
-            drawn = self._guarded(mean, drawn, self.guard_ln)
+            drawn = self._guarded(mean, drawn, self.guard_ln, spread)
         picks = drawn.argmin(axis=2).T
         level = model.levels()[:, None]
         expected = np.exp(np.take_along_axis(mean, picks, axis=1) + level)
-        served = mixed(np.ascontiguousarray(self.candidates_[picks]), "thompson", self.grid.default, expected)
+        weight = np.full(len(drawn), 1.0 / self.draws)
+        weight[:spread] = unproven / (self.draws * max(spread, 1))
+        served = mixed(np.ascontiguousarray(self.candidates_[picks]), "thompson", self.grid.default, expected, weight)
         return self._held_back(served, np.exp(level[:, 0]))
+
+    def _unproven(self) -> int:
+        """How many of `draws` go unguarded."""
+        by_trust = COLD_ALLOWANCE if self.distrusted else 0.0
+        return round((by_trust if self.allowance is None else self.allowance) * self.draws)
+
+    def _spread(self, unproven: int) -> int:
+        """Over how many draws their share is spread: more only before anything is known, and by large batches."""
+        if self._warm is not None or self.tally_.count.any():
+            return unproven
+        sessions = self.update_every * unproven / self.draws
+        return max(unproven, min(MOST_UNPROVEN, int(sessions / SESSIONS_A_DRAW)))
 
     def _held_back(self, served: Served, default_ms: Floats) -> Served:
         """The table with Default's share in every row; a row that is served nothing else looks around instead."""
@@ -91,17 +112,15 @@ class Thompson(LinearPolicy):
             self.grid.default,
         )
 
-    def _guarded(self, mean: Floats, drawn: Floats, guard_ln: float) -> Floats:
-        """The draws, what is too risky put at infinity; the first `allowance` of them go unguarded."""
+    def _guarded(self, mean: Floats, drawn: Floats, guard_ln: float, unguarded: int) -> Floats:
+        """The draws, what is too risky put at infinity, but for the first `unguarded` of them."""
         default = int(np.flatnonzero(self.candidates_ == self.grid.default)[0])
-        by_trust = COLD_ALLOWANCE if self.distrusted else 0.0
-        first = round((by_trust if self.allowance is None else self.allowance) * self.draws)
         for at in range(0, self.rows, ROWS_AT_ONCE):
             rows = slice(at, at + ROWS_AT_ONCE)
             excess = drawn[:, rows] - drawn[:, rows, default, None]
             deviation = excess.std(axis=0) / max(self.boldness, 1e-9)
             risky = mean[rows] - mean[rows, default, None] + self.guard_sigmas * deviation > guard_ln
             risky[:, default] = False
-            for one in drawn[first:, rows]:
+            for one in drawn[unguarded:, rows]:
                 one[risky] = np.inf
         return drawn

@@ -53,6 +53,31 @@ def test_nothing_known_nothing_allowed_is_default() -> None:
     assert 0.1 < away <= 0.25
 
 
+def unproven(update_every: int, **more: object) -> Thompson:
+    """A policy that has seen nothing and goes by its prior, updated by so many outcomes."""
+    return Thompson(TENSOR.grid, SITES, np.random.default_rng(3), CLASSES, update_every=update_every, **more)
+
+
+def test_a_large_first_batch_is_not_left_to_four_draws() -> None:
+    """What is tried in it is more, and not more often; a small batch and a warm start's are decided as ever."""
+    default, tried, share = TENSOR.grid.default, {}, {}
+    for every in (0, 500, 10_000):
+        found = unproven(every).served_.probabilities(len(TENSOR.grid))
+        assert np.allclose(found.sum(axis=1), 1.0)
+        tried[every], share[every] = (found > 0).sum(axis=1).mean(), 1.0 - found[:, default].mean()
+    assert tried[10_000] > 4 * tried[500] and tried[0] == tried[500] < 6
+    assert abs(share[10_000] - share[500]) < 0.05, "as many sessions away from Default"
+    warm = unproven(10_000, warm=WARM, allowance=0.25).served_
+    assert warm.weight.shape == unproven(500, warm=WARM, allowance=0.25).served_.weight.shape
+
+
+def test_what_was_seen_ends_the_spreading() -> None:
+    one = unproven(10_000)
+    before = one.served_.weight.shape[1]
+    lived(one, TENSOR, 10_000)
+    assert one.served_.weight.shape[1] == unproven(500).served_.weight.shape[1] < before
+
+
 def test_default_is_measured_in_every_cell() -> None:
     one = thompson(WARM)
     share = one.served_.probabilities(len(TENSOR.grid))[:, TENSOR.grid.default]
