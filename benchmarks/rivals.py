@@ -203,8 +203,8 @@ def tried(
     best = world.best_ms[sessions.condition, site]
     away, default = ms / best - 1.0, world.lookup(sessions.condition, np.full(n, world.grid.default), site)
     shares = np.median(away[:FIRST]), np.median(away[n // 2 :]), np.percentile(away[n // 2 :], 95)
-    numbers, excess, worse = "".join(f"{share:12.3f}" for share in shares), ms - best, 100 * (ms > WORSE * default)
-    both = "".join(f"{excess[:upto].mean():12.0f}{worse[:upto].mean():11.2f}%" for upto in (n, FIRST))
+    numbers, excess, worse = "".join(f"{share:12.3f}" for share in shares), ms - best, ms > WORSE * default
+    both = "".join(f"{excess[:upto].mean():12.0f}{100 * worse[:upto].mean():11.2f}%" for upto in (n, FIRST))
     return f"{numbers}{both}{n / took:14.0f}"
 
 
