@@ -1,4 +1,7 @@
-"""Curves with whiskers as SVG: each series has a colour, a dash and its name; words say what shapes show."""
+"""Curves with whiskers as SVG: each series has a colour, a dash and its name; words say what shapes show.
+
+Colours are told apart by eyes that see no red or no green, dashes by those that see none, and by a printer.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,18 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.report.page.markup import add, el, short
+from configtron.report.page.ticks import log_ticks, ticks
 
 # Pixels of the drawing; the page scales it.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 190, 12, 40
-TICKS = 5
-# Colours of the palette (style.css); series beyond are told apart by their dash.
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 316, 56, 180, 28, 40
+# Colours of the palette (style.css); with the dashes, thirty-six series can be told apart.
 COLORS = 6
-DASHES = (None, "6 3", "2 3")
+DASHES = (None, "7 3", "2 3", "9 3 2 3", "4 2", "12 4")
+# Pixels between the whiskers of neighbours, which else hide one another.
+APART = 2.0
+# Whiskers count for the height of a drawing as far as the curves' own span to either side; the rest is cut off, and it
+# is said: else one wide interval of few worlds makes all curves flat.
+SPANS = 1.0
 
 
 class Series(NamedTuple):
@@ -24,25 +32,27 @@ class Series(NamedTuple):
     points: Sequence[tuple[float, float, float, float]]
 
 
-def curves(
-    series: Sequence[Series], x: str, y: str, *, log_x: bool = False, least: float | None = None
-) -> Element:
+def curves(series: Sequence[Series], x: str, y: str, *, log_x: bool = False, least: float | None = None) -> Element:
     """All series on one pair of axes, y from zero or below; what is below `least` is drawn there, and it is said."""
     scale = _Scale.over(series, log_x)
     if least is not None and scale.low < least:
         scale, y = scale._replace(low=least), f"{y}; cut off at {least:g}"
-    svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}", style=f"min-width:{0.7 * WIDTH:.0f}px")
+    elif any(end < scale.low or end > scale.high for one in series for point in one.points for end in point[2:]):
+        y += "; long whiskers end at the edge"
+    how = {"class_": "curves", "style": f"min-width:{0.7 * WIDTH:.0f}px"}
+    svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}", **how)
     svg.set("aria-label", f"{y} by {x}: " + "; ".join(_told(one) for one in series))
     _axes(svg, scale, x, y)
     for n, one in enumerate(series):
-        color, dash = n % COLORS, DASHES[n // COLORS % len(DASHES)]
+        color, dash = n % COLORS, DASHES[(n + n // COLORS) % len(DASHES)]
         known = [point for point in one.points if isfinite(point[1])]
         path = " ".join(f"{scale.across(px):.1f},{scale.up(py):.1f}" for px, py, _, _ in known)
         title = el("title", _told(one))
         add(svg, el("polyline", title, points=path, class_=f"curve c{color}", stroke_dasharray=dash))
         for px, _, low, high in known:
             if isfinite(low) and isfinite(high):
-                at, bottom, top = scale.across(px), scale.up(low), scale.up(high)
+                at = scale.across(px) + APART * (n - (len(series) - 1) / 2)
+                bottom, top = scale.up(low), scale.up(high)
                 add(svg, el("line", x1=at, x2=at, y1=bottom, y2=top, class_=f"curve-whisker c{color}"))
         row = TOP + 14 + 16 * n
         begin = WIDTH - RIGHT + 12
@@ -67,8 +77,11 @@ class _Scale(NamedTuple):
         left, right = min(xs), max(xs)
         if right <= left:
             right = left * 2 if left > 0 else left + 1.0
-        low = min(0.0, *ys)
-        high = max(ys)
+        middle = [point[1] for point in points] or [0.0]
+        span = SPANS * ((max(middle) - min(0.0, *middle)) or 1.0)
+        low, high = max(min(0.0, *ys), min(0.0, *middle) - span), min(max(ys), max(middle) + span)
+        # no share is below nothing because an interval is
+        low = low if min(middle) < 0 else 0.0
         return cls(left, right, low, high if high > low else low + 1.0, log_x and left > 0)
 
     def across(self, x: float) -> float:
@@ -80,29 +93,23 @@ class _Scale(NamedTuple):
         share = (min(max(y, self.low), self.high) - self.low) / (self.high - self.low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    def ticks_x(self) -> list[float]:
-        if not self.log_x:
-            return [self.left + (self.right - self.left) * n / (TICKS - 1) for n in range(TICKS)]
-        return [10 ** (log10(self.left) + (log10(self.right / self.left)) * n / (TICKS - 1)) for n in range(TICKS)]
-
-    def ticks_y(self) -> list[float]:
-        return [self.low + (self.high - self.low) * n / (TICKS - 1) for n in range(TICKS)]
+    def ticks_x(self) -> list[tuple[float, str]]:
+        return log_ticks(self.left, self.right) if self.log_x else ticks(self.left, self.right)
 
 
 def _axes(svg: Element, scale: _Scale, x: str, y: str) -> None:
-    for tick in scale.ticks_y():
+    for tick, word in ticks(scale.low, scale.high):
         at = scale.up(tick)
         add(svg, el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, class_="grid"))
-        add(svg, el("text", f"{tick:.3g}", x=LEFT - 6, y=at + 4, text_anchor="end", class_="t-soft"))
-    for tick in scale.ticks_x():
+        add(svg, el("text", word, x=LEFT - 6, y=at + 4, text_anchor="end", class_="t-soft"))
+    for tick, word in scale.ticks_x():
         at = scale.across(tick)
-        add(svg, el("text", f"{tick:.3g}", x=at, y=HEIGHT - BOTTOM + 16, text_anchor="middle", class_="t-soft"))
+        add(svg, el("text", word, x=at, y=HEIGHT - BOTTOM + 16, text_anchor="middle", class_="t-soft"))
     zero = scale.up(0.0)
     add(svg, el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=zero, y2=zero, class_="axis"))
     add(svg, el("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, text_anchor="middle", class_="t-soft"))
-    middle = (TOP + HEIGHT - BOTTOM) / 2
-    turned = f"rotate(-90 12 {middle:.0f})"
-    add(svg, el("text", y, x=12, y=middle, text_anchor="middle", class_="t-soft", transform=turned))
+    # above its axis and level: it is read at once, and may be long
+    add(svg, el("text", y, x=12, y=14, class_="t-soft"))
 
 
 def _told(one: Series) -> str:

@@ -7,7 +7,7 @@ never mixed with ours; the page loads nothing and runs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import floor, isfinite, log10
 from xml.etree.ElementTree import Element
 
 from configtron.learner.sim.metrics import Measured
@@ -23,7 +23,13 @@ BROUGHT = (
     "Simulated sessions on one tensor that was brought: page load times are those of its networks, pages and servers; "
     "who asks for what and when, and how loads spread around their medians, is drawn."
 )
-OURS = " Ours: mean over worlds and Student's 95 % interval."
+OURS = (
+    " Ours: mean over worlds and Student's 95 % interval. Distances, gains and losses are shares of page load time: "
+    "0.1 is 10 %."
+)
+
+# Decimals of a share: a hundredth of a per cent, below any interval here.
+MOST_DIGITS = 4
 
 
 def page(studies: Sequence[tuple[Study, Sequence[Summary]]], told: str, brought: bool = False) -> str:
@@ -42,41 +48,56 @@ def _section(study: Study, found: Sequence[Summary]) -> Element:
     section = el("section", el("h2", study.title, id=study.name))
     add(section, el("p", el("b", f"{study.paper}: "), study.claim + "."))
     add(section, scrolled(_table(study, found), study.title, "card wide"))
+    plots = el("div", class_="plots")
     for plot in study.plots:
         series = _series(found, plot.column)
         if series:
             drawing = curves(series, plot.x, plot.y, log_x=plot.log_x, least=plot.least)
-            add(section, scrolled(drawing, f"{plot.y} by {plot.x}", "card wide"))
-    return add(section, el("p", el("b", "Where ours differs: "), study.differs))
+            add(plots, scrolled(drawing, f"{plot.y} by {plot.x}", "card wide"))
+    add(section, plots if len(plots) else None)
+    return add(section, el("p", el("b", "Where ours differs: "), *_words(study.differs)))
+
+
+def _words(text: str) -> list[Element | str]:
+    """Prose, what stands in backticks set as code."""
+    return [el("code", part) if at % 2 else part for at, part in enumerate(text.split("`"))]
 
 
 def _table(study: Study, found: Sequence[Summary]) -> Element:
     cells = {(one.row, one.column): one for one in found if one.x is None}
     rows, columns = (list(dict.fromkeys(key[n] for key in cells)) for n in (0, 1))
     printed = [column for column in columns if any(study.figures.get((row, column)) for row in rows)]
+    digits = {column: digits_of([one.measured for key, one in cells.items() if key[1] == column]) for column in columns}
     heads = el("tr", el("th", "", scope="col"))
     for column in columns:
-        add(heads, el("th", column, scope="col"))
+        add(heads, el("th", column, scope="col", colspan=2, class_="figure"))
         if column in printed:
-            add(heads, el("th", f"paper: {column}", scope="col"))
+            add(heads, el("th", f"paper: {column}", scope="col", class_="paper"))
     body = el("tbody")
     for row in rows:
         line = el("tr", el("th", row, scope="row"))
         for column in columns:
             one = cells.get((row, column))
-            add(line, el("td", number(one.measured) if one else "–"))
+            value, interval = number(one.measured, digits[column]) if one else ("–", "")
+            add(line, el("td", value, class_="num"), el("td", interval, class_="interval"))
             if column in printed:
-                add(line, el("td", el("b", study.figures.get((row, column), ""))))
+                add(line, el("td", el("b", study.figures.get((row, column), "")), class_="paper"))
         add(body, line)
-    return el("table", el("thead", heads), body)
+    return el("table", el("thead", heads), body, class_="figures")
 
 
-def number(one: Measured) -> str:
-    """A number and its interval."""
+def digits_of(column: Sequence[Measured]) -> int:
+    """Decimals of a column, the same in each row: three digits of its largest number."""
+    largest = max((abs(one.value) for one in column if isfinite(one.value)), default=1.0)
+    return min(max(2 - floor(log10(largest)), 0), MOST_DIGITS) if largest > 0 else 0
+
+
+def number(one: Measured, digits: int) -> tuple[str, str]:
+    """A number, and its interval."""
     if not isfinite(one.value):
-        return "–"
-    interval = f" [{one.low:.3g}, {one.high:.3g}]" if isfinite(one.low) else ""
-    return f"{one.value:.3g}{interval}"
+        return "–", ""
+    value, low, high = (f"{round(end, digits) + 0.0:.{digits}f}" for end in (one.value, one.low, one.high))
+    return value, f"{low} to {high}" if isfinite(one.low) else ""
 
 
 def _series(found: Sequence[Summary], column: str) -> list[Series]:

@@ -92,8 +92,8 @@ CONVERGENCE = Study(
     "The paper does not say what an iteration is: here an update, every 500 sessions over 240 cells, so that a cell "
     "sees two loads in one. A search needs at least seven of a cell's configurations, hence the long start.",
     plots=(
-        Plot("median", "update", "median distance from the best", log_x=True),
-        Plot("p95", "update", "95th percentile of the distance", log_x=True),
+        Plot("median", "update, counted from 1", "distance from the best, median share", log_x=True),
+        Plot("p95", "update, counted from 1", "distance from the best, 95th percentile", log_x=True),
     ),
 )
 ARM_SHARES = Study(
@@ -104,5 +104,5 @@ ARM_SHARES = Study(
     arms,
     "lhc are the Gaussian process's first samples; greedy is a searched cell's own best while no tree stands; "
     "epsilon is the degree of randomness, a tenth of searched cells' sessions.",
-    plots=(Plot("share", "update", "share of decisions", log_x=True),),
+    plots=(Plot("share", "update, counted from 1", "share of decisions", log_x=True),),
 )

@@ -71,7 +71,7 @@ STUDY = Study(
         **{(f"{trace} optimal", "median gain"): "0.08 to 0.18" for trace in DEFAULT_MEDIAN_MS},
     },
     plots=tuple(
-        Plot(trace, "share of sessions", f"gain on Default, {trace}", least=LEAST_SHOWN)
+        Plot(trace, "share of sessions", f"gain on Default, share, {trace}", least=LEAST_SHOWN)
         for trace in (*DEFAULT_MEDIAN_MS, MEASURED)
     ),
 )  # fmt: skip

@@ -97,5 +97,5 @@ UPDATES = Study(
     "has 28 here. Judged on the second day. A search of a cell tries one configuration an update, so it is far from "
     "over where updates are rare.",
     sessions=40_000,
-    plots=(Plot("by interval", "seconds between updates", "95th percentile of the distance", log_x=True),),
+    plots=(Plot("by interval", "between updates, s", "distance from the best, 95th percentile", log_x=True),),
 )
