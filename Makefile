@@ -32,10 +32,12 @@ packages:
 	@.ci/debian
 
 $(INSTALLED):
-	$(call say,virtual environment $(VENV) ($(PYTHON)) and configtron in it)
+	$(call say,virtual environment $(VENV) ($(PYTHON)))
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,dev]'
+	$(call say,configtron and what it needs in it: some minutes the first time)
+	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,dev]'
 	@rm -f $(VENV)/installed-* && touch $@
+	$(call say,installed: $(BIN)/configtron)
 
 install: packages
 	@$(MAKE) --no-print-directory T0=$(T0) $(INSTALLED)
