@@ -14,7 +14,8 @@ sites, an update every 50 s (500 sessions); figures are of the last half, true p
                 loads differ, what is best does not
 
 The same sessions with classes that stay (fixed), that split but search what they split off from a hypercube (no seed),
-that split and begin with the tree's word (splitting), and that were made with knowledge of all populations (known).
+that split and begin with the tree's word (splitting), and that were made with knowledge of all populations: one class
+for each (known), and as many as splitting came to (as many).
 Bounds are as `learn run --evolve` makes them. Each seed's line: excess with its interval by prefix, splits. Claims,
 stated before the held-out seeds (1 to 5) were run: where members diverge, the median falls by more than chance over the
 seeds (Student's interval of the difference) and by at least half of what knowing all would; `alike` is never split and
@@ -36,6 +37,7 @@ from configtron.learner.classes import Classes, fit
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.ensemble import Ensemble
+from configtron.learner.evolve import Divergence
 from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.conditions import Conditions, spread
 from configtron.learner.sim.loop import Replay
@@ -147,11 +149,8 @@ def ways(policy: str, here: Case) -> dict[str, ClassPolicy]:
     """The policies that are compared, by what becomes of their classes."""
     bound, found = divergence_of(measured_noise(here.world)), {}
     for way in ("fixed", "no seed", "splitting", "known"):
-        splits = way in ("no seed", "splitting")
         classes = here.known if way == "known" else here.world.classes
-        made = here.world.policy(policy, classes=classes, divergence=bound if splits else None)
-        if not isinstance(made, ClassPolicy):
-            sys.exit(f"{policy} has no network classes; there is configtron, for instance")
+        made = classed(policy, here, classes, bound if way in ("no seed", "splitting") else None)
         if isinstance(made, Ensemble):
             made.seed_by_tree = way != "no seed"
         elif way == "no seed":
@@ -160,10 +159,26 @@ def ways(policy: str, here: Case) -> dict[str, ClassPolicy]:
     return found
 
 
+def classed(policy: str, here: Case, classes: Classes, bound: Divergence | None = None) -> ClassPolicy:
+    """A policy of these classes."""
+    made = here.world.policy(policy, classes=classes, divergence=bound)
+    if not isinstance(made, ClassPolicy):
+        sys.exit(f"{policy} has no network classes; there is configtron, for instance")
+    return made
+
+
+def as_many(policy: str, here: Case, seed: int, classes: int) -> ClassPolicy:
+    """Of that many classes, made with knowledge of all networks; fewer where there are fewer networks."""
+    points = networks_of(here.world.tensor).points()
+    return classed(policy, here, fit(points, classes, np.random.default_rng((seed, 3))))
+
+
 def told(name: str, seed: int, policy: str) -> dict[str, tuple[Replay, Floats]]:
     """Every way's replay, and (median, p95, excess ms, splits); a line is printed for each."""
     found, here = {}, case(name, seed)
-    for way, made in ways(policy, here).items():
+    made_ways = ways(policy, here)
+    for way in (*made_ways, "as many"):
+        made = made_ways[way] if way in made_ways else as_many(policy, here, seed, len(made_ways["splitting"].classes_))
         replay = lived(here.world, [made])
         last = fared(replay, last_half(replay))
         excess = f"{last.excess_ms.value:8.0f} [{last.excess_ms.low:.0f}, {last.excess_ms.high:.0f}]"
