@@ -10,8 +10,9 @@ Method     The log is cut in two. Rules are made on the earlier clients; `Loads`
            fifths of the clients where the later ones are of fewer than five prefixes.
 Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly spread.
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
-           Percentiles lean to the high side, for what is not known of a client widens them; intervals are a little
-           narrow for it: `benchmarks/exported.py` says how far both are from the truth.
+           Where cells differ little from what network and site tell, percentiles lean to the high side, for what is
+           not known of a client widens them; where they differ by a tenth, they are far too low, for few outcomes are
+           of one client's cell: `benchmarks/exported.py` says how far both are from the truth.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
            the rule's configuration was loaded among the later ones, so that the regression would speak of elsewhere.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
@@ -32,8 +33,9 @@ from configtron.learner.loads import Loads
 from configtron.learner.reached import Mask
 from configtron.student import student
 
-# Loads by which a cell's configuration is drawn to what the regression says of it.
-PRIOR_LOADS = 5.0
+# Loads by which a cell's configuration is drawn to what the regression says of it: a load differs by 0.25 in ln(ms),
+# what a cell's configuration truly takes from the regression by some 0.06 (docs/design/0029).
+PRIOR_LOADS = 15.0
 # Later clients that are judged: their quantiles are then known far better than what each would have seen.
 MOST_JUDGED = 10_000
 # Outcomes in either half below which a regression of some hundred terms is its priors.

@@ -61,8 +61,8 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
     If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged
     is given. A policy with a model over all cells and no warm start hands over no value of a knob that was loaded
-    less than 100 times: beyond what was seen it guesses. Of one without such a model, a class keeps Default if none
-    of its clients has loaded what it would get; how many classes do is told.
+    less than 100 times: beyond what was seen it guesses. Of one without such a model, a class of which no
+    client has loaded what it would get takes the fastest of what they did load, else Default; how many do is told.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.cli.learn.reach import by_prefix
