@@ -13,6 +13,7 @@ from configtron.errors import DONE
 from configtron.learner import looks
 from configtron.learner.logged import Logged
 from configtron.learner.saved import recipe_of
+from configtron.learner.state import decode
 from tests.cli.learn.typed import Typed, rows, typed
 from tests.learner.test_beginning import chosen
 
@@ -75,6 +76,8 @@ def test_a_kill_before_it_is_kept_changes_nothing(
         assert found is not None and found.outcomes in (0, 1500, 3000)
     assert typed("learn", "run", "--policy", "killed")[0] == DONE
     assert kept(tmp_path, "killed") == kept(tmp_path, "whole")
+    # without the knob it was taught everything, earlier outcomes too
+    assert decode(kept(tmp_path, "whole")[0])["own"]["tally_"].count.sum() == 8000
 
 
 def test_where_nothing_is_proven_nothing_is_changed(
