@@ -14,7 +14,7 @@ from configtron.learner.baselines.default import Static
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
-from configtron.learner.value import Estimate, _estimates, freedom, mean_of, plain_model, value
+from configtron.learner.value import Estimate, _estimates, plain_model, value
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 from tests.test_layers import ROOT
 
@@ -150,7 +150,7 @@ def test_no_page_loads_in_less_than_nothing() -> None:
     weight, ms = np.ones(400), np.full(400, 300.0)
     spread = np.where(np.arange(400) % 2 == 0, 1.0, -1.0)
     for mean, wide, reason in ((300.0, 100.0, ""), (300.0, 9e3, "log:below-zero"), (-7e3, 100.0, "log:below-zero")):
-        ips, _, dr = _estimates(weight, ms, mean + wide * spread, 400.0)
+        ips, _, dr = _estimates(weight, ms, mean + wide * spread, np.zeros(400), 400.0)
         assert dr.reason == reason and ips.reason == "" and np.isfinite(dr.low_ms) == (reason == "")
         if mean < 0:
             assert np.isnan(dr.ms) and withheld(dr)
@@ -184,15 +184,13 @@ def mixed(seed: int) -> tuple[Contexts, Decisions, Floats]:
 
 
 def test_few_effective_sessions_give_no_interval() -> None:
-    """One session in ten had the candidate's configuration, by a tenth: 40 of 400 count, 200 of 2000, 10 of 100."""
-    contexts, decisions, ms = only_one(2000)
-    tenth = np.arange(2000) % 10 == 0
+    """One session in ten had the candidate's configuration, by a tenth: 40 of 400 count, 10 of 100."""
+    contexts, decisions, ms = only_one(400)
+    tenth = np.arange(400) % 10 == 0
     told = replace(decisions, configuration=np.where(tenth, 5, 0), propensity=np.where(tenth, 0.1, 0.9))
-    found = value(static(5), contexts[slice(0, 400)], told[slice(0, 400)], ms[:400])
-    assert found.effective == pytest.approx(40) and found.ips.reason == found.dr.reason == ""
-    assert found.snips.reason == "log:few-effective" and found.snips.ms > 0 and withheld(found.snips)
     found = value(static(5), contexts, told, ms)
-    assert found.effective == pytest.approx(200) and found.snips.reason == "" and not withheld(found.snips)
+    assert found.effective == pytest.approx(40) and {found.ips.reason, found.snips.reason, found.dr.reason} == {""}
+    assert not withheld(found.snips) and found.snips.ms > 0
     few = value(static(5), contexts[slice(0, 100)], told[slice(0, 100)], ms[:100])
     assert few.effective == pytest.approx(10)
     assert all(one.reason == "log:few-effective" and withheld(one) for one in (few.ips, few.snips, few.dr))
@@ -226,19 +224,3 @@ def test_the_model_knows_what_the_pair_showed() -> None:
     row, configuration = np.zeros(300, dtype=np.int64), np.repeat([0, 1, 2], 100)
     model = plain_model((2, 4), row, configuration, np.repeat([100.0, 200.0, 300.0], 100))
     assert np.allclose(model[0, :3], [100, 200, 300], rtol=0.06) and model[1, 0] < model[1, 2]
-
-
-def test_few_heavy_terms_make_the_spread_ill_known() -> None:
-    rng = np.random.default_rng(1)
-    assert freedom(rng.standard_normal(10_000)) == pytest.approx(10_000, rel=0.1)
-    heavy = np.zeros(10_000)
-    heavy[:5] = [64.0, 30.0, 500.0, 64.0, 10.0]
-    assert freedom(heavy) < 3.0
-    assert freedom(np.zeros(5)) == 4.0
-    # Equal terms, off their mean by what an addition rounds.
-    alike = mean_of(np.full(2000, 0.99992))
-    assert alike.low_ms == pytest.approx(0.99992) == alike.high_ms
-    # Wider than the plain interval, and further up than down.
-    found = mean_of(heavy)
-    plain = 2 * 1.96 * heavy.std() / 100.0
-    assert found.high_ms - found.low_ms > 1.2 * plain and found.high_ms - found.ms > found.ms - found.low_ms
