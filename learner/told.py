@@ -141,7 +141,7 @@ def _outcome(form: Mapping[str, Any], source: str) -> Outcome:
 def context_of(form: Mapping[str, Any]) -> Context:
     """A context from its features by name; numbers may be text. Errors: `BadInput`."""
     if strange := sorted(set(form) - {*NUMBERS, *WORDS, "asn"}):
-        raise BadInput(f"{_shown(strange[0])} is no feature of a context")
+        raise BadInput(f"{_shown(strange[0])} is no feature of a context; there is: {', '.join((*NUMBERS, *WORDS))}")
     given: dict[str, Any] = {key: _number(key, form[key]) for key in NUMBERS if form.get(key) is not None}
     for key, value in given.items():
         if not 0 <= value <= NUMBERS[key]:

@@ -14,7 +14,7 @@ from configtron.report.page.markup import add, el, short
 from configtron.report.page.ticks import log_ticks, ticks
 
 # Pixels of the drawing; the page scales it.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 316, 56, 180, 28, 40
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 680, 316, 56, 220, 28, 40
 # Colours of the palette (style.css); with the dashes, thirty-six series can be told apart.
 COLORS = 6
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "4 2", "12 4")

@@ -38,9 +38,10 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     A PREFIX stands for its latest 50 outcomes: medians of bandwidth and round trip, mean loss. An ADDRESS, or a prefix
     that no outcome is of, stands for the longest prefix that outcomes are of and that contains it; it is said which.
     A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
-    learned to answer. `excess` is expected page load time over Default's, a share; of a knob: what putting it back to
-    its default would cost. Exit code 2: no outcome is of such a prefix, or a site that the policy does not know: leave
-    the site out, since all of those are decided for alike.
+    learned to answer. A choice is named by its knobs' values; which is whose is in JSON (`settings`). `loads` are those
+    of this class and site. `excess` is expected page load time over Default's, a share; of a knob: what putting it back
+    to its default would cost. Exit code 2: no outcome is of such a prefix, or a site that the policy does not know:
+    leave the site out, since all of those are decided for alike.
     """
     from configtron.cli.learn.options import revived, saved
     from configtron.db.outcomes import Outcomes
@@ -71,6 +72,9 @@ def _context(store: Outcomes, who: str, site: str) -> Context:
 
     if "=" in who:
         words = dict(word.partition("=")[::2] for word in who.split(","))
+        if site and words.get("site", site) != site:
+            two = f"{words['site'][:SHOWN]!r} in the context, --site {site[:SHOWN]!r}"
+            raise BadInput(f"two sites: {two}; leave one out")
         return context_of({"site": site, **words} if site else words)
     logged = store.of_prefix(who, RECENT)
     if logged is None:
@@ -84,7 +88,7 @@ def _around(store: Outcomes, who: str) -> str:
     from configtron.learner.prefixes import longest, network_of
 
     network = network_of(who)
-    instead = "name another, or write a context: rtt_ms=80,..."
+    instead = "name another, or write a context: bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
     if network is None:
         raise BadInput(f"no outcome is of prefix {who[:SHOWN]!r}, and that is no address; {instead}")
     prefixes = store.prefixes()

@@ -47,7 +47,8 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     \b
     cell     class and site -> profile: what an agent looks up
     tree     a decision tree in words: what an operator reads
-    class    class -> profile over all its sites, and prefix -> profile: what a stack can hold
+    class    class -> profile over all its sites; prefix: the same for each prefix: what a stack can hold
+    profile  what the profiles of those are, knob by knob
     loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
 
     Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by

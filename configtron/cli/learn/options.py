@@ -67,6 +67,8 @@ def saved(store: Outcomes, name: str) -> Learner:
         raise BadInput(f"no policy has learned anything yet; {MAKE}")
     # Of those of one second, the one that was begun last.
     chosen = name or max(enumerate(every), key=lambda one: (one[1].saved_at, one[0]))[1].name
+    if not name and len(every) > 1:
+        say(f"{chosen} is meant, of {len(every)} policies the one saved last; --policy names another")
     found = store.learner(chosen)
     if found is None:
         raise BadInput(f"no policy is called {name!r}; there is: {', '.join(one.name for one in every)}; {MAKE}")

@@ -59,7 +59,7 @@ STUDY = Study(
     "the paper's per cent. Tail: the 95th percentile of page load "
     "times (p99: the 99th), Default's against the policy's. Policies per client (`bo`, `brute`, `reuse`) have one row "
     "a prefix and many sites in it, hence their losses. The offline model and thompson start from a mis-specified "
-    "tensor.",
+    "tensor; with --tensor there is none, thompson starts from nothing and offline is left out.",
     tuple(DEFAULT_MEDIAN_MS),
     figures={
         ("pantheon configtron", "median gain"): "0.19", ("pantheon configtron", "median ms"): "500",

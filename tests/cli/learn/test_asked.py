@@ -77,3 +77,19 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
     assert "mine" in filled("learn", "run", "--policy", "their")[2], "what is there is named"
     (kept,) = [row for row in rows(filled("learn", "status", "-f", "jsonl")[1]) if row["kind"] == "policy"]
     assert kept["name"] == "mine" and kept["outcomes"] == 1500, "nothing was forgotten"
+
+
+def test_what_was_left_out_is_said_and_two_sites_are_one_too_many(filled: Typed) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 700)
+    context = "bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
+    code, alone, err = filled("learn", "explain", context)
+    assert code == DONE and "is meant" not in err
+    filled("learn", "run", "--policy", "default", "--classes", 4, "--outcomes", 700)
+    for words in (("explain", context), ("export", "--only", "loss"), ("knobs",), ("evaluate",)):
+        assert "default is meant, of 2 policies" in filled("learn", *words)[2]
+    code, out, err = filled("learn", "explain", context, "--policy", "mab_nc")
+    assert code == DONE and out == alone and "is meant" not in err
+    code, out, err = filled("learn", "explain", f"{context},site=news", "--site", "shop", "--policy", "default")
+    assert code == USAGE and out == "" and "'news'" in err and "'shop'" in err and err.count("\n") == 1
+    assert filled("learn", "explain", f"{context},site=news", "--site", "news")[0] == DONE
+    assert "there is: bandwidth_kbps, rtt_ms" in filled("learn", "explain", "rtt=80")[2]
