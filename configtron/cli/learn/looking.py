@@ -54,6 +54,10 @@ def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int) -
     seen = Contrasts(recipe.grid, recipe.classes, recipe.sites, outcomes)
     for part in _upto(store, log, upto):
         seen.count(part)
+    if seen.counted < outcomes:
+        # Taught again, the policy would forget them, and its count of outcomes would say otherwise.
+        say(f"{outcomes - seen.counted} of {outcomes} outcomes are gone: knobs that do nothing are not looked for")
+        return []
     seen.fit()
     for part in _upto(store, log, upto):
         seen.add(part)

@@ -98,3 +98,18 @@ def test_clients_that_are_watched_are_watched_on(typed: Typed, tmp_path: Path) -
     assert typed(*HOW, "mab_nc", "--name", "parts", "--watch", "--outcomes", 3100)[0] == DONE
     assert typed("learn", "run", "--policy", "parts")[0] == DONE
     assert kept(tmp_path, "whole") == kept(tmp_path, "parts")
+
+
+def test_a_policy_does_not_forget_outcomes_that_are_gone(typed: Typed, tmp_path: Path) -> None:
+    """A replay that is logged again after a kill takes its first log away: what was learned from it stays learned."""
+    log = chosen(0.0)
+    with Outcomes(tmp_path / "l.db") as store:
+        store.begin_log("sim", '{"a":1}', log[:1000])
+        store.begin_log("sim", "{}", log[1000:])
+    assert typed(*HOW, "mab_nc", "--name", "left", "--outcomes", 1400)[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        assert store.drop_logs('{"a":1}') == 1
+    code, out, err = typed("learn", "run", "--policy", "left", "-f", "jsonl")
+    assert code == DONE and rows(out)[0]["unexplored"] == [] and rows(out)[0]["learned"] == 8000
+    assert "1000 of 1500 outcomes are gone: knobs that do nothing are not looked for" in err
+    assert decode(kept(tmp_path, "left")[0])["own"]["tally_"].count.sum() == 8000
