@@ -32,7 +32,7 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 @click.option("--classes", default="auto", show_default=True, metavar="K",
               help="Network classes to begin with; auto: as few as keep their members alike.")  # fmt: skip
 @click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
-              help="Outcomes between two updates.")  # fmt: skip
+              help="Outcomes between two updates; those after the last one wait for the next.")  # fmt: skip
 @click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
               help="What searches cells, where a policy does (`learn policies`): grid, gpyopt, gpyopt-classic.")
 @click.option("--warm", type=click.File("rb"), metavar="FILE",
@@ -52,8 +52,9 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
 
     For each outcome's client the policy first decides itself: profile, arm, class and propensity are kept (table
     `decision`). Then it is told what the outcome was. It is saved as it goes, in one transaction with its decisions:
-    after an interruption, or a kill, the same command goes on, and under the same seed all comes out as if it had
-    never been interrupted. One that is there goes on with what is new; --name keeps several of a kind side by side.
+    after an interruption, or a kill, --policy NAME alone goes on (options that it was made by are refused, --fresh
+    begins anew, --outcomes counts from there), and all comes out as if it had never been interrupted. One that is
+    there goes on with what is new; --name keeps several of a kind side by side.
 
     With --watch each outcome is taken as a sample of its client's network: the client is decided for by the medians
     of those before it, since the last change that a detector found in its round trips. How often a client came to
@@ -86,7 +87,13 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
             found = lessons.begin(store, called, kind, **how)
         elif given := [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]:
             _same(found, policy, given)
-        taken = lessons.learn(store, found, most)
+        try:
+            taken = lessons.learn(store, found, most)
+        except KeyboardInterrupt:
+            kept = store.learner(called)
+            done = kept.outcomes if kept else 0
+            say(f"{called}: {done} outcomes are learned and saved; go on with: configtron learn run --policy {called}")
+            raise
         if not taken.outcomes:
             say(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
         if taken.latencies:

@@ -11,7 +11,7 @@ import pytest
 
 from configtron.cli.learn import lessons
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, USAGE
+from configtron.errors import DONE, INTERRUPTED, USAGE
 from configtron.learner import PREFERRED
 from configtron.learner.saved import recipe_of
 from configtron.tensor import write
@@ -203,3 +203,15 @@ def test_auto_says_when_no_number_of_classes_will_do(typed: Typed, tmp_path: Pat
     for how, wanted in ((("--classes", "auto"), said), (("--classes", 3, "--evolve"), False)):
         code, _, err = typed("learn", "run", "--policy", "mab_nc", "--fresh", *how)
         assert code == DONE and ("no number of classes up to 64 keeps them that alike: members differ" in err) == wanted
+
+
+def test_an_interruption_says_what_is_kept_and_by_what_it_goes_on(
+    filled: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled("learn", "run", "--policy", "mab_nc", "--name", "mine", "--classes", 4, "--outcomes", 700)
+    with monkeypatch.context() as patch:
+        patch.setattr(lessons, "learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        code, out, err = filled("learn", "run", "--policy", "mine")
+    assert code == INTERRUPTED and out == ""
+    assert "mine: 700 outcomes are learned and saved; go on with: configtron learn run --policy mine\n" in err
+    assert filled("learn", "run", "--policy", "mine")[0] == DONE
