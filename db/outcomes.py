@@ -154,16 +154,17 @@ class Outcomes(Database):
             (first,) = self._connection.execute(query, (n,)).fetchone()
         return None if first is None else next(self.batches(log, first - 1, n))
 
-    def of_prefix(self, prefix: str, n: int) -> Logged | None:
-        """The latest n outcomes of a prefix, oldest first; None if there are none."""
-        latest = f"{SELECT} AND prefix = (SELECT id FROM word WHERE text = ?) ORDER BY id DESC LIMIT ?"
+    def of_prefixes(self, prefixes: tuple[str, ...], n: int, log: int = 0) -> Logged | None:
+        """The latest n outcomes that a log (0: any) has of these prefixes, oldest first; None if there are none."""
+        ids = "SELECT word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value"
+        query = f"SELECT * FROM ({SELECT} AND ? IN (0, log) AND prefix IN ({ids}) ORDER BY id DESC LIMIT ?) ORDER BY id"
         with self._clear():
-            rows = self._connection.execute(f"SELECT * FROM ({latest}) ORDER BY id", (0, prefix, n)).fetchall()
+            rows = self._connection.execute(query, (0, log, canonical(list(prefixes)), n)).fetchall()
         return self._logged(rows) if rows else None
 
-    def prefixes(self) -> tuple[str, ...]:
-        """Every prefix that outcomes are of."""
-        query = "SELECT text FROM word WHERE id IN (SELECT DISTINCT prefix FROM outcome) ORDER BY id"
+    def prefixes(self, log: int = 0) -> tuple[str, ...]:
+        """Every prefix that outcomes of a log (0: of any) are of."""
+        query = f"SELECT text FROM word WHERE id IN (SELECT DISTINCT prefix FROM outcome{_of(log)}) ORDER BY id"
         with self._clear():
             return tuple(text for (text,) in self._connection.execute(query))
 

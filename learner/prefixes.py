@@ -32,14 +32,17 @@ def network_of(text: str) -> Network | None:
     return IPv4Network((inner, found.prefixlen - MAPPED_BITS))
 
 
-def longest(asked: Network, prefixes: Iterable[str]) -> str:
-    """The longest of these prefixes that contains all of what is asked for, as it is written; "" if none does."""
-    best, length = "", -1
+def longest(asked: Network, prefixes: Iterable[str]) -> tuple[str, ...]:
+    """The longest of these prefixes that contains all of what is asked for, in every way it is written (192.0.2.7/24
+    and 192.0.2.0/24 are one network); () if none does."""
+    best: list[str] = []
+    length = -1
     first, last = int(asked.network_address), int(asked.broadcast_address)
     for prefix in prefixes:
         network = network_of(prefix)
-        if network is None or network.version != asked.version or network.prefixlen <= length:
+        if network is None or network.version != asked.version or network.prefixlen < length:
             continue
         if int(network.network_address) <= first and last <= int(network.broadcast_address):
-            best, length = prefix, network.prefixlen
-    return best
+            best = [*best, prefix] if network.prefixlen == length else [prefix]
+            length = network.prefixlen
+    return tuple(best)

@@ -61,13 +61,18 @@ def test_columns_come_back_in_batches_of_any_size(store: Outcomes) -> None:
     assert store.count(log) == 300 and store.count() == 307 and store.count(log, after=107) == 200
     last = store.last(10, log)
     assert last is not None and outcomes_of(last, "sim") == outcomes_of(told, "sim")[-10:]
-    assert store.last(5, 99) is None and store.of_prefix("10.9.9.0/24", 5) is None
+    assert store.last(5, 99) is None and store.of_prefixes(("10.9.9.0/24",), 5) is None
     prefix = told.contexts.row(4).prefix
-    found = store.of_prefix(prefix, 1000)
+    found = store.of_prefixes((prefix,), 1000)
     assert found is not None
     mine = [one for one in outcomes_of(logged(7), "sim") + outcomes_of(told, "sim")
             if one.decision.context.prefix == prefix]  # fmt: skip
     assert outcomes_of(found, "sim") == mine
+    prefix = logged(7).contexts.row(4).prefix
+    mine = [one for one in outcomes_of(told, "sim") if one.decision.context.prefix == prefix]
+    found, both = store.of_prefixes((prefix,), 1000, log), store.of_prefixes((prefix,), 1000)
+    assert found is not None and both is not None and outcomes_of(found, "sim") == mine and len(found) < len(both)
+    assert set(store.prefixes(other)) == {logged(7).contexts.row(at).prefix for at in range(7)} < set(store.prefixes())
 
 
 def test_a_log_made_again_takes_the_place_of_the_old_one(store: Outcomes) -> None:
@@ -132,7 +137,7 @@ def test_a_configuration_that_is_gone_is_said(store: Outcomes) -> None:
 
 def test_what_is_no_text_is_said(store: Outcomes) -> None:
     with pytest.raises(BadInput, match="is no text"):
-        store.of_prefix("\udcff", 5)
+        store.of_prefixes(("\udcff",), 5)
 
 
 def test_all_or_none(store: Outcomes) -> None:

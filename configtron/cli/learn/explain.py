@@ -35,8 +35,9 @@ SHOWN = 60
 def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     """Say which profile a client gets, and why: its class, what it may get and what was seen of that, which knob helps.
 
-    A PREFIX stands for its latest 50 outcomes: medians of bandwidth and round trip, mean loss. An ADDRESS, or a prefix
-    that no outcome is of, stands for the longest prefix that outcomes are of and that contains it; it is said which.
+    A PREFIX stands for its latest 50 outcomes in the log that the policy learns from: medians of bandwidth and round
+    trip, mean loss. An ADDRESS, or a prefix that no outcome is of, stands for the longest prefix that outcomes are of
+    and that contains it, however that is spelt; it is said which.
     A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
     learned to answer. A choice is named by its knobs' values; which is whose is in JSON (`settings`). `loads` are those
     of this class and site. `excess` is expected page load time over Default's, a share; of a knob: what putting it back
@@ -49,7 +50,7 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
 
     with Outcomes(settings().db) as store:
         found = saved(store, name)
-        context = _context(store, who, site)
+        context = _context(store, who, site, found.log)
     _known(context.site, found)
     write(form, output_file, COLUMNS, _rows(found, who, context, explained(revived(found), context)))
     return DONE
@@ -66,35 +67,48 @@ def _known(site: str, found: Learner) -> None:
         raise BadInput(f"{found.name} knows no site {site[:SHOWN]!r}; {there}; leave it out for any other")
 
 
-def _context(store: Outcomes, who: str, site: str) -> Context:
+def _context(store: Outcomes, who: str, site: str, log: int) -> Context:
     from configtron.learner.rulebook import present
     from configtron.learner.told import context_of
 
     if "=" in who:
-        words = dict(word.partition("=")[::2] for word in who.split(","))
+        words = _words(who)
         if site and words.get("site", site) != site:
             two = f"{words['site'][:SHOWN]!r} in the context, --site {site[:SHOWN]!r}"
             raise BadInput(f"two sites: {two}; leave one out")
         return context_of({"site": site, **words} if site else words)
-    logged = store.of_prefix(who, RECENT)
+    logged = store.of_prefixes((who,), RECENT, log)
     if logged is None:
-        logged = store.of_prefix(_around(store, who), RECENT)
+        logged = store.of_prefixes(_around(store, who, log), RECENT, log)
     assert logged is not None, "a prefix that outcomes are of"
     return present(logged.contexts, site)
 
 
-def _around(store: Outcomes, who: str) -> str:
-    """The longest prefix of outcomes around an address. Errors: `BadInput` if there is none."""
+def _words(who: str) -> dict[str, str]:
+    """A context's features as written. Errors: `BadInput` for one that is there twice: which is meant?"""
+    pairs = [word.partition("=")[::2] for word in who.split(",")]
+    words = dict(pairs)
+    if len(words) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise BadInput(f"{twice[:SHOWN]!r} is in the context twice; leave one out")
+    return words
+
+
+def _around(store: Outcomes, who: str, log: int) -> tuple[str, ...]:
+    """The longest prefix of a log's outcomes around an address, in every spelling. Errors: `BadInput` if none is."""
     from configtron.learner.prefixes import longest, network_of
 
     network = network_of(who)
     instead = "name another, or write a context: bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
+    of = f"outcomes of log {log}, which the policy learns from," if log else "outcomes"
     if network is None:
-        raise BadInput(f"no outcome is of prefix {who[:SHOWN]!r}, and that is no address; {instead}")
-    prefixes = store.prefixes()
+        one = f"no outcome of log {log}, which the policy learns from," if log else "no outcome"
+        raise BadInput(f"{one} is of prefix {who[:SHOWN]!r}, and that is no address; {instead}")
+    prefixes = store.prefixes(log)
     if found := longest(network, prefixes):
         return found
-    raise BadInput(f"{who[:SHOWN]} is in none of the {len(prefixes)} prefixes that outcomes are of; {instead}")
+    raise BadInput(f"{who[:SHOWN]} is in none of the {len(prefixes)} prefixes that {of} are of; {instead}")
 
 
 def _rows(learner: Learner, who: str, context: Context, found: Explanation) -> Iterator[dict[str, Json]]:

@@ -29,6 +29,10 @@ from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
+# Of those in a class, on the average, where a number of classes is asked for: its centre is then known to a fifth of
+# its members' deviation, one over the root of 25.
+LEAST_MEMBERS = 25
+MOST_CLASSES = OFFLINE // LEAST_MEMBERS
 # Loads of a cell in which a logger that follows this policy, if not at once, would have tried what it asks for.
 PATIENCE = 20
 # Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what

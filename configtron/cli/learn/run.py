@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from configtron.records import Json
 
 COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
+# Characters of a strange value that is shown.
+SHOWN = 60
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
 MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device")
 
@@ -30,7 +32,7 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 @log_option
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all its chance.")
 @click.option("--classes", default="auto", show_default=True, metavar="K",
-              help="Network classes to begin with; auto: as few as keep their members alike.")  # fmt: skip
+              help="Network classes to begin with, at most 400; auto: as few as keep their members alike.")  # fmt: skip
 @click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
               help="Outcomes between two updates; those after the last one wait for the next.")  # fmt: skip
 @click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
@@ -68,7 +70,8 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
 
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
     (an effect of 3 % would have been seen; one in twenty knobs with just that is called dead all the same) is not
-    explored from then on: that is said, and `unexplored` in JSON; the policy learns all outcomes once more without it.
+    explored from then on: that is said, by later runs too, and is `unexplored` in JSON; the policy learns all outcomes
+    once more without it.
 
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
@@ -99,6 +102,9 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         if taken.latencies:
             say(f"{called}: {len(taken.latencies)} times a client came to another class; after a change of network, "
                 f"with the {sorted(taken.latencies)[len(taken.latencies) // 2] + 1}. outcome at the median")
+        if taken.unexplored:
+            say(f"{called}: goes without {', '.join(taken.unexplored)} where proven to do nothing; "
+                f"see: configtron learn knobs --policy {called}")
         write(form, output_file, COLUMNS, [_row(called, taken)])
     return DONE
 
@@ -118,7 +124,9 @@ def _kind(store: Outcomes, found: Learner | None, name: str, policy: str, engine
             raise BadInput(f"{kind} is there already and goes on under its own name; leave --name out")
         there = ", ".join([*POLICIES, *(one.name for one in store.learners() if one.name not in POLICIES)])
         raise BadInput(f"no policy is called {kind!r}; there is: {there}")
-    if "=" in name or name != kind and name in POLICIES:
+    if "=" in name:
+        raise BadInput(f"--name {name!r}: what has a \"=\" is KNOB=VALUE to `learn evaluate --policy`; choose another")
+    if name != kind and name in POLICIES:
         raise BadInput(f"--name {name!r} already means something to --policy; choose another")
     return kind
 
@@ -135,13 +143,24 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     """What `lessons.begin` is told. Errors: `BadInput`, before anything is forgotten."""
     _idle(policy)
     warm, classes = making["warm"], str(making["classes"])
-    if classes != "auto" and not (classes.isascii() and classes.isdigit() and int(classes) > 0):
-        raise BadInput(f"--classes {classes!r}: a number above 0, or auto")
+    k = None if classes == "auto" else _number_of_classes(classes)
     numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
-    k = None if classes == "auto" else int(classes)
     data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
     flags = {"watched": bool(making["watch"]), **{key: bool(making[key]) for key in ("evolve", "by_device")}}
     return {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
+
+
+def _number_of_classes(text: str) -> int:
+    from configtron.cli.learn.lessons import LEAST_MEMBERS, MOST_CLASSES, OFFLINE
+
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdigit() and digits):
+        raise BadInput(f"--classes {text[:SHOWN]!r}: a number from 1 to {MOST_CLASSES}, or auto")
+    # Python reads no number of thousands of digits.
+    if len(digits) > len(str(MOST_CLASSES)) or int(digits) > MOST_CLASSES:
+        why = f"they are made from the first {OFFLINE} outcomes, of which each is to have {LEAST_MEMBERS}"
+        raise BadInput(f"--classes {text[:SHOWN]}: at most {MOST_CLASSES}: {why}")
+    return int(digits)
 
 
 def _idle(policy: str) -> None:

@@ -42,6 +42,47 @@ def test_an_address_is_asked_about_by_the_longest_prefix_around_it(typed: Typed,
         assert code == USAGE and out == "" and says in err and err.count("\n") == 1 and asked in err
 
 
+def outcomes_of(folder: Path, typed: Typed, *told: tuple[str, int, int]) -> None:
+    """A log more: outcomes of a prefix with a round trip, so many."""
+    lines = [
+        json.dumps({"plt_ms": 500.0 + at, "profile": {"initcwnd": 10 + 20 * (at % 2)},
+                    "context": {"bandwidth_kbps": 5000, "rtt_ms": rtt, "loss": 0.01, "prefix": prefix}})
+        for prefix, rtt, n in told for at in range(n)
+    ]  # fmt: skip
+    (folder / "o.jsonl").write_text("\n".join(lines))
+    assert typed("learn", "import", "o.jsonl")[0] == DONE
+
+
+def test_a_network_spelt_twice_is_one(typed: Typed, tmp_path: Path) -> None:
+    outcomes_of(tmp_path, typed, ("10.1.2.3/24", 10, 1), ("10.1.0.0/16", 500, 40), ("10.1.2.0/24", 80, 3))
+    assert typed("learn", "run", "--policy", "mab_nc", "--classes", 2)[0] == DONE
+    head = rows(typed("learn", "explain", "10.1.2.77", "-f", "jsonl")[1])[0]
+    assert head["seen"]["rtt_ms"] == 80 and head["about"].startswith("10.1.2.77 is in 10.1.2.0/24: ")
+    outcomes_of(tmp_path, typed, ("10.1.2.3/24", 20, 9))
+    head = rows(typed("learn", "explain", "10.1.2.77", "-f", "jsonl")[1])[0]
+    assert head["seen"]["rtt_ms"] == 20 and head["prefix"] == "10.1.2.3/24", "by the outcomes of both, latest last"
+
+
+def test_a_network_is_read_from_what_the_policy_learns_from(typed: Typed, tmp_path: Path) -> None:
+    """Another log's clients of the same prefix, and its longer prefixes, are none of the policy's."""
+    outcomes_of(tmp_path, typed, ("10.1.0.0/16", 80, 40))
+    outcomes_of(tmp_path, typed, ("10.1.0.0/16", 300, 40), ("10.1.2.0/24", 20, 5))
+    made = ("learn", "run", "--policy", "mab_nc", "--classes", 2)
+    for log in (1, 2):
+        assert typed(*made, "--name", f"of{log}", "--log", log)[0] == DONE
+    for name, asked, prefix, rtt in (
+        ("of1", "10.1.0.0/16", "10.1.0.0/16", 80), ("of2", "10.1.0.0/16", "10.1.0.0/16", 300),
+        ("of1", "10.1.2.77", "10.1.0.0/16", 80), ("of2", "10.1.2.77", "10.1.2.0/24", 20),
+        ("of1", "10.1.2.0/24", "10.1.0.0/16", 80),
+    ):  # fmt: skip
+        head = rows(typed("learn", "explain", asked, "--policy", name, "-f", "jsonl")[1])[0]
+        assert (head["prefix"], head["seen"]["rtt_ms"]) == (prefix, rtt), (name, asked)
+    none = "in none of the 1 prefixes that outcomes of log 1,"
+    for asked, says in (("10.2.0.1", none), ("house", "no outcome of log 1,")):
+        code, _, err = typed("learn", "explain", asked, "--policy", "of1")
+        assert code == USAGE and says in err and err.count("\n") == 1
+
+
 def test_one_word_names_a_policy(filled: Typed) -> None:
     """Where it is made, where it goes on, where it is asked, judged, handed over and dropped."""
     run = ("learn", "run", "--classes", 4, "-f", "jsonl")
@@ -68,8 +109,11 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
         (("--policy", "default", "--name", "mine"), "without --policy"),
         (("--policy", "mine", "--name", "other"), "mine is there already"),
         (("--policy", "default", "--name", "mab_nc"), "'mab_nc' already means something"),
-        (("--name", "initcwnd=30"), "already means something"),
+        (("--name", "initcwnd=30"), "\"=\" is KNOB=VALUE to `learn evaluate --policy`"),
         (("--policy", "mine", "--fresh", "--classes", "few"), "--classes 'few'"),
+        (("--policy", "mine", "--fresh", "--classes", "00"), "a number from 1 to 400"),
+        (("--policy", "mine", "--fresh", "--classes", 401), "--classes 401: at most 400: they are made from the first"),
+        (("--policy", "mine", "--fresh", "--classes", "9" * 5000), "at most 400"),
         (("--policy", "their"), "no policy is called 'their'; there is: "),
     ):
         code, out, err = filled("learn", "run", *words)
@@ -92,4 +136,6 @@ def test_what_was_left_out_is_said_and_two_sites_are_one_too_many(filled: Typed)
     code, out, err = filled("learn", "explain", f"{context},site=news", "--site", "shop", "--policy", "default")
     assert code == USAGE and out == "" and "'news'" in err and "'shop'" in err and err.count("\n") == 1
     assert filled("learn", "explain", f"{context},site=news", "--site", "news")[0] == DONE
+    code, out, err = filled("learn", "explain", "rtt_ms=80,loss=0,rtt_ms=90", "--policy", "default")
+    assert code == USAGE and out == "" and "'rtt_ms' is in the context twice" in err and err.count("\n") == 1
     assert "there is: bandwidth_kbps, rtt_ms" in filled("learn", "explain", "rtt=80")[2]

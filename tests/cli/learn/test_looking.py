@@ -48,6 +48,9 @@ def test_it_is_not_explored_any_more(typed: Typed, tmp_path: Path, policy: str) 
     assert code == DONE and row["unexplored"] == ["pacing"] and row["learned"] == 8000
     assert err.count("pacing is not explored from here on: no difference beyond noise in ") == 1
     at = next(n for n in (1500, 3000, 6000) if f"in {n} outcomes" in err)
+    assert "whole: goes without pacing where proven to do nothing" in err
+    again = typed("learn", "run", "--policy", "whole")[2]
+    assert "whole: goes without pacing where proven to do nothing" in again
     state, recipe, decided = kept(tmp_path, "whole")
     assert {dict(profile.settings)["pacing"] for profile in recipe_of(recipe).grid.profiles} == {"pfifo_fast"}
     told = rows(typed("learn", "knobs", "--policy", "whole", "-f", "jsonl")[1])
