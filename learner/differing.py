@@ -4,13 +4,16 @@ Question   Members of one class load alike fast on the whole; would some of them
            configuration than the rest?
 Method     Members are parted in two along each feature, and along all (Lloyd's 2-means from a cut at the mean: no
            chance in it). In ln(ms), each row's mean in each half is taken away, so that being slower is no difference;
-           then the effects of knobs' values, the same for both halves, by least squares. What is left is tested for
-           effects of their own: a score test with the loads' own squares in place of one variance, since loads of
-           rare configurations miss a sum of knobs by more than those of the usual one.
+           then the effects of knobs' values, the same for both halves, and of where in its half a member is, by least
+           squares: who chose configurations by the network would have the one taken for the other. What is left is
+           tested for effects of their own: a score test with the loads' own squares in place of one variance, since
+           loads of rare configurations miss a sum of knobs by more than those of the usual one.
 Stop when  the four partings were looked at.
 Reads as   the likeliest parting, the chance of as large a difference where there is none (times the partings tried),
            and what the halves gain at their own best configurations over the best for both, ln(ms).
-Fails as   None: no parting with members enough on both sides, or none that would gain anything.
+Fails as   None: no parting with members enough on both sides, or none that would gain anything. A log whose
+           configurations were chosen by far finer networks than a half still invents some differences: place is
+           taken away as a slope and a bend, and propensities are not asked (docs/design/0031).
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
            pair of knobs only are not told apart.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).
@@ -70,18 +73,20 @@ def likeliest(
     for half in partings:
         if np.bincount(half, minlength=2).min() < least:
             continue
-        chance, gain = difference(row, configuration, half, log_ms, values)
+        chance, gain = difference(row, configuration, half, log_ms, values, scaled)
         if gain >= gain_ln and (best is None or chance < best.chance):
             best = Difference(half, chance, gain)
     return best and Difference(best.half, min(best.chance * len(partings), 1.0), best.gain_ln)
 
 
-def difference(row: Codes, configuration: Codes, half: Codes, log_ms: Floats, values: Floats) -> tuple[float, float]:
+def difference(
+    row: Codes, configuration: Codes, half: Codes, log_ms: Floats, values: Floats, scaled: Floats
+) -> tuple[float, float]:
     """(chance of so large a difference if there were none, ln(ms) that own best configurations gain)."""
     from scipy.special import chdtrc
 
     _, group = np.unique(2 * row + half, return_inverse=True)
-    shared = _apart(group.reshape(-1), values[configuration])
+    shared = _apart(group.reshape(-1), np.concatenate((values[configuration], _place(scaled, half)), axis=1))
     own = _apart(group.reshape(-1), values[configuration] * half[:, None])
     y = _drawn_in(_apart(group.reshape(-1), log_ms[:, None])[:, 0], shared)
     left = y - shared @ _solved(shared, y)
@@ -96,12 +101,18 @@ def difference(row: Codes, configuration: Codes, half: Codes, log_ms: Floats, va
 
 def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) -> float:
     """What both halves' own best of what was tried is faster than the best for both, by members."""
-    both, each = _solved(shared, y), _solved(np.concatenate((shared, own), axis=1), y)
-    common, width = int((tried @ both).argmin()), shared.shape[1]
-    expected = tried @ each[:width], tried @ (each[:width] + each[width:])
+    both, each, width = _solved(shared, y), _solved(np.concatenate((shared, own), axis=1), y), tried.shape[1]
+    common = int((tried @ both[:width]).argmin())
+    expected = tried @ each[:width], tried @ (each[:width] + each[-width:])
     share = float(half.mean())
     gains = [float(one[common] - one.min()) for one in expected]
     return (1.0 - share) * gains[0] + share * gains[1]
+
+
+def _place(scaled: Floats, half: Codes) -> Floats:
+    """(n, 4 x features) where members are in their half: a slope and a bend along each feature, for either half."""
+    bent = np.concatenate((scaled, scaled**2), axis=1)
+    return np.concatenate([bent * (half == side)[:, None] for side in (0, 1)], axis=1)
 
 
 def _partings(scaled: Floats) -> Iterator[Codes]:

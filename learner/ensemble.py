@@ -85,7 +85,9 @@ class Ensemble(ClassPolicy):
     def grow(self, before: int) -> None:
         more = started(self.rows - before, self.grid, self.searches_.first.shape[1], self.rng)
         if self.seed_by_tree and self.tree_ is not None:
-            first = self._told_by(self.tree_, before, more.first.shape[1])
+            told = self._told_by(self.tree_, before, more.first.shape[1])
+            # of whom the tree has nothing to say, the hypercube has
+            first = np.where(told[:, :1] >= 0, told, more.first)
             more = Searches(more.phase, first[:, 0].copy(), first, more.gain, more.since)
         self.searches_ = joined_searches(self.searches_, more)
 
@@ -97,7 +99,7 @@ class Ensemble(ClassPolicy):
             points = self.recent_.point[self.recent_.network == row // width]
             site = np.full(len(points), row % width)
             said = np.bincount(tree.predict(tree_columns(points, site, len(self.sites))), minlength=len(self.grid))
-            order = np.argsort(-said, kind="stable")[: max(samples - 1, 1)]
+            order = np.argsort(-said, kind="stable")[: samples - 1]
             told = order[said[order] > 0]
             found[row - before, : len(told)] = told
         return found

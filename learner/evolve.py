@@ -32,6 +32,7 @@ from configtron.learner.state import keep
 LEAST_DROP = 0.1
 # A class is looked at with every update, at outcomes that are mostly those of the last look: with 20 classes and a
 # hundred updates this leaves at most a fifth of a split where there is nothing to split, before overlaps are counted.
+# It is of each look, and is not spent over a life: of two thousand updates at most four, each into halves alike.
 FALSE_ALARM = 1e-4
 
 

@@ -12,6 +12,7 @@ from configtron.learner.differing import Difference, difference, likeliest, valu
 GRID = live_grid()
 VALUES = values_of(GRID)
 ROWS = 5
+H1, H2 = (np.flatnonzero(GRID.column("http_version") == version) for version in (0, 1))
 
 
 def loads(seed: int, *, n: int = 1200, wants: float = 0.0, slower: float = 0.0) -> tuple[Floats, Codes, Codes, Floats]:
@@ -51,17 +52,35 @@ def test_a_difference_is_not_invented(slower: float) -> None:
     for seed in range(300):
         points, row, configuration, log_ms = loads(seed, slower=slower)
         far = (points[:, 1] > 0.4).astype(np.int64)
-        chances.append(difference(row, configuration, far, log_ms, VALUES)[0])
+        chances.append(difference(row, configuration, far, log_ms, VALUES, points)[0])
     assert np.mean(np.array(chances) < 0.05) < 0.10 and np.mean(np.array(chances) < 0.01) < 0.03
     assert min(chances) > 1e-4
+
+
+def test_a_logger_that_chose_by_the_network_is_no_difference() -> None:
+    """All want the same, and load slower the farther they are; HTTP/2 was had mostly by the far ones of each half."""
+    chances = []
+    for seed in range(60):
+        points, row, configuration, log_ms = loads(seed)
+        rng = np.random.default_rng((seed, 1))
+        points = rng.uniform(-1.0, 1.0, points.shape)
+        far = (points[:, 1] > 0.0).astype(np.int64)
+        away = points[:, 1] + 0.5 - far
+        h2 = rng.random(len(row)) < 0.5 + np.where(far, 0.8, -0.8) * away
+        configuration = np.where(h2, rng.choice(H2, len(row)), rng.choice(H1, len(row)))
+        log_ms = 7.0 + 0.1 * h2 + 0.6 * points[:, 1] + 0.15 * rng.standard_normal(len(row))
+        chances.append(difference(row, configuration, far, log_ms, VALUES, points)[0])
+    assert np.mean(np.array(chances) < 0.05) < 0.2 and min(chances) > 1e-4
 
 
 def test_partings_that_were_tried_count() -> None:
     points, row, configuration, log_ms = loads(3, wants=0.5)
     far = (points[:, 1] > 0.4).astype(np.int64)
-    one = likeliest(points[:, [1, 1, 1]], row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
+    thrice = points[:, [1, 1, 1]]
+    one = likeliest(thrice, row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
     assert one is not None and (one.half == far).all()
-    assert one.chance == pytest.approx(4 * difference(row, configuration, far, log_ms, VALUES)[0], rel=1e-6, abs=0.0)
+    chance, _ = difference(row, configuration, far, log_ms, VALUES, thrice)
+    assert one.chance == pytest.approx(4 * chance, rel=1e-6, abs=0.0)
 
 
 def test_the_likeliest_parting_is_taken_whichever_was_tried_last() -> None:
@@ -81,4 +100,5 @@ def test_what_gains_nothing_or_too_few_is_no_difference() -> None:
     assert likeliest(same, row, configuration, log_ms, VALUES, least=1, gain_ln=0.0) is None
     one = np.full_like(configuration, GRID.default)
     halves = (points[:, 1] > 0.4).astype(np.int64)
-    assert difference(row, one, halves, log_ms, VALUES) == (1.0, 0.0), "one configuration alone says nothing of others"
+    alone = difference(row, one, halves, log_ms, VALUES, points)
+    assert alone == (1.0, 0.0), "one configuration alone says nothing of others"

@@ -36,8 +36,9 @@ def without_dead(
         return None
     recipe = replace(recipe, grid=recipe.grid.without([one.dead for one in dead]))
     for one in dead:
-        seen = f"{one.dead.reason} in {outcomes} outcomes, where an effect of {looks.SMALL:.0%} would have been seen"
-        say(f"{found.name}: {one.dead.knob} is not explored from here on: {seen}")
+        seen = f"{one.dead.reason} in {outcomes} outcomes, where one of {looks.SMALL:.0%} would have been seen"
+        of = "of any two of network class, site and other knobs"
+        say(f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
     policy, watch = recipe.make(None if found.warm is None else read(BytesIO(found.warm), found.name)), recipe.watch()
     pace, at = Pace("learn again without", "outcomes", outcomes), 0
     for part in _upto(store, found.log, upto):

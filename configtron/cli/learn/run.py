@@ -69,9 +69,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     keep their names.
 
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
-    (an effect of 3 % would have been seen; one in twenty knobs with just that is called dead all the same) is not
-    explored from then on: that is said, by later runs too, and is `unexplored` in JSON; the policy learns all outcomes
-    once more without it.
+    (an effect of 3 % in the means of any two of class, site and other knobs would have been seen; one in twenty knobs
+    with just that is called dead all the same) is not explored from then on: that is said, by later runs too, and is
+    `unexplored` in JSON; the policy learns all outcomes once more without it. What three things decide together may be
+    given up with it.
 
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
