@@ -10,7 +10,7 @@ import click
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE
+from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +47,8 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     """
     from configtron.tensor import read
 
+    if name and tensor is not None:
+        raise BadInput("--policy and --tensor are two answers; ask for one at a time")
     rows = list(_table())
     if tensor is not None:
         rows += _of_tensor(read(tensor, tensor.name))

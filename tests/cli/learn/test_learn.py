@@ -194,6 +194,7 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
     filled("learn", "run", "--policy", "default", "--classes", 4)
     assert "no knob can be told dead" in filled("learn", "knobs", "--policy", "default")[2]
     assert filled("learn", "knobs", "--policy", "nobody")[0] == USAGE
+    assert filled("learn", "knobs", "--policy", "default", "--tensor", "small.npz")[0] == USAGE
     assert filled("learn", "knobs", "--tensor", "l.db")[0] == USAGE
 
 
