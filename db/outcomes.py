@@ -31,6 +31,7 @@ INSERT = f"INSERT INTO outcome ({', '.join(COLUMNS)}) VALUES (?{', ?' * (len(COL
 SELECT = f"SELECT id, {', '.join(COLUMNS[1:])} FROM outcome WHERE id > ?"
 INSERT_DECISION = "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)"
 LEARNER = "id", "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at", "position", "outcomes", "state"
+INSERT_LEARNER = f"INSERT INTO learner ({', '.join(LEARNER[1:])}) VALUES (?{', ?' * 9}) ON CONFLICT (name) DO NOTHING"
 
 
 class Log(NamedTuple):
@@ -184,8 +185,7 @@ class Outcomes(Database):
             _floats(columns["expected_ms"]),
         )
         more = {at: json.loads(text) for at, text in enumerate(columns["more"]) if text is not None}
-        numbers = (np.array(columns[name], dtype=np.int64) for name in ("id", "measured_at"))
-        number, measured_at = numbers
+        number, measured_at = (np.array(columns[name], dtype=np.int64) for name in ("id", "measured_at"))
         profiles = self._profiles(kept.tolist())
         return Logged(number, contexts, decisions, _floats(columns["plt_ms"]), measured_at, profiles, network[1], more)
 
@@ -209,13 +209,13 @@ class Outcomes(Database):
         with self._clear(), self._transaction():
             return self._connection.execute("DELETE FROM learner WHERE name = ?", (name,)).rowcount > 0
 
-    def begin_learner(self, name: str, policy: str, log: int, recipe: str, warm: bytes | None, state: str) -> Learner:
-        """Keep a policy that has seen nothing. Errors: `BadInput` if there is one of that name."""
+    def begin_learner(self, name: str, policy: str, log: int, recipe: str, warm: bytes | None, state: str, *,
+                      fresh: bool = False) -> Learner:  # fmt: skip
+        """Keep a policy that has seen nothing; fresh: in place of the one of that name. Errors: `BadInput`."""
         row = (name, policy, log, recipe, warm, now := self._now(), now, 0, 0, state)
-        columns, marks = ", ".join(LEARNER[1:]), ", ".join("?" * len(row))
-        with self._clear():
-            unless = "ON CONFLICT (name) DO NOTHING"
-            made = self._connection.execute(f"INSERT INTO learner ({columns}) VALUES ({marks}) {unless}", row)
+        with self._clear(), self._transaction():
+            self._connection.execute("DELETE FROM learner WHERE name = ? AND ?", (name, fresh))
+            made = self._connection.execute(INSERT_LEARNER, row)
         if not made.rowcount:
             raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
         return Learner(cast(int, made.lastrowid), *row)

@@ -96,6 +96,10 @@ def test_numbers_are_not_given_twice(store: Outcomes) -> None:
     assert store.drop_learner("p")
     again = store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state)
     assert again.id > found.id and again == store.learner("p")
+    with pytest.raises(BadInput, match="is called 'p' already"):
+        store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state)
+    anew = store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state, fresh=True)
+    assert anew.id > again.id and [anew] == [store.learner(one.name) for one in store.learners()]
 
 
 def test_a_log_begins_with_its_first_outcomes_or_not_at_all(store: Outcomes) -> None:

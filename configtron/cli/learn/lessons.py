@@ -78,8 +78,10 @@ def begin(
     watched: bool,
     evolve: bool,
     by_device: bool,
+    fresh: bool = False,
 ) -> Learner:
-    """Make a policy for a log and keep it. Errors: `BadInput` for an empty log, or a tensor of another world."""
+    """Make a policy for a log and keep it, in place of the one of that name if fresh. Errors: `BadInput` for an empty
+    log, or a tensor of another world; then what was kept stays."""
     tensor = None if warm is None else read(BytesIO(warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
@@ -95,7 +97,7 @@ def begin(
     divergence = start.divergence() if evolve else None
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence, PATIENCE)
     state = state_of(recipe.make(tensor), recipe.watch())
-    found = store.begin_learner(name, policy, log, recipe.text(), warm, state)
+    found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
     _told(grid)
     _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
     return found

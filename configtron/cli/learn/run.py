@@ -86,9 +86,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         found = store.learner(called)
         kind = _kind(store, found, name, policy, str(making["engine"]))
         if found is None or fresh:
-            how = _how(kind, making)
-            store.drop_learner(called)
-            found = lessons.begin(store, called, kind, **how)
+            found = lessons.begin(store, called, kind, fresh=fresh, **_how(kind, making))
         elif given := [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]:
             _same(found, policy, given)
         try:

@@ -114,6 +114,7 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
         (("--policy", "mine", "--fresh", "--classes", "00"), "a number from 1 to 400"),
         (("--policy", "mine", "--fresh", "--classes", 401), "--classes 401: at most 400: they are made from the first"),
         (("--policy", "mine", "--fresh", "--classes", "9" * 5000), "at most 400"),
+        (("--policy", "mine", "--fresh", "--log", 77), "log 77 has no outcomes"),
         (("--policy", "their"), "no policy is called 'their'; there is: "),
     ):
         code, out, err = filled("learn", "run", *words)
