@@ -97,6 +97,15 @@ def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Co
     return np.array([position.get(name, -1) for name in names], dtype=np.int64), words
 
 
+def site_codes(contexts: Contexts, sites: tuple[str, ...]) -> Codes:
+    """(n,) sites in another vocabulary; unknown ones all are the last code, `len(sites)`."""
+    if contexts.sites == sites:
+        return np.where(contexts.site < 0, len(sites), contexts.site)
+    position = {site: code for code, site in enumerate(sites)}
+    codes = [position.get(site, len(sites)) for site in contexts.sites]
+    return np.array([*codes, len(sites)], dtype=np.int64)[contexts.site]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
     """n decisions. Every column is (n,).

@@ -28,8 +28,8 @@ import numpy as np
 
 from configtron.grid import Dead, Grid
 from configtron.learner.classes import Classes
-from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.importance import DEAD_SIGMAS, DeadKnob
+from configtron.learner.columns import Codes, Contexts, Floats, site_codes
+from configtron.learner.importance import DEAD_SIGMAS, REASON, DeadKnob
 from configtron.learner.loads import FIT_SESSIONS, Loads
 from configtron.learner.logged import Logged
 from configtron.learner.repeated import SIGMAS_PER_MAD
@@ -44,7 +44,6 @@ COVERED_SHARE = 0.9
 MOST_VALUES = 8
 # Sums of a group and value: loads, weights, their squares, and what is left of ln(ms) under each, and its square.
 SUMS = 6
-REASON = "no difference beyond noise"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +94,7 @@ class Contrasts:
         self.loads = Loads(self.grid, contexts, configuration, ms)
         off = np.log(ms) - self.loads.several_ln(contexts, configuration[:, None])[:, 0]
         self.far = FAR_SIGMAS * SIGMAS_PER_MAD * float(np.median(np.abs(off)))
+        self.shares = [self._shares(alike) for alike in self.twin]
 
     def add(self, part: Logged) -> None:
         """Second pass."""
@@ -135,10 +135,8 @@ class Contrasts:
 
     def _known(self, contexts: Contexts) -> Contexts:
         """With sites in this vocabulary; those of none are its last."""
-        place = {site: code for code, site in enumerate(self.sites)}
-        code = np.array([*(place.get(site, len(self.sites)) for site in contexts.sites), len(self.sites)])
         numbers = contexts.bandwidth_kbps, contexts.rtt_ms, contexts.loss
-        return Contexts(*numbers, code[contexts.site].astype(np.int64), (*self.sites, ""))
+        return Contexts(*numbers, site_codes(contexts, self.sites), (*self.sites, ""))
 
     def _factors(self, knob: int) -> Iterator[tuple[int, int]]:
         """What a knob may depend on, by twos."""
@@ -147,14 +145,19 @@ class Contrasts:
     def _margins(self, knob: int) -> Iterator[tuple[int, int]]:
         return ((self.levels[one], self.levels[two]) for one, two in self._factors(knob))
 
+    def _shares(self, alike: Codes) -> Floats:
+        """(classes + 1, configurations) this log's share of each configuration with whatever value of a knob; alike
+        (configurations,): the one with it at its default."""
+        every, some = np.zeros(self.chosen.shape), np.flatnonzero(alike >= 0)
+        np.add.at(every.T, alike[some], self.chosen.T[some])
+        found: Floats = every[:, alike] / np.maximum(self.chosen.sum(axis=1, keepdims=True), 1.0)
+        return found
+
     def _weights(self, knob: int, network: Codes, configuration: Codes, propensity: Floats) -> Floats:
         """(n,) how much less likely than all values of this knob together the one was. The share of those is this
         log's, by class, which is the same for all values: so what else was rare is not weighed up. 2 where it was not
         logged how likely the choice was."""
-        alike = self.twin[knob]
-        every, some = np.zeros(self.chosen.shape), np.flatnonzero(alike >= 0)
-        np.add.at(every.T, alike[some], self.chosen.T[some])
-        share = every[network, alike[configuration]] / np.maximum(self.chosen[network].sum(axis=1), 1.0)
+        share = self.shares[knob][network, configuration]
         known = np.isfinite(propensity) & (propensity > 0)
         found: Floats = np.where(known, share / np.where(known, propensity, 1.0), 2.0)
         return found

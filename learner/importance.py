@@ -30,6 +30,8 @@ from configtron.tensor import Tensor
 RESAMPLES = 200
 # Standard deviations of the averaged square that a knob without effect stays below, and that one with an effect passes.
 DEAD_SIGMAS = 3.0
+# Why a knob is taken for dead.
+REASON = "no difference beyond noise"
 # A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
 SMALL = 0.05
 # Pairs of configurations grow with the square of a knob's values, and loads of each pair shrink with it: of more values
@@ -113,7 +115,7 @@ def dead_knobs(grid: Grid, tally: Tally, noise_ln: float) -> list[DeadKnob]:
         if len(knob.values) > MOST_VALUES:
             continue
         pairs = _pairs(grid, at)
-        whole = _judged(pairs, tally, noise_ln, Dead(knob.name, "no difference beyond noise"))
+        whole = _judged(pairs, tally, noise_ln, Dead(knob.name, REASON))
         if whole is not None:
             found.append(whole)
             continue
@@ -121,7 +123,7 @@ def dead_knobs(grid: Grid, tally: Tally, noise_ln: float) -> list[DeadKnob]:
             parts = knob2.values if other != at and len(knob2.values) <= MOST_VALUES else ()
             for position, setting in enumerate(parts):
                 part = pairs[grid.positions[pairs[:, 0], other] == position]
-                reason = f"no difference beyond noise where {knob2.name} is {setting}"
+                reason = f"{REASON} where {knob2.name} is {setting}"
                 dead = _judged(part, tally, noise_ln, Dead(knob.name, reason, knob2.name, setting))
                 found += [dead] if dead is not None else []
     return found

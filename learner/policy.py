@@ -16,7 +16,7 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.grid import Grid
-from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
+from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.served import Served
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
 from configtron.nouns import Context, Decision, Outcome
@@ -167,11 +167,7 @@ class TablePolicy:
 
     def site_codes(self, contexts: Contexts) -> Codes:
         """Sites in this policy's vocabulary, (n,); unknown ones all are the last code, `len(sites)`."""
-        if contexts.sites == self.sites:
-            return np.where(contexts.site < 0, len(self.sites), contexts.site)
-        position = {site: code for code, site in enumerate(self.sites)}
-        codes = [position.get(site, len(self.sites)) for site in contexts.sites]
-        return np.array([*codes, len(self.sites)], dtype=np.int64)[contexts.site]
+        return site_codes(contexts, self.sites)
 
     def save(self) -> str:
         """Everything learned, waiting and drawn."""

@@ -18,7 +18,7 @@ from configtron.grid import DEAD, Grid
 from configtron.learner import looks
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
 from configtron.learner.logged import Logged, grid_of, taught
@@ -29,10 +29,8 @@ from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
-# Of those in a class, on the average, where a number of classes is asked for: its centre is then known to a fifth of
-# its members' deviation, one over the root of 25.
-LEAST_MEMBERS = 25
-MOST_CLASSES = OFFLINE // LEAST_MEMBERS
+# Where a number of classes is asked for, as many of those are to be in each, on the average, as in one that is cut.
+MOST_CLASSES = OFFLINE // PART_MEMBERS
 # Loads of a cell in which a logger that follows this policy, if not at once, would have tried what it asks for.
 PATIENCE = 20
 # Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what

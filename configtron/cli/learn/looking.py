@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from io import BytesIO
 
-from configtron.cli.learn.options import say
+from configtron.cli.learn.options import say, warm_of
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner import looks
@@ -20,7 +19,6 @@ from configtron.learner.logged import Logged, taught
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.saved import Recipe, recipe_of
-from configtron.tensor import read
 
 
 def without_dead(
@@ -39,7 +37,7 @@ def without_dead(
         seen = f"{one.dead.reason} in {outcomes} outcomes, where one of {looks.SMALL:.0%} would have been seen"
         of = "of any two of network class, site and other knobs"
         say(f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
-    policy, watch = recipe.make(None if found.warm is None else read(BytesIO(found.warm), found.name)), recipe.watch()
+    policy, watch = recipe.make(warm_of(found)), recipe.watch()
     pace, at = Pace("learn again without", "outcomes", outcomes), 0
     for part in _upto(store, found.log, upto):
         seen_as = part

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from configtron.learner.policy import TablePolicy
     from configtron.learner.reclassify import Watch
     from configtron.records import Json
+    from configtron.tensor import Tensor
 
 # What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.learning/1"
@@ -82,16 +83,21 @@ def revived(found: Learner) -> TablePolicy:
 
 def revived_with(found: Learner) -> tuple[TablePolicy, Watch | None]:
     """A saved policy as it stood, and the watch over its clients if it has one."""
-    from io import BytesIO
-
     from configtron.learner.saved import recipe_of, restore
-    from configtron.tensor import read
 
-    warm = None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
     recipe = recipe_of(found.recipe)
-    policy, watch = recipe.make(warm), recipe.watch()
+    policy, watch = recipe.make(warm_of(found)), recipe.watch()
     restore(found.state, policy, watch)
     return policy, watch
+
+
+def warm_of(found: Learner) -> Tensor | None:
+    """The tensor that a saved policy was made with."""
+    from io import BytesIO
+
+    from configtron.tensor import read
+
+    return None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
 
 
 def rounded(value: float | None) -> Json:

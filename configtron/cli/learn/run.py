@@ -150,14 +150,15 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
 
 
 def _number_of_classes(text: str) -> int:
-    from configtron.cli.learn.lessons import LEAST_MEMBERS, MOST_CLASSES, OFFLINE
+    from configtron.cli.learn.lessons import MOST_CLASSES, OFFLINE
+    from configtron.learner.classpolicy import PART_MEMBERS
 
     digits = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and digits):
         raise BadInput(f"--classes {text[:SHOWN]!r}: a number from 1 to {MOST_CLASSES}, or auto")
     # Python reads no number of thousands of digits.
     if len(digits) > len(str(MOST_CLASSES)) or int(digits) > MOST_CLASSES:
-        why = f"they are made from the first {OFFLINE} outcomes, of which each is to have {LEAST_MEMBERS}"
+        why = f"they are made from the first {OFFLINE} outcomes, of which each is to have {PART_MEMBERS}"
         raise BadInput(f"--classes {text[:SHOWN]}: at most {MOST_CLASSES}: {why}")
     return int(digits)
 
