@@ -10,14 +10,12 @@ import pytest
 
 from tests.test_layers import ROOT, sources
 
-# A file past this is split or defended in review.
-REVIEW_LIMIT_LINES = 300
+# A file past this is split or defended in review. One concept that is whole stays whole: cutting it in two to meet a
+# shorter limit is worse than its length.
+REVIEW_LIMIT_LINES = 450
 # Files that were defended, with their size then. This list only shrinks: a listed file may not grow, and one that
 # has come under the limit must leave the list.
-DEFENDED_LINES: dict[str, int] = {
-    # The twelve nouns stand together, so that one page shows what everything is said in.
-    "configtron/nouns.py": 325,
-}
+DEFENDED_LINES: dict[str, int] = {}
 
 # Names that gather what belongs elsewhere.
 VAGUE = re.compile(r"(^|_)(utils?|common|helpers?|base|misc|handlers?|tools?)($|_)")
