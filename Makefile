@@ -3,6 +3,7 @@
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
+# make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: stress, failing allocations, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
@@ -21,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -49,6 +50,10 @@ kernel: install
 kmod: install
 	$(call say,kernel module (kept in ~/.cache/configtron))
 	@$(BIN)/python -m configtron.lab module $(KERNEL)
+
+bpf: $(INSTALLED)
+	$(call say,BPF programs for both byte orders)
+	@$(BIN)/python -m configtron.tune.drivers.bpf.build
 
 demo: kernel
 	$(call say,probe alexa-top1k on the lab internet from five regions - seed $(SEED))

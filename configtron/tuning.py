@@ -18,11 +18,14 @@ class Place:
     """Where a driver acts. netns "" is the one we are in; cgroup "" is the root of the version 2 hierarchy.
 
     interface   whose routes are meant; "" that of the default route
+    listen      which local ports, or addresses with a port, as `tune/listeners.py` writes them: "22,192.0.2.1:443"; ""
+                all
     """
 
     netns: str = ""
     interface: str = ""
     cgroup: str = ""
+    listen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

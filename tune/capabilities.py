@@ -33,8 +33,9 @@ HEAD = """# What each driver can set
 kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
 differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
 papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer. The last
-row: whether `configtron tune move` gives what is set also to connections that began before; ebpf meets each in the
-kernel, kmod by the descriptors of the processes that hold them.
+rows: whether `configtron tune move` gives what is set also to connections that began before; ebpf meets each in the
+kernel, kmod by the descriptors of the processes that hold them. Whether `--listen PORT` is kept to: the others refuse
+it, for they do not know to which listener a client comes.
 
 Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 """
@@ -43,12 +44,13 @@ Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 @dataclass(frozen=True, slots=True)
 class Tables:
     """What a driver's module says: knob -> how far it reaches, knob -> why it does not; whether it also reaches what
-    is open already.
+    is open already; whether it can keep to some listeners.
     """
 
     reaches: Mapping[str, Reach]
     refused: Mapping[str, str]
     moves: bool = False
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
         yield f"| `{knob}` | {' | '.join(words)} |"
     moves = ("yes" if tables.moves else "-" for tables in drivers.values())
     yield f"| connections that are open (`tune move`) | {' | '.join(moves)} |"
+    listens = ("yes" if tables.listens else "-" for tables in drivers.values())
+    yield f"| only some listeners (`--listen`) | {' | '.join(listens)} |"
 
 
 def _driver(name: str, tables: Tables) -> Iterator[str]:

@@ -37,5 +37,8 @@ def tables() -> dict[str, Tables]:
     names = [name for name in DRIVERS if name != FOR_TRIALS]
     modules = {name: import_module(DRIVERS[name].partition(":")[0]) for name in names}
     moves = {name: isinstance(load(name, Place()), Mover) for name in names}
-    found = {name: Tables(module.REACHES, module.REFUSED, moves[name]) for name, module in modules.items()}
+    found = {
+        name: Tables(module.REACHES, module.REFUSED, moves[name], getattr(module, "LISTENS", False))
+        for name, module in modules.items()
+    }
     return found | {"router": Tables(pools.REACHES, pools.REFUSED)}

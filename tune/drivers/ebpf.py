@@ -11,9 +11,9 @@ Lasts      Maps and link are pinned (bpf/pins.py): in force after this process h
 Reads as   `read` dumps the maps; a program that somebody has detached has nothing in force, so it reads as nothing.
 Watched    The prefixes are frozen and written by a program only, which counts (bpf/write.bpf.c): `mark` takes a few
            system calls, however many prefixes there are.
-Fails as   Missing (no root, no libbpf, no clang and nothing compiled, no control groups version 2); BadInput (a value
-           out of reach, a name of nothing); Refused (another program holds the group for itself, the kernel says no).
-           An option that the kernel refuses at a connection is counted by knob: `refusals`.
+Fails as   Missing (BPF not allowed here, no libbpf, a changed source and no clang, no control groups version 2);
+           BadInput (a value out of reach, a name of nothing); Refused (another program holds the group for itself, the
+           kernel says no). An option that the kernel refuses at a connection is counted by knob: `refusals`.
 Differs    from the module: nothing for vegas after idle, no first time-out of data, time-outs at most 0.2 s; but the
            SYN-ACK's timer and the first window offered, which no congestion control sees.
 Source     tools/lib/bpf, net/core/filter.c; kernel's Documentation/bpf
@@ -32,7 +32,7 @@ from pathlib import Path
 from configtron import netns
 from configtron.errors import ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach
+from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach, rights
 from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, library
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, Tables
@@ -41,8 +41,8 @@ from configtron.tuning import Changes, Place, Reach, Rules
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
 
-# CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF (linux/capability.h), all three.
-_CAPABILITIES = 1 << 21 | 1 << 12 | 1 << 39
+# A place may name listeners (tune/listeners.py).
+LISTENS = True
 _IDLE_SWITCH = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
 
 
@@ -103,7 +103,7 @@ class EbpfDriver:
     def revert(self, before: str) -> None:
         mounted = pins.BPFFS in pins.mounts("bpf")
         if why := _no_means():
-            if mounted and (not _privileged() or pins.ROOT.exists()):
+            if mounted and (not _may_look() or pins.ROOT.exists()):
                 raise Missing(f"cannot take back what stands in {pins.ROOT}: {why}")
             return
         if why := pins.private():
@@ -195,7 +195,8 @@ class EbpfDriver:
             return None
         try:
             with Tables(here) as tables:
-                return here if tables.netns_cookie() == cookie else None
+                whole = tables.netns_cookie() == cookie and tables.listen() == self.place.listen
+                return here if whole else None
         except FileNotFoundError:  # somebody removed a map's pin: not whole
             return None
 
@@ -215,7 +216,7 @@ class EbpfDriver:
         with Object(objects.compiled("write"), here) as program:
             program.load()
         with Tables(here) as tables:
-            tables.freeze(prefixes)
+            tables.freeze(prefixes, self.place.listen)
 
     def _attach(self, here: Path) -> None:
         group = os.open(pins.group(self.place), os.O_RDONLY | os.O_DIRECTORY)
@@ -264,20 +265,15 @@ class EbpfDriver:
 
 def _no_means() -> str:
     """Why nothing can be done on this machine, wherever; "" if it can."""
-    if not _privileged():
-        return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
     try:
         library()
     except OSError:
         return f"{LIBRARY} is not installed; run: apt-get install libbpf1"
     if not pins.BPFFS.is_dir():
         return "this kernel has no BPF (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF); use the driver route or sysctl"
-    return ""
+    return rights.lacking()
 
 
-def _privileged() -> bool:
-    """Whether this process may load the programs; a namespace's own root may not."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
-    return False
+def _may_look() -> bool:
+    """Whether what stands in the BPF file system can be seen from here: its folder is root's alone."""
+    return os.access(pins.BPFFS, os.R_OK | os.X_OK)

@@ -42,6 +42,7 @@ from configtron.tune.drivers.kmod_units import (
     setting,
     spelt,
 )
+from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.rules import check
 from configtron.tuning import Changes, Place, Reach, Rules
 
@@ -62,6 +63,13 @@ class KmodDriver:
         self.place = place
 
     def missing(self) -> str:
+        if self.place.listen:
+            return f"the module tells clients apart, not the listeners they came to; {BY_EBPF_ALONE}"
+        if self.place.cgroup:
+            return "the module acts on a whole network namespace; leave --cgroup out, or use the driver ebpf"
+        return self._no_module()
+
+    def _no_module(self) -> str:
         if why := netns.absent(self.place.netns):
             return why
         try:
@@ -121,8 +129,8 @@ class KmodDriver:
             return
         if self._control() == CONTROL and old and old != CONTROL:
             self._set_control(old)
-        if not self.missing():
-            with self._device() as device:
+        if not self._no_module():
+            with self._opened() as device:
                 plain = device.options()[2]
                 if self._control() == CONTROL:
                     self._set_control(plain)
@@ -151,10 +159,12 @@ class KmodDriver:
         """The module's device, opened in the place's namespace."""
         if why := self.missing():
             raise Missing(why)
-        with netns.inside(self.place.netns):
-            device = Device()
-        with device:
+        with self._opened() as device:
             yield device
+
+    def _opened(self) -> Device:
+        with netns.inside(self.place.netns):
+            return Device()
 
     def _control(self) -> str:
         with netns.inside(self.place.netns):

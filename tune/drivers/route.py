@@ -33,6 +33,7 @@ from configtron.tune.drivers.notes import free, pieces, spelt
 from configtron.tune.drivers.routes import Prefix, match, parse, text
 from configtron.tune.drivers.table import NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
 from configtron.tune.export import Draft
+from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
 from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way
 from configtron.tune.rules import after
@@ -74,6 +75,8 @@ class RouteDriver:
         return Monitor(self.place.netns)
 
     def missing(self) -> str:
+        if self.place.listen:
+            return f"a route is the same whichever listener a client came to; {BY_EBPF_ALONE}"
         if self.place.cgroup:
             return "a route is the same for every cgroup; leave --cgroup out, or use the driver ebpf"
         return netns.absent(self.place.netns)

@@ -29,6 +29,7 @@ from configtron.nouns import Profile, Value
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.elsewhere import ELSEWHERE
+from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
@@ -124,6 +125,8 @@ class SysctlDriver:
         return Notes(Netlink(self.place.netns), NOTES_TABLE, PROTOCOL)
 
     def missing(self) -> str:
+        if self.place.listen:
+            return f"a sysctl is the same for every listener; {BY_EBPF_ALONE}"
         if self.place.cgroup or self.place.interface:
             return "a sysctl is the same for every cgroup and interface; leave both out, or use another driver"
         return netns.absent(self.place.netns)

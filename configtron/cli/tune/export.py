@@ -10,7 +10,7 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import place, where_options
-from configtron.errors import DONE
+from configtron.errors import DONE, Missing
 
 if TYPE_CHECKING:
     from configtron.tuning import Rules
@@ -34,6 +34,8 @@ def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
     from configtron.report.lines import opened
     from configtron.tune.rules import check
 
+    if place().listen:
+        raise Missing(f"--as {form}: no word there for listeners ({place().listen}); leave --listen out")
     wanted = glance(settings().db, lambda book: check(book.wanted()))
     lines = list(_sysctl(wanted) if form == "sysctl" else _routes(wanted, form, 6 if ipv6 else 4))
     with opened(output_file) as out:

@@ -65,6 +65,8 @@ def where_options(command: Command) -> Command:
         click.option("--netns", metavar="NAME", help="In this network namespace; else in the one we are in."),
         click.option("--interface", metavar="NAME", help="Whose routes; else the default route's."),
         click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
+        click.option("--listen", multiple=True, metavar="PORT",
+                     help="Only connections to this port, or address:port; several times."),
     )
 
 
@@ -113,8 +115,13 @@ def given(name: str, otherwise: Any = None) -> Any:
 
 
 def place() -> Place:
-    """Where to act."""
-    return Place(given("netns", ""), given("interface", ""), given("cgroup", ""))
+    """Where to act. Errors: `BadInput` for a listener that is none."""
+    from configtron.tune.listeners import listeners_text
+
+    listen = given("listen", ())
+    return Place(
+        given("netns", ""), given("interface", ""), given("cgroup", ""), listeners_text(listen) if listen else ""
+    )
 
 
 def limits() -> Limits:

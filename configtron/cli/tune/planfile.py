@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from configtron.errors import BadInput
 from configtron.records import Json, value_form, value_of
+from configtron.tune.listeners import listeners_text
 from configtron.tune.plan import Advice
 from configtron.tuning import Place
 
@@ -72,7 +73,18 @@ def _head(path: Path, form: dict[str, Any]) -> tuple[str, Place, int]:
         raise BadInput(f"{path}: line 1: the place is not {', '.join(sorted(PLACE))} as words; make a new plan")
     if not isinstance(held, int) or held < 0:
         raise BadInput(f"{path}: line 1: held is no number of prefixes; make a new plan")
+    if (listen := where.get("listen")) and (wrong := _unlike(listen)):
+        raise BadInput(f"{path}: line 1: {wrong}; make a new plan")
     return driver, Place(**where), held
+
+
+def _unlike(listen: str) -> str:
+    """Why listeners are not as a plan writes them; "" if they are."""
+    try:
+        same = listeners_text([listen]) == listen
+    except BadInput as error:
+        return str(error)
+    return "" if same else f"--listen {listen!r}: not in order"
 
 
 def _form(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -28,10 +28,10 @@ COLUMNS = ("act", "driver", "was", "status", "why")
 def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
     """Put the stack back as it was before the first apply, by every driver here; any number of times.
 
-    With --netns, --interface or --cgroup only what is there; with --driver only that one's, and also what it finds of
-    ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is tried again
-    by the keeper and by every later command. Also 4 where all is back but the journal cannot be written. Frozen scopes
-    are put back too, and stay frozen: `resume` ends that.
+    With --netns, --interface, --cgroup or --listen only what is there; with --driver only that one's, and also what it
+    finds of ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is
+    tried again by the keeper and by every later command. Also 4 where all is back but the journal cannot be written.
+    Frozen scopes are put back too, and stay frozen: `resume` ends that.
     """
     from configtron.cli.tune.desk import desk, sole
     from configtron.cli.tune.keeping import dismissed

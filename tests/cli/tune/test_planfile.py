@@ -32,7 +32,9 @@ def edit(line: int, **fields: Any) -> Callable[[Lines], Lines]:
 WRONG: list[tuple[str, Callable[[Lines], Lines], str]] = [
     ("no driver", edit(0, driver=...), "line 1: names no driver"),
     ("a number as driver", edit(0, driver=5), "line 1: names no driver"),
-    ("a list as place", edit(0, place=[]), "line 1: the place is not cgroup, interface, netns"),
+    ("a list as place", edit(0, place=[]), "line 1: the place is not cgroup, interface, listen, netns"),
+    ("no listener", edit(0, place={"listen": "https"}), "line 1: --listen 'https'"),
+    ("listeners out of order", edit(0, place={"listen": "8443,443"}), "line 1: --listen '8443,443'"),
     ("a number in place", edit(0, place={"netns": 5}), "line 1: the place is not"),
     ("another word in place", edit(0, place={"host": "x"}), "line 1: the place is not"),
     ("words for a number", edit(0, held="many"), "line 1: held is no number"),

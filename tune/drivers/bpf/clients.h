@@ -7,6 +7,7 @@
  *   lengths    which lengths prefixes have, longest first, with their masks; a list for each family
  *   current    number of a profile -> the version of it that is in force
  *   profiles   version -> what is to be set
+ *   listeners  local port and address of the only connections that are meant; unread while `place` counts none
  *   writes     how often a prefix was written
  *
  * Both are hashes, asked once for each length in use until one answers: a table cut to /24 and /48 costs one probe,
@@ -84,11 +85,22 @@ struct profile {
 	struct step steps[MAX_STEPS];
 };
 
-/* netns_cookie: whose connections; asks: bits of the early questions that any profile has an answer to. */
+/* netns_cookie: whose connections; asks: bits of the early questions that any profile has an answer to; listeners: how
+ * many ports or addresses with a port are meant, 0 for all.
+ */
 struct place {
 	__u64 netns_cookie;
 	__u32 default_profile;
 	__u32 asks;
+	__u32 listeners;
+	__u32 filling;
+};
+
+/* Port in host order; address as struct client writes it, all zero for every address of this host. */
+#define MAX_LISTENERS 256
+struct listener {
+	__u32 port;
+	__u32 address[4];
 };
 
 #define ASKS_SYNACK_RTO 1
@@ -157,6 +169,15 @@ struct {
 	__type(value, __u64);
 } writes SEC(".maps");
 
+/* Written when the place is made, then frozen: another choice of listeners is another place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_LISTENERS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, struct listener);
+	__type(value, __u32);
+} listeners SEC(".maps");
+
 /* By row of layout.py's table: how often the kernel said no, and the last time with which errno. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -165,6 +186,16 @@ struct {
 	__type(key, __u32);
 	__type(value, struct refusal);
 } refusals SEC(".maps");
+
+/* Whether a connection with this local end is meant. The address stands in `local` already. */
+static __always_inline int is_meant(struct place *here, struct listener *local)
+{
+	struct listener any = { .port = local->port };
+
+	if (!here->listeners || bpf_map_lookup_elem(&listeners, &any))
+		return 1;
+	return !!bpf_map_lookup_elem(&listeners, local);
+}
 
 static __always_inline __u32 check_of(const struct client *client)
 {

@@ -14,6 +14,7 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile, Value
+from configtron.tune.listeners import Listener
 
 SOL_SOCKET, SOL_TCP = 1, 6
 US_PER_S = 1_000_000
@@ -59,7 +60,8 @@ WRAPPED: Mapping[str, str] = {ours: theirs for table in (KEEPING, UNPACED) for t
 _HEAD, _STEP, MOST_STEPS = struct.Struct("=64s16s5I"), struct.Struct("=4I"), 12
 _CLIENT, MATCH = struct.Struct("=I16s"), struct.Struct("=2I")
 _CHANGE, OUTCOME = struct.Struct("=I20sI4x"), struct.Struct("=Ii")
-PLACE, REFUSAL, _LENGTH = struct.Struct("=Q2I"), struct.Struct("=Qi4x"), struct.Struct("=16s2I")
+PLACE, REFUSAL, _LENGTH = struct.Struct("=Q3I4x"), struct.Struct("=Qi4x"), struct.Struct("=16s2I")
+LISTENER = struct.Struct("=I16s")
 CLIENT_BYTES = _CLIENT.size
 PROFILE_BYTES = _HEAD.size + MOST_STEPS * _STEP.size
 NAME_BYTES = 63
@@ -184,6 +186,24 @@ def room(prefixes: int) -> int:
     if prefixes > MOST_PREFIXES:
         raise Refused(f"no room for {prefixes} prefixes: the driver ebpf holds {MOST_PREFIXES} of each family")
     return min(max(prefixes + prefixes // 4, LEAST_ROOM), MOST_PREFIXES)
+
+
+def listener_bytes(listener: Listener) -> bytes:
+    """A listener as the table's key: its port, its address as a client's."""
+    if not listener.address:
+        return LISTENER.pack(listener.port, bytes(16))
+    address = listener.address
+    packed = inet_pton(AF_INET6, address) if ":" in address else MAPPED + inet_pton(AF_INET, address)
+    return LISTENER.pack(listener.port, packed)
+
+
+def listener_of(key: bytes) -> Listener:
+    """The listener of a key."""
+    port, address = LISTENER.unpack(key)
+    if not any(address):
+        return Listener(port)
+    inside = address.startswith(MAPPED)
+    return Listener(port, inet_ntop(AF_INET, address[12:]) if inside else str(IPv6Address(address)))
 
 
 def no_lengths() -> bytes:

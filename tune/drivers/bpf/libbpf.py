@@ -1,4 +1,4 @@
-"""libbpf.so.1 through ctypes: the thirty of its functions that the driver needs.
+"""libbpf.so.1 through ctypes: the some thirty of its functions that the driver needs.
 
 Functions that return a number return minus errno when they fail, those that return a pointer return NULL and leave
 errno (libbpf 1.0). Every failure becomes an `OSError` that names the call; a program that the kernel's verifier refuses
@@ -79,6 +79,7 @@ _NUMBERS = {
     "bpf_map_create": [c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p],
     **dict.fromkeys(("bpf_map_get_fd_by_id", "bpf_link_get_fd_by_id", "bpf_prog_get_fd_by_id"), [c_uint32]),
     **dict.fromkeys(("bpf_map_get_next_id", "bpf_link_get_next_id"), [c_uint32, POINTER(c_uint32)]),
+    "bpf_prog_load": [c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p],
     "bpf_map__set_max_entries": [c_void_p, c_uint32],
     "bpf_map_freeze": [c_int],
     "bpf_program__fd": [c_void_p],

@@ -3,7 +3,8 @@
  * Puts the profiles in force on connections that live already.
  *
  * An iterator over the TCP sockets of the reader's network namespace. It meets listening sockets first and remembers
- * their ports; an established socket with such a local port is one that a server took, and gets its client's profile.
+ * their ports; an established socket with such a local port is one that a server took, and gets its client's profile,
+ * unless the place names listeners and this one came to another.
  * The others are connections that this host opened itself: nobody's client, left alone.
  *
  * Needs the kernel's type information (/sys/kernel/btf/vmlinux); the types below name only what is read, and where it
@@ -30,10 +31,12 @@ struct in6_addr {
 
 struct sock_common {
 	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	__u16 skc_num;
 	unsigned short skc_family;
 	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct kernfs_node {
@@ -97,14 +100,26 @@ static __always_inline int in_group(struct sock *sk)
 	return 0;
 }
 
-static __always_inline struct profile *wanted_by(struct sock *sk)
+static __always_inline int came_to(struct sock *sk, struct place *here)
+{
+	struct listener local = { .port = sk->__sk_common.skc_num };
+
+	if (sk->__sk_common.skc_family == AF_INET) {
+		local.address[2] = bpf_htonl(0xffff);
+		local.address[3] = sk->__sk_common.skc_rcv_saddr;
+	} else {
+		local.address[0] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0];
+		local.address[1] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1];
+		local.address[2] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2];
+		local.address[3] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3];
+	}
+	return is_meant(here, &local);
+}
+
+static __always_inline struct profile *wanted_by(struct sock *sk, struct place *here)
 {
 	struct client client = { .length_bits = 128 };
-	__u32 zero = 0;
-	struct place *here = bpf_map_lookup_elem(&place, &zero);
 
-	if (!here)
-		return 0;
 	if (sk->__sk_common.skc_family == AF_INET) {
 		client.address[2] = bpf_htonl(0xffff);
 		client.address[3] = sk->__sk_common.skc_daddr;
@@ -123,9 +138,10 @@ int configtron_move(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 	struct profile *profile;
 	struct tcp_sock *tp;
+	struct place *here;
 	struct sock *sk;
 	__u8 *served, yes = 1;
-	__u32 port;
+	__u32 port, zero = 0;
 
 	if (!common)
 		return 0;
@@ -141,10 +157,11 @@ int configtron_move(struct bpf_iter__tcp *ctx)
 	if (!tp)
 		return 0;
 	sk = (struct sock *)tp;
-	if (!in_group(sk))
+	here = bpf_map_lookup_elem(&place, &zero);
+	if (!here || !in_group(sk) || !came_to(sk, here))
 		return 0;
 	tally.seen++;
-	profile = wanted_by(sk);
+	profile = wanted_by(sk, here);
 	if (!profile)
 		return 0;
 	set_profile(tp, profile, 1);

@@ -1,29 +1,57 @@
-"""The compiled programs: by clang when first needed, then kept in the user's cache by their source's checksum."""
+"""The compiled programs: those that come with the package, as long as they are their sources'; else by clang.
+
+shipped/el, shipped/eb   object files for little and big endian processors, made by `make bpf` (build.py). They name no
+                         kernel: what they read of its structures is found in the running kernel's type information
+                         (CO-RE), so neither a compiler nor headers are needed where they are loaded.
+the user's cache         what was compiled here, by its source's checksum: a changed source, a test's or a benchmark's
+                         own program
+
+What is loaded from the cache runs in the kernel. So it is taken only from where nobody but root and we ourselves could
+have put it: every folder on the way there, and the file, belongs to one of the two and no one else may write it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import stat
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from configtron.errors import Missing
+from configtron.errors import Missing, Refused
 
 SOURCES = Path(__file__).parent
+SHIPPED = SOURCES / "shipped"
+# In SHIPPED: by what and from what its objects were made (build.py writes it).
+MANIFEST = "manifest.json"
 HEADERS = ("clients.h", "cells.h", "setting.h")
 PROGRAMS = ("sockops", "write", "move", "keep", "unpaced")
-_COMPILER = "clang"
+# Folder of SHIPPED -> clang's name of the target.
+TARGETS = {"el": "bpfel", "eb": "bpfeb"}
+COMPILER = "clang"
+OPTIONS = ("-O2", "-g", "-Wall", "-Werror", "-fdebug-compilation-dir=.")
 # What the programs are compiled against: linux/bpf.h comes with libc6-dev, the rest with libbpf-dev.
 _REMEDY = "run: apt-get install clang libbpf-dev"
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_PRIVATE = 0o700
 
 
 def cached(program: str, sources: Path | None = None) -> Path:
     """Where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
-    texts = (source(program, sources).read_bytes(), headers(), os.uname().machine.encode())
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron"
-    return folder / f"{program}-{hashlib.sha256(b''.join(texts)).hexdigest()[:16]}.bpf.o"
+    text = checksum(program, sources) + os.uname().machine
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron" / "bpf"
+    return folder / f"{program}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
+
+
+def checksum(program: str, sources: Path | None = None) -> str:
+    """Of all that decides what a program compiles to, the compiler's version apart: SHA-256, in hex."""
+    texts = (source(program, sources).read_bytes(), headers(), " ".join(OPTIONS).encode())
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
 def headers() -> bytes:
@@ -35,32 +63,99 @@ def source(program: str, sources: Path | None = None) -> Path:
     return (sources or SOURCES) / f"{program}.bpf.c"
 
 
+@cache
+def shipped(program: str) -> Path | None:
+    """The object file that came with the package; None where it is not of the source that lies here."""
+    folder = next(name for name, target in TARGETS.items() if target == _native())
+    try:
+        made = json.loads((SHIPPED / MANIFEST).read_text())["sources"]
+    except OSError:
+        return None
+    found = SHIPPED / folder / f"{program}.bpf.o"
+    return found if made.get(program) == checksum(program) and found.is_file() else None
+
+
 def missing() -> str:
-    """Why a program could not be had, one line; "" if all are compiled or can be."""
-    if shutil.which(_COMPILER) or all(cached(program).exists() for program in PROGRAMS):
+    """Why a program could not be had, one line; "" if all came with the package, are compiled or can be."""
+    left = [program for program in PROGRAMS if shipped(program) is None]
+    if not left:
         return ""
-    return f"the BPF programs are not compiled yet, and {_COMPILER} is not installed; {_REMEDY}"
+    if why := unsafe(cached(left[0]).parent):
+        return why
+    there = [cached(program) for program in left if cached(program).exists()]
+    if why := next(filter(None, map(unsafe, there)), ""):
+        return why
+    if shutil.which(COMPILER) or len(there) == len(left):
+        return ""
+    return f"the BPF programs are not compiled yet, and {COMPILER} is not installed; {_REMEDY}"
 
 
 def compiled(program: str, sources: Path | None = None) -> Path:
-    """The object file, compiled unless the cache has it. Errors: `Missing`."""
+    """The object file: the package's, the cache's, or compiled now.
+
+    Errors: `Missing`; `Refused` where somebody else could have written what lies in the cache.
+    """
+    if sources is None and (ready := shipped(program)):
+        return ready
     built = cached(program, sources)
+    if why := unsafe(built.parent) or (unsafe(built) if built.exists() else ""):
+        raise Refused(why)
     if built.exists():
         return built
-    # Debian keeps <asm/types.h> in the multiarch folder, which clang's BPF target does not search.
-    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
-    options = ["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", include, f"-I{SOURCES}"]
     try:
-        built.parent.mkdir(parents=True, exist_ok=True)
+        _folder(built.parent)
         with TemporaryDirectory(dir=built.parent) as folder:
             fresh = Path(folder) / built.name
-            command = [_COMPILER, *options, "-c", str(source(program, sources)), "-o", str(fresh)]
-            subprocess.run(command, check=True, capture_output=True, text=True)
+            compile_to(fresh, program, sources)
+            fresh.chmod(0o600)
             fresh.rename(built)
-    except subprocess.CalledProcessError as error:
-        raise Missing(f"{program}.bpf.c does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
-    except FileNotFoundError as error:
-        raise Missing(f"{_COMPILER} is not installed; {_REMEDY}") from error
     except OSError as error:
         raise Missing(f"{built.parent} takes no compiled programs ({error.strerror}); set XDG_CACHE_HOME") from error
     return built
+
+
+def compile_to(fresh: Path, program: str, sources: Path | None = None, target: str = "") -> None:
+    """Compile a program, the same bytes wherever its source lies. Errors: `Missing`."""
+    # Debian keeps <asm/types.h> in the multiarch folder, which clang's BPF target does not search.
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    here = source(program, sources)
+    ours = f"-I{os.path.relpath(SOURCES, here.parent)}"
+    command = [COMPILER, *OPTIONS, "-target", target or _native(), include, ours]
+    try:
+        subprocess.run([*command, "-c", here.name, "-o", str(fresh)], cwd=here.parent, check=True, capture_output=True,
+                       text=True)  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        raise Missing(f"{program}.bpf.c does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
+    except FileNotFoundError as error:
+        raise Missing(f"{COMPILER} is not installed; {_REMEDY}") from error
+
+
+def unsafe(path: Path) -> str:
+    """Who but root and ourselves could have written what stands at a path, one line; "" if nobody.
+
+    What is not there yet is judged by the folders above it. A folder with the sticky bit (/tmp) lets nobody exchange
+    what is another's.
+    """
+    whole = path.absolute()
+    for each in dict.fromkeys((*whole.parents[::-1], whole, *whole.resolve().parents[::-1], whole.resolve())):
+        try:
+            found = each.stat()
+        except OSError:
+            continue
+        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if found.st_uid not in (0, os.geteuid()):
+            return f"{each} belongs to user {found.st_uid}: no BPF program is loaded from there; set XDG_CACHE_HOME"
+        if found.st_mode & _OTHERS_WRITE and not sticky:
+            return f"{each} can be written by others: no BPF program is loaded from there; run: chmod go-w {each}"
+    return ""
+
+
+def _folder(folder: Path) -> None:
+    """Make a folder and those above it that are not there, ours alone."""
+    for each in (*folder.absolute().parents[::-1], folder.absolute()):
+        if not each.exists():
+            each.mkdir(mode=_PRIVATE, exist_ok=True)
+
+
+def _native() -> str:
+    return TARGETS["el" if sys.byteorder == "little" else "eb"]

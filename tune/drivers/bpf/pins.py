@@ -1,9 +1,9 @@
 """Where what we leave in the kernel is kept: the BPF file system, and the control group that it acts on.
 
-Under /sys/fs/bpf/configtron, one folder for each place (network namespace and control group):
+Under /sys/fs/bpf/configtron, one folder for each place (network namespace, control group and listeners):
 
-    PROGRAMS-PLACE/   prefixes, prefixes4, lengths, current, profiles, place, refusals, writes: the maps (clients.h);
-                      link: the program at its control group, pinned last: a folder with a link is whole
+    PROGRAMS-PLACE/   prefixes, prefixes4, lengths, current, profiles, place, listeners, refusals, writes: the maps
+                      (clients.h); link: the program at its control group, pinned last: a folder with a link is whole
 
 A map or link lives while it is pinned, whatever becomes of the process that made it, but no longer than the BPF file
 system that holds the pin: `private` says where that would be soon. PROGRAMS and PLACE are checksums:
@@ -83,7 +83,8 @@ def folders(place: Place) -> list[Path]:
 def _name(place: Place) -> str:
     """The namespace that we are in has no name, but a number."""
     where = place.netns or f"#{netns.cookie('')}"
-    return _checksum(f"{where} {place.cgroup.strip('/')}".encode())
+    listen = f" {place.listen}" if place.listen else ""
+    return _checksum(f"{where} {place.cgroup.strip('/')}{listen}".encode())
 
 
 def _checksum(data: bytes) -> str:

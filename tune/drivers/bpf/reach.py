@@ -46,7 +46,8 @@ REACHES: Mapping[str, Reach] = {
     reach.knob: reach
     for reach in (
         Reach("tcp_congestion_control", note="its module is loaded before a profile asks for it"),
-        Reach("initcwnd", least=1, most=1000, note="in segments; a client's first window bounds what shows of it"),
+        Reach("initcwnd", least=1, most=1000,
+              note="a client's first window bounds what shows of it; 1 after a SYN-ACK that was repeated twice"),
         Reach("tcp_slow_start_after_idle", values=(0, 1), note=f"0 needs cubic, reno or bbr; {_BBR_KEEPS}"),
         Reach("pacing", values=("pfifo_fast", "fq"), note="by the socket's own timer; a qdisc fq paces regardless"),
         Reach("max_pacing_rate", least=1, most=PACED_UNBOUNDED - 1, note="turns pacing on"),

@@ -22,11 +22,11 @@ static __always_inline void count_refusal(__u32 knob, long error)
 	__sync_fetch_and_add(&refusal->count, 1);
 }
 
-/* `on` is a sock_ops context or a locked socket. A connection that lives already keeps its window: the kernel takes an
- * initial window only before the first byte. The congestion control comes last, since BBR derives its first pacing rate
- * from the window when it begins.
+/* `on` is a sock_ops context or a locked socket. `keeps_window`: it keeps the congestion window that it has, since it
+ * lives already (the kernel takes an initial window only before the first byte), or since the kernel has cut it. The
+ * congestion control comes last, since BBR derives its first pacing rate from the window when it begins.
  */
-static __always_inline void set_profile(void *on, struct profile *profile, int lives)
+static __always_inline void set_profile(void *on, struct profile *profile, int keeps_window)
 {
 	long error;
 
@@ -36,7 +36,7 @@ static __always_inline void set_profile(void *on, struct profile *profile, int l
 
 		if (i >= profile->steps_count)
 			break;
-		if (lives && step->level == SOL_TCP && step->option == TCP_BPF_IW)
+		if (keeps_window && step->level == SOL_TCP && step->option == TCP_BPF_IW)
 			continue;
 		error = bpf_setsockopt(on, step->level, step->option, &value, sizeof(value));
 		if (error)

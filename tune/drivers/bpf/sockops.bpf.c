@@ -2,8 +2,8 @@
 /*
  * Sets the profile of a client's prefix on each connection that a server takes.
  *
- * Runs for every TCP socket of one control group (version 2) and acts on those of one network namespace. The kernel
- * asks at three moments that matter here:
+ * Runs for every TCP socket of one control group (version 2) and acts on those of one network namespace that came to one
+ * of the place's listeners, if it names any. The kernel asks at three moments that matter here:
  *
  *   TIMEOUT_INIT         a SYN came: how long to wait for its answer before the SYN-ACK is repeated (ticks)
  *   RWND_INIT            a SYN came: the window to offer, in segments of the MSS that the SYN-ACK announces
@@ -39,6 +39,38 @@ static __always_inline struct profile *wanted_by(struct bpf_sock_ops *ops, struc
 	return profile_of(&client, here);
 }
 
+/* Whether the connection came to one of the listeners that the place is for. */
+static __always_inline int came_to(struct bpf_sock_ops *ops, struct place *here)
+{
+	struct listener local = { .port = ops->local_port };
+	__u32 last;
+
+	if (!here->listeners)
+		return 1;
+	if (ops->family == AF_INET6) {
+		local.address[0] = ops->local_ip6[0];
+		local.address[1] = ops->local_ip6[1];
+		local.address[2] = ops->local_ip6[2];
+		last = ops->local_ip6[3];
+		asm volatile("" : "+r"(last));
+	} else {
+		local.address[2] = bpf_htonl(0xffff);
+		last = ops->local_ip4;
+		asm volatile("" : "+r"(last));
+	}
+	local.address[3] = last;
+	return is_meant(here, &local);
+}
+
+/* Whether the kernel has cut the initial window to one segment, because the SYN-ACK had to be repeated (RFC 5681 section
+ * 3.1). Linux does so from the second repeat on, unless timestamps prove that the first one was not lost
+ * (tcp_init_transfer), and before this program is called; no profile takes it back.
+ */
+static __always_inline int cut_window(struct bpf_sock_ops *ops)
+{
+	return ops->total_retrans > 1 && ops->snd_cwnd == 1;
+}
+
 /* Where a question that no profile answers ends, before anything is called. */
 static __always_inline struct place *our_place(struct bpf_sock_ops *ops, __u32 asks)
 {
@@ -47,7 +79,9 @@ static __always_inline struct place *our_place(struct bpf_sock_ops *ops, __u32 a
 
 	if (!here || (asks && !(here->asks & asks)))
 		return 0;
-	return here->netns_cookie == bpf_get_netns_cookie(ops) ? here : 0;
+	if (here->netns_cookie != bpf_get_netns_cookie(ops))
+		return 0;
+	return came_to(ops, here) ? here : 0;
 }
 
 SEC("sockops")
@@ -82,7 +116,7 @@ int configtron(struct bpf_sock_ops *ops)
 		if (profile->rwnd_segments)
 			ops->reply = profile->rwnd_segments;
 	} else {
-		set_profile(ops, profile, 0);
+		set_profile(ops, profile, cut_window(ops));
 	}
 	return 1;
 }

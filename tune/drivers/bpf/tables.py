@@ -18,12 +18,13 @@ from configtron.errors import BadInput, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.drivers.bpf.libbpf import Map, Object, call
+from configtron.tune.listeners import listeners_of, listeners_text
 from configtron.tuning import Changes
 
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
 MANY = 4096
 _NUMBER = struct.Struct("=I")
-_MAPS = ("prefixes", "prefixes4", "lengths", "current", "profiles", "place", "refusals", "writes")
+_MAPS = ("prefixes", "prefixes4", "lengths", "current", "profiles", "place", "listeners", "refusals", "writes")
 _ZERO = _NUMBER.pack(0)
 # BPF_MAP_TYPE_HASH in linux/bpf.h.
 _HASH = 1
@@ -45,11 +46,15 @@ class Tables:
         for opened in self._maps.values():
             opened.close()
 
-    def freeze(self, prefixes: Collection[str]) -> None:
-        """Empty tables with room for these. From now on only write.bpf.c writes prefixes, lengths and the count."""
+    def freeze(self, prefixes: Collection[str], listen: str) -> None:
+        """Empty tables with room for these. From now on only write.bpf.c writes prefixes, lengths and the count, and
+        nothing the listeners.
+        """
+        for listener in listeners_of(listen):
+            self._maps["listeners"].put(layout.listener_bytes(listener), _NUMBER.pack(1))
         for family in range(layout.FAMILIES):
             self._maps["lengths"].put(_NUMBER.pack(family), layout.no_lengths())
-        for name in ("lengths", "writes"):
+        for name in ("lengths", "writes", "listeners"):
             self._maps[name].freeze()
         six = sum(":" in prefix for prefix in prefixes)
         self._renew(six)
@@ -103,6 +108,12 @@ class Tables:
     def netns_cookie(self) -> int:
         """Whose connections are meant."""
         return self._place()[0]
+
+    def listen(self) -> str:
+        """Which listeners they came to, as `Place` names them; "" all."""
+        keys, _ = self._maps["listeners"].all()
+        each = (keys[at : at + layout.LISTENER.size] for at in range(0, len(keys), layout.LISTENER.size))
+        return listeners_text(layout.listener_of(key).text for key in each) if keys else ""
 
     def refusals(self) -> dict[str, tuple[int, int]]:
         """Knob -> (how often the kernel refused it, the last errno)."""
@@ -165,7 +176,8 @@ class Tables:
         asks = 0
         for data in versions.values():
             asks |= layout.asks_of(data)
-        self._maps["place"].put(_ZERO, layout.PLACE.pack(netns_cookie, number, asks))
+        listeners = len(self._maps["listeners"].all()[0]) // layout.LISTENER.size
+        self._maps["place"].put(_ZERO, layout.PLACE.pack(netns_cookie, number, asks, listeners))
 
     def check(self, changes: Changes) -> None:
         """Errors: `BadInput` for the name of no profile, and for a profile that is dropped but in use."""
@@ -257,6 +269,7 @@ class Tables:
         used = {number: version for number, (version,) in enumerate(_NUMBER.iter_unpack(current)) if version}
         return {number: self._maps["profiles"].get(_NUMBER.pack(version)) or b"" for number, version in used.items()}
 
-    def _place(self) -> tuple[int, int, int]:
-        cookie, default, asks = layout.PLACE.unpack(self._maps["place"].get(_ZERO) or bytes(layout.PLACE.size))
-        return cookie, default, asks
+    def _place(self) -> tuple[int, int, int, int]:
+        words = layout.PLACE.unpack(self._maps["place"].get(_ZERO) or bytes(layout.PLACE.size))
+        cookie, default, asks, listeners = words
+        return cookie, default, asks, listeners

@@ -1,0 +1,60 @@
+"""In a user namespace, whose root has every capability over its own things only: what doctor offers can be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configtron.errors import DONE, PRIVILEGE
+from configtron.tune.drivers.bpf import rights
+from tests.test_layers import ROOT
+from tests.tune.aside import usable
+
+APART = ("unshare", "--user", "--map-root-user", "--net")
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> object:
+    """Commands of `tune` as the root of a user namespace types them: exit code, output, what was told."""
+    if subprocess.run([*APART, "true"], capture_output=True).returncode:
+        pytest.skip("this host makes no user namespaces")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def said(*words: str) -> tuple[int, str, str]:
+        command = [*APART, sys.executable, "-m", "configtron", "--db", str(tmp_path / "db"), "tune", *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    return said
+
+
+def test_doctor_offers_no_knob_that_apply_could_not_set(typed: object) -> None:
+    assert callable(typed)
+    _, out, _ = typed("doctor", "-f", "jsonl")
+    (ebpf,) = [row for row in map(json.loads, out.splitlines()) if row["kind"] == "driver" and row["driver"] == "ebpf"]
+    if os.geteuid() == 0:
+        assert "user namespace" in ebpf["missing"]
+    assert ebpf["knobs"] == 0 and ebpf["missing"]
+
+
+def test_apply_refuses_before_anything_is_written(typed: object, tmp_path: Path) -> None:
+    assert callable(typed)
+    assert typed("profile", "set", "p", "initcwnd=20")[0] == DONE
+    assert typed("prefix", "set", "192.0.2.0/24", "p")[0] == DONE
+    code, _, told = typed("apply", "--driver", "ebpf", "--keep")
+    assert (code, told.count("\n")) == (PRIVILEGE, 1) and told.startswith("configtron: driver ebpf: ")
+    journal = sqlite3.connect(tmp_path / "db")
+    assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
+    journal.close()
+
+
+@pytest.mark.root
+def test_the_hosts_root_is_not_refused() -> None:
+    usable()
+    assert rights.lacking() == ""

@@ -1,0 +1,59 @@
+"""Whether this process may load BPF programs: asked of the kernel by loading one that does nothing.
+
+Capabilities alone do not tell: the root of a user namespace has all of them, over what that namespace owns, and bpf(2)
+asks for those of the first one; a container's filter of system calls, or a locked down kernel, refuses whoever asks.
+The program that is loaded returns 1, is attached nowhere, and is gone when its descriptor is closed.
+
+Source     kernel/bpf/syscall.c, bpf_prog_load; user_namespaces(7); linux/proc_ns.h
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from functools import cache
+from pathlib import Path
+
+from configtron.tune.drivers.bpf.libbpf import call
+
+# CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF (linux/capability.h), all three.
+_CAPABILITIES = 1 << 21 | 1 << 12 | 1 << 39
+# PROC_USER_INIT_INO: the number of the first user namespace.
+_FIRST_USER_NAMESPACE = 0xEFFFFFFD
+_OWN = Path("/proc/self/ns/user")
+# BPF_PROG_TYPE_SOCK_OPS; struct bpf_insn: r0 = 1; exit.
+_SOCK_OPS = 13
+_INSTRUCTION = struct.Struct("=BBhi")
+_NOTHING = _INSTRUCTION.pack(0xB7, 0, 0, 1) + _INSTRUCTION.pack(0x95, 0, 0, 0)
+
+
+@cache
+def lacking() -> str:
+    """Why this process may load no program of ours, one line; "" if it may. Errors: `OSError` without libbpf."""
+    if not _has_capabilities():
+        return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
+    try:
+        size = len(_NOTHING) // _INSTRUCTION.size
+        os.close(call("bpf_prog_load", _SOCK_OPS, b"configtron_try", b"GPL", _NOTHING, size, None))
+    except OSError as error:
+        return _why(error)
+    return ""
+
+
+def _why(error: OSError) -> str:
+    if _OWN.stat().st_ino != _FIRST_USER_NAMESPACE:
+        return (
+            "the root of a user namespace (unshare --user, a rootless container) may load no BPF programs; run in "
+            "the first one, or use the driver route"
+        )
+    return (
+        f"the kernel loads no BPF program of this process ({os.strerror(error.errno or 0)}): a container's filter of "
+        "system calls or kernel_lockdown(7) is in the way; run on the host, or use the driver route"
+    )
+
+
+def _has_capabilities() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
+    return False

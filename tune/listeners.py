@@ -1,0 +1,73 @@
+"""Whose clients are meant, by where they connected: a port of this host, or one address with a port.
+
+Written as on a command line: `443`, `192.0.2.1:443`, `[2001:db8::1]:443`; several in one text with commas between. A
+port alone is that port of every address, of IPv4 and IPv6. What is compared is the local end of a connection as the
+server's socket has it, after any address translation on this host.
+
+Rules for this file: equal choices are equal texts; what cannot be read raises `BadInput`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+from configtron.errors import BadInput
+
+PORT_MOST = 65535
+# As many as the BPF program's table holds (tune/drivers/bpf/clients.h).
+LISTENERS_MOST = 256
+# Why a driver that has no such selector cannot act.
+BY_EBPF_ALONE = "leave --listen out, or use the driver ebpf"
+
+
+class Listener(NamedTuple):
+    """A local port, and the only address that is meant with it; "" is every address of this host."""
+
+    port: int
+    address: str = ""
+
+    @property
+    def text(self) -> str:
+        """As it is typed."""
+        if not self.address:
+            return str(self.port)
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+def listeners_text(words: Iterable[str]) -> str:
+    """Listeners as a place keeps them: each once, in order, commas between; "" for none. Errors: `BadInput`."""
+    found = sorted({_listener(word.strip()) for given in words for word in given.split(",")})
+    if len(found) > LISTENERS_MOST:
+        raise BadInput(f"--listen: {len(found)} listeners; at most {LISTENERS_MOST} can be told apart")
+    return ",".join(listener.text for listener in found)
+
+
+def listeners_of(text: str) -> tuple[Listener, ...]:
+    """The listeners that a place names. Errors: `BadInput`."""
+    return tuple(_listener(word) for word in text.split(",")) if text else ()
+
+
+def _listener(word: str) -> Listener:
+    address, _, port = word.rpartition(":")
+    if not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= PORT_MOST:
+        raise BadInput(f"--listen {word!r}: no port from 1 to {PORT_MOST}; write e.g. 443 or 192.0.2.1:443")
+    if not address:
+        if word.startswith(":"):
+            raise BadInput(f"--listen {word!r}: write the port alone: {port}")
+        return Listener(int(port))
+    bare = address.removeprefix("[").removesuffix("]")
+    if (":" in bare) != (address == f"[{bare}]"):
+        raise BadInput(f"--listen {word!r}: write IPv6 addresses, and only those, in brackets: [2001:db8::1]:{port}")
+    try:
+        parsed = ip_address(bare)
+    except ValueError as error:
+        raise BadInput(f"--listen {word!r}: {error}; write e.g. 443 or 192.0.2.1:443") from error
+    if isinstance(parsed, IPv6Address):
+        if parsed.scope_id:
+            raise BadInput(f"--listen {word!r}: a zone cannot be told apart; write the port alone: {port}")
+        parsed = parsed.ipv4_mapped or parsed
+    if parsed.is_unspecified:
+        raise BadInput(f"--listen {word!r}: for every address write the port alone: {port}")
+    return Listener(int(port), str(parsed))
