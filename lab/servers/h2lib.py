@@ -1,4 +1,4 @@
-"""A server that announces any HTTP/2 SETTINGS: frames by hyperframe, header compression by hpack, nothing between.
+"""A server that announces any HTTP/2 SETTINGS: h2 speaks the protocol, the first frames are the site's own bytes.
 
 Usage: h2lib.py SITES.json. The connection's own address decides what is said (`by_address` -> one of `sites`).
 One thread, asyncio; HTTP/1.1 on port 80, TLS with ALPN on port 443.
@@ -17,23 +17,14 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import TypeVar
 
-from hpack import Decoder, Encoder
-from hyperframe.frame import (
-    DataFrame,
-    Frame,
-    GoAwayFrame,
-    HeadersFrame,
-    PingFrame,
-    SettingsFrame,
-    WindowUpdateFrame,
-)
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, RequestReceived, StreamReset
+from h2.exceptions import ProtocolError
+from hyperframe.frame import WindowUpdateFrame
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 # Many vantages connect at once; the kernel must not refuse one.
 BACKLOG = 16384
-# RFC 9113 section 6.9.2 and 4.2: what a client may be sent until it says otherwise.
-DEFAULT_WINDOW, DEFAULT_FRAME_SIZE = 65535, 16384
-INITIAL_WINDOW_SIZE = 4
 # What a program keeps about one of its addresses.
 S = TypeVar("S")
 
@@ -48,78 +39,67 @@ class Site:
 
 
 class Http2(asyncio.Protocol):
-    """The server's side of one HTTP/2 connection: SETTINGS first, then one answer for each request."""
+    """The server's side of one HTTP/2 connection: the site's own first frames, then h2 answers each request."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.buffer = b""
-        self.greeted = False
-        self.decoder, self.encoder = Decoder(), Encoder()
-        self.window, self.first_window = DEFAULT_WINDOW, DEFAULT_WINDOW
-        self.streams: dict[int, int] = {}
+        # Not validated: RFC 9113 section 8.3.1 lets a request go without :authority, h2 does not.
+        self.connection = H2Connection(H2Configuration(client_side=False, validate_inbound_headers=False))
+        # The body bytes of each answered stream that its window has not let out yet.
         self.unsent: dict[int, bytes] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self.connection.initiate_connection()
+        # h2 keeps settings in a dict, which loses repetition and order: the site's bytes go out in place of h2's.
+        self.connection.data_to_send()
         transport.write(self.site.greeting)
 
     def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        if not self.greeted:
-            if len(self.buffer) < len(PREFACE):
-                return
-            if not self.buffer.startswith(PREFACE):
+        try:
+            events = self.connection.receive_data(data)
+        except ProtocolError:
+            # h2 has a GOAWAY with the error ready (RFC 9113 section 5.4.1).
+            self._flush()
+            self.transport.close()
+            return
+        # The acknowledgements of SETTINGS and PING go before the answers.
+        self._flush()
+        for event in events:
+            if isinstance(event, RequestReceived):
+                self.answer(event.stream_id)
+            elif isinstance(event, StreamReset):
+                self.unsent.pop(event.stream_id, None)
+            elif isinstance(event, ConnectionTerminated):
                 self.transport.close()
                 return
-            self.buffer, self.greeted = self.buffer[len(PREFACE) :], True
-        while len(self.buffer) >= 9:
-            frame, length = Frame.parse_frame_header(memoryview(self.buffer[:9]))
-            if len(self.buffer) < 9 + length:
-                return
-            frame.parse_body(memoryview(self.buffer[9 : 9 + length]))
-            self.buffer = self.buffer[9 + length :]
-            self._frame(frame)
-
-    def _frame(self, frame: Frame) -> None:
-        if isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
-            first = frame.settings.get(INITIAL_WINDOW_SIZE, self.first_window)
-            self.streams = {stream: window + first - self.first_window for stream, window in self.streams.items()}
-            self.first_window = first
-            self.transport.write(SettingsFrame(0, flags=["ACK"]).serialize())
-        elif isinstance(frame, PingFrame) and "ACK" not in frame.flags:
-            self.transport.write(PingFrame(0, opaque_data=frame.opaque_data, flags=["ACK"]).serialize())
-        elif isinstance(frame, HeadersFrame):
-            self._answer(frame)
-        elif isinstance(frame, WindowUpdateFrame):
-            if frame.stream_id:
-                self.streams[frame.stream_id] = self.streams.get(frame.stream_id, 0) + frame.window_increment
-            else:
-                self.window += frame.window_increment
-        elif isinstance(frame, GoAwayFrame):
-            self.transport.close()
         self._send_more()
 
-    def _answer(self, frame: HeadersFrame) -> None:
-        self.decoder.decode(frame.data)
+    def answer(self, stream: int) -> None:
+        """Send the head of the page on `stream`; its body follows as the windows allow."""
         fields = [(":status", "200"), ("content-type", "text/plain"), ("content-length", str(len(self.site.page)))]
-        answer = HeadersFrame(frame.stream_id, self.encoder.encode(fields), flags=["END_HEADERS"])
-        self.streams[frame.stream_id] = self.first_window
-        self.unsent[frame.stream_id] = self.site.page
-        self.transport.write(answer.serialize())
+        self.connection.send_headers(stream, fields, end_stream=not self.site.page)
+        self.unsent[stream] = self.site.page
+        self._flush()
 
     def _send_more(self) -> None:
         """As much of the open answers as both windows allow."""
         for stream in sorted(self.unsent):
-            while room := min(self.window, self.streams.get(stream, 0), DEFAULT_FRAME_SIZE, len(self.unsent[stream])):
-                if room < 0:
-                    break
+            while room := self._room(stream):
                 chunk, self.unsent[stream] = self.unsent[stream][:room], self.unsent[stream][room:]
-                self.window -= room
-                self.streams[stream] -= room
-                flags = [] if self.unsent[stream] else ["END_STREAM"]
-                self.transport.write(DataFrame(stream, chunk, flags=flags).serialize())
+                self.connection.send_data(stream, chunk, end_stream=not self.unsent[stream])
+                self._flush()
         self.unsent = {stream: rest for stream, rest in self.unsent.items() if rest}
+
+    def _room(self, stream: int) -> int:
+        window = self.connection.local_flow_control_window(stream)
+        # A client that lowers its initial window may leave a negative one (RFC 9113 section 6.9.2).
+        return max(0, min(window, self.connection.max_outbound_frame_size, len(self.unsent[stream])))
+
+    def _flush(self) -> None:
+        if ready := self.connection.data_to_send():
+            self.transport.write(ready)
 
 
 class Http1(asyncio.Protocol):

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hyperframe.frame import Frame, HeadersFrame
-
 from configtron.lab.servers.answers import ANSWERS, Ask, End, Step
 from configtron.lab.servers.h2lib import Http2, accept
 from configtron.lab.servers.h2lib import Site as Http2Site
@@ -158,13 +156,13 @@ class OddHttp2(Http2):
         if self.leaves != "mute":
             super().data_received(data)
 
-    def _frame(self, frame: Frame) -> None:
-        if isinstance(frame, HeadersFrame):
-            self.transport.write(self.on_request)
-            self.on_request = b""
-            if self.leaves == "request":
-                return self.transport.close()
-        super()._frame(frame)
+    def answer(self, stream: int) -> None:
+        self.transport.write(self.on_request)
+        self.on_request = b""
+        if self.leaves == "request":
+            self.transport.close()
+        else:
+            super().answer(stream)
 
 
 def speak(site: Site, alpn: str | None) -> asyncio.Protocol:
