@@ -89,12 +89,12 @@ def data_files() -> set[str]:
     return found
 
 
-def test_wheel_holds_every_file(tmp_path: Path) -> None:
-    """Built by setuptools in this environment, without an index; from a copy, so that no build/ is left behind."""
+def built_wheel(folder: Path) -> Path:
+    """Build a wheel by setuptools of this environment, without an index; from a copy, so that no build/ is left."""
     setuptools = pytest.importorskip("setuptools")
     if int(setuptools.__version__.split(".")[0]) < 77:
         pytest.skip("needs setuptools 77, which `pip install .` brings into its own environment")
-    copy = tmp_path / "copy"
+    copy = folder / "copy"
     ignore = {".git", ".venv", "build", "dist", "tests", "runs"}
     subprocess.run(["mkdir", copy], check=True)
     for entry in ROOT.iterdir():
@@ -103,7 +103,12 @@ def test_wheel_holds_every_file(tmp_path: Path) -> None:
     code = "import setuptools.build_meta as b; b.build_wheel('..')"
     done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def test_wheel_holds_every_file(tmp_path: Path) -> None:
+    wheel = built_wheel(tmp_path)
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}
     modules = set()
     for top in ("configtron", *FOLDERS):

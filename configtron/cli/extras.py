@@ -1,16 +1,50 @@
-"""Packages that only some commands need, and how to get one that is absent."""
+"""Packages that a command needs beyond the standard library, and how to get one that is absent."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from configtron.errors import Missing
 
-# Package as imported -> Debian's name of it. They are the extra `learn` (setup.cfg).
-LEARN = {"numpy": "python3-numpy", "scipy": "python3-scipy", "sklearn": "python3-sklearn"}
+
+class Package(NamedTuple):
+    """One distribution: its name on PyPI, the extra of setup.cfg that brings it ("" for none), Debian 12's name ("" if
+    Debian has none, or one that is older than setup.cfg asks for).
+    """
+
+    distribution: str
+    extra: str = ""
+    debian: str = ""
+
+
+# Module as imported -> the package that holds it.
+PACKAGES: dict[str, Package] = {
+    "click": Package("click", debian="python3-click"),
+    "rich": Package("rich", debian="python3-rich"),
+    "idna": Package("idna", debian="python3-idna"),
+    "dns": Package("dnspython"),
+    "publicsuffixlist": Package("publicsuffixlist"),
+    "hyperframe": Package("hyperframe"),
+    "hpack": Package("hpack", debian="python3-hpack"),
+    "cryptography": Package("cryptography", debian="python3-cryptography"),
+    "numpy": Package("numpy", debian="python3-numpy"),
+    "maxminddb": Package("maxminddb", debian="python3-maxminddb"),
+    "zstandard": Package("zstandard", debian="python3-zstandard"),
+    "scapy": Package("scapy", "craft", "python3-scapy"),
+    "h2": Package("h2", "lab", "python3-h2"),
+    "scipy": Package("scipy", "learn", "python3-scipy"),
+    "sklearn": Package("scikit-learn", "learn", "python3-sklearn"),
+    "distributed": Package("distributed", "dask"),
+    "GPyOpt": Package("GPyOpt", "gpyopt"),
+}
 
 
 def missing(error: ModuleNotFoundError) -> Missing:
-    """What to say of an import that found nothing; the error again, if it is of no package of an extra."""
-    package = (error.name or "").partition(".")[0]
-    if package not in LEARN:
+    """Return how to install the package that an import lacked; raise `error` again if it names no package of ours."""
+    module = (error.name or "").partition(".")[0]
+    if module not in PACKAGES:
         raise error
-    return Missing(f"this needs {package}: pip install 'configtron[learn]', or apt install {LEARN[package]}")
+    package = PACKAGES[module]
+    wanted = f"'configtron[{package.extra}]'" if package.extra else "configtron"
+    apt = f", or apt install {package.debian}" if package.debian else ""
+    return Missing(f"this needs {package.distribution}: pip install {wanted}{apt}")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from configtron.errors import BadInput, Missing
+from configtron.errors import BadInput
 from configtron.fingerprint.device import device_of, logged
 from configtron.fingerprint.features import About, Unknown, plain_text
 
@@ -57,10 +57,8 @@ def _check(path: Path) -> None:
 
 def _database(path: Path) -> Database:
     _check(path)
-    try:
-        import maxminddb
-    except ModuleNotFoundError as error:
-        raise Missing("MaxMind-format files need maxminddb: pip install 'configtron[fingerprint]'") from error
+    import maxminddb
+
     try:
         return maxminddb.open_database(str(path))
     except OSError as error:

@@ -67,4 +67,5 @@ def main() -> None:
                 asked.sendto(said, client)
 
 
-main()
+if __name__ == "__main__":
+    main()

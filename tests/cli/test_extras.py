@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from configtron.cli.extras import LEARN, missing
-from tests.test_layers import ROOT
+from configtron.cli.extras import PACKAGES, missing
+from tests.test_layers import ROOT, sources
+from tests.test_packaging import lines
 
 COMMANDS = (
     ("learn", "status"), ("learn", "run"), ("learn", "import", "-"), ("learn", "policies"), ("learn", "knobs"),
@@ -29,7 +32,7 @@ def test_without_numpy(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, input="",
                           env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)})  # fmt: skip
     assert done.stdout == f"{[5] * len(COMMANDS)}\n"
-    line = "configtron: this needs numpy: pip install 'configtron[learn]', or apt install python3-numpy\n"
+    line = "configtron: this needs numpy: pip install configtron, or apt install python3-numpy\n"
     assert done.stderr == line * len(COMMANDS) and not list(tmp_path.iterdir())
 
 
@@ -39,6 +42,23 @@ def test_a_module_of_our_own_that_is_gone_is_no_extra() -> None:
     assert "python3-sklearn" in str(missing(ModuleNotFoundError("no", name="sklearn.tree")))
 
 
-def test_they_are_what_the_extra_says() -> None:
-    extra = (ROOT / "setup.cfg").read_text().partition("\nlearn =\n")[2].partition("\ndask")[0]
-    assert {name.replace("sklearn", "scikit-learn") for name in LEARN} <= set(extra.replace(">", " ").split())
+def test_packages_are_where_setup_cfg_puts_them() -> None:
+    for module, package in PACKAGES.items():
+        section = ("options.extras_require", package.extra) if package.extra else ("options", "install_requires")
+        names = [Requirement(line).name for line in lines(*section)]
+        assert package.distribution in names, f"{module}: {package.distribution} is not in {section}"
+
+
+def test_every_package_that_the_product_imports_is_listed() -> None:
+    own = {"configtron", *sys.stdlib_module_names}
+    found = {name for _, file in sources() for name in imported(file)}
+    assert found - own - set(PACKAGES) == set()
+    assert {"numpy", "hpack", "sklearn", "GPyOpt"} <= found, "the reader of imports is blind"
+
+
+def imported(file: Path) -> set[str]:
+    """First names of all absolute imports of a file."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    froms = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    return {name.partition(".")[0] for name in plain | froms}

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import ssl
-from pathlib import Path
 
 import pytest
 from h2.connection import H2Connection

@@ -109,13 +109,9 @@ class _Secrets:
 
 
 def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
-    """Where rows are gathered, if numpy is there."""
-    try:
-        from configtron.fingerprint.passive.gathering import MOST, Gathering
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        raise Missing("reading captures needs numpy: pip install 'configtron[fingerprint]'") from error
+    """Where rows are gathered."""
+    from configtron.fingerprint.passive.gathering import MOST, Gathering
+
     return Gathering(MOST if stream else None, trips=trips)
 
 
