@@ -62,6 +62,11 @@ class Oddity:
     unsettled: tuple[str, ...] = ()
     instead: dict[str, Value] = field(default_factory=dict)
 
+    @property
+    def speechless(self) -> bool:
+        """Whether no byte ever comes in clear text."""
+        return self.accept in ("reset", "silent") or self.answer in ("silent", "reset", "close")
+
 
 def _first(*frames: Frame) -> Frames:
     """These frames instead of a greeting."""
@@ -155,10 +160,11 @@ ODDITIES: dict[str, Oddity] = {
     "http-1.0": Oddity("HTTP/1.0", answer="http10", instead={"http_clear": "http/1.0"}),
     "huge-head": Oddity("a head of 16 kB", answer="huge-head"),
     # TLS.
-    "tls-failure": Oddity("alert handshake_failure", alert=HANDSHAKE_FAILURE, secure=("tls:alert-*",)),
-    "tls-internal": Oddity("alert internal_error", alert=INTERNAL_ERROR, secure=("tls:alert-*",)),
-    "tls-name": Oddity("alert unrecognized_name", alert=UNRECOGNIZED_NAME, secure=("tls:alert-*",)),
-    "tls-protocol": Oddity("alert no_application_protocol", alert=NO_APPLICATION_PROTOCOL, secure=("tls:alert-*",)),
+    "tls-failure": Oddity("alert handshake_failure", alert=HANDSHAKE_FAILURE, secure=("tls:alert-handshake-failure",)),
+    "tls-internal": Oddity("alert internal_error", alert=INTERNAL_ERROR, secure=("tls:alert-internal-error",)),
+    "tls-name": Oddity("alert unrecognized_name", alert=UNRECOGNIZED_NAME, secure=("tls:alert-unrecognized-name",)),
+    "tls-protocol": Oddity("alert no_application_protocol", alert=NO_APPLICATION_PROTOCOL,
+                           secure=("tls:alert-no-application-protocol",)),
     "tls-no-alpn": Oddity("TLS that leaves ALPN unanswered", alpn=False, secure=("tls:no-alpn",)),
     "tls-not": Oddity("HTTP in clear on TLS's port", at_tls="clear", secure=("tls:not-tls",)),
     "tls-silent": Oddity("never answers a ClientHello", at_tls="silent", secure=MUTE),
@@ -178,7 +184,7 @@ ODDITIES: dict[str, Oddity] = {
     "h2-goaway-asked": Oddity("GOAWAY instead of an answer", GOAWAY_CODES, frames=_goaway_asked, leaves="request",
                               http_version="h2"),
     "h2-goaway-first": Oddity("GOAWAY instead of SETTINGS", GOAWAY_CODES, frames=_goaway_first, leaves="greeting",
-                              unsettled=("h2:goaway-*", *NO_SETTINGS), http_version="h2"),
+                              unsettled=("h2:goaway-{amount:g}",), http_version="h2"),
     "h2-update-first": Oddity("WINDOW_UPDATE before its SETTINGS", frames=_update_first, unsettled=OUT_OF_ORDER,
                               http_version="h2"),
     "h2-ping-first": Oddity("PING before its SETTINGS", frames=_ping_first, unsettled=OUT_OF_ORDER, http_version="h2"),

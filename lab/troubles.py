@@ -79,16 +79,16 @@ class Trouble:
 DATA_KNOBS = "icw* cwnd_at_request data_rto min_rto slow_start_after_idle http_version http_clear h2c h2_* tls_versions"
 # Knobs that need data to be sure of, and may be told without.
 WHO_KNOBS = "ecn stack load_balancing tfo"
-SILENCE = ("no-data", "no-repeat", "closed", "synack-repeated", "tls:*")
+SILENCE = ("no-data", "synack-repeated")
 # Knobs that need a page in clear, TLS, or HTTP/2.
 CLEAR_KNOBS = f"icw cwnd_at_request data_rto min_rto slow_start_after_idle http_clear h2c {WHO_KNOBS}"
 TLS_KNOBS = "http_version h2_*"
 # What hangs on the server's first frame being its SETTINGS; a GOAWAY does not.
 FIRST_SETTINGS = "h2_[!g]*"
+# What is said of HTTP/2 where TLS leaves open what is spoken.
+NOT_AGREED = "not-h2"
 # Who sees one of two servers only has seen no mixture: a reason is honest, "one" is not.
 MIXED = (Honest("load_balancing", values=("mixed",), reasons=("unclear:*",)),)
-# RFC 6298 section 5.7: without a round trip measured in the handshake.
-FALLBACK_RTO_S = 3.0
 # Each thing that an odd server does, with each amount: about 30 % of the sites in all.
 ODD_SHARE = 0.4
 
@@ -98,14 +98,20 @@ def _odd() -> Iterator[Trouble]:
     for name in oddities.names():
         oddity, _ = oddities.named(name)
         fields = (("http_version", oddity.http_version),) if oddity.http_version else ()
-        yield Trouble(name, ODD_SHARE, oddity.note, fields, program="odd", honest=tuple(_honest(oddity)))
+        yield Trouble(name, ODD_SHARE, oddity.note, fields, program="odd", honest=tuple(_honest(name)))
 
 
-def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
+def _honest(name: str) -> Iterator[Honest]:
+    oddity, amount = oddities.named(name)
     if oddity.bound:
         yield Honest("icw cwnd_at_request", bound=True)
     if oddity.clear:
         yield Honest(CLEAR_KNOBS, reasons=oddity.clear)
+    if oddity.speechless:
+        yield Honest("icw http_clear", values=(), reasons=oddity.clear)
+    if oddity.clear and oddity.secure:
+        # no byte of data, on any port
+        yield Honest("data_rto min_rto slow_start_after_idle cwnd_at_request", values=(), reasons=oddity.clear)
     if oddity.clear or oddity.bound:
         # no connection shows a whole window, so a second one would not be seen
         yield Honest("load_balancing", reasons=("unclear:few-connections",))
@@ -116,7 +122,12 @@ def _honest(oddity: oddities.Oddity) -> Iterator[Honest]:
         # an alert may still refuse old versions by name
         yield Honest("tls_versions", values=((),), bound=True, reasons=oddity.secure)
     if oddity.unsettled:
-        yield Honest(FIRST_SETTINGS, values=(), reasons=oddity.unsettled)
+        unsettled = tuple(reason.format(amount=amount) for reason in oddity.unsettled)
+        yield Honest(FIRST_SETTINGS, values=(), reasons=unsettled)
+        # nor is there a GOAWAY, or none that is heard
+        yield Honest("h2_goaway", reasons=unsettled)
+    if not oddity.alpn:
+        yield Honest("h2_*", reasons=(NOT_AGREED,))
     for knob, value in oddity.instead.items():
         yield Honest(knob, values=(value,))
 
@@ -140,7 +151,7 @@ TROUBLES: tuple[Trouble, ...] = (
         1.0,
         "a filter drops every SYN",
         box=Rule(drop="syn"),
-        honest=(Honest("*", values=(), reasons=("no-synack", "tls:*")),),
+        honest=(Honest("*", values=(), reasons=("no-synack",)),),
     ),
     Trouble(
         "ack-dropped",
@@ -263,9 +274,8 @@ TROUBLES: tuple[Trouble, ...] = (
         honest=(
             Honest("synack_rto synack_backoff synack_retries synack_end", values=(), reasons=("no-repeat",)),
             # it does not know when its SYN-ACK left, so it has no round trip but the timestamps', whose low bits the
-            # cookie takes for itself (syncookies.c, cookie_init_timestamp())
-            Honest("data_rto", also=(FALLBACK_RTO_S,)),
-            Honest("data_rto min_rto", reasons=("unclear:syn-cookies", "synack-repeated")),
+            # cookie takes for itself (syncookies.c, cookie_init_timestamp()): no timer of a request can be proven
+            Honest("data_rto min_rto", values=(), reasons=("unclear:syn-cookies", "synack-repeated")),
         ),
     ),
     Trouble(

@@ -8,7 +8,9 @@ in the Linux source that makes them, so that a prober is scored against what ser
     data RTO         RTT + max(rto_min, 2 RTT)                              tcp_input.c tcp_rtt_estimator()
                      from the timestamps, if the SYN-ACK was sent twice     tcp_input.c tcp_synack_rtt_meas()
                      (without them 3 s, which says nothing of the server)   tcp_metrics.c tcp_init_metrics()
-    every timer      fires up to 1/8 late, and a tick                       kernel/time/timer.c, "timer wheel"
+    every timer      fires late by a granule of the wheel, and a tick       kernel/time/timer.c (wheel.py)
+    cwnd at request  what the handshake's ACKs add                          tcp.h tcp_is_cwnd_limited() (growth.py)
+    minimum RTO      twice the round trip hides a shorter one               tcp_input.c __tcp_set_rto()
     after idleness   BBR keeps its window, whatever the namespace has:      tcp.h tcp_slow_start_after_idle_check()
                      who controls his own (cong_control) is left alone
 
@@ -24,19 +26,16 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from configtron.lab import farms, oddities
-from configtron.lab.shares import SHORT_PAGE_BYTES
+from configtron.lab import farms, oddities, provable
+from configtron.lab.growth import at_request
 from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
 from configtron.lab.stacks import STACKS, Stack
 from configtron.lab.troubles import BY_NAME, Honest
+from configtron.lab.wheel import late_s
 from configtron.nouns import Value
 
-# The timer wheel's levels are eight times as coarse as the one below (LVL_CLK_SHIFT 3).
-WHEEL_LATENESS = 0.125
 # Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.
 TICKS_SLACK_S = 0.02
-# How long the prober makes a round trip seem to the server where it is shorter (`probe/withhold.py`, SETTLE_S).
-HELD_S = 0.02
 # A timestamps option with its padding (TCPOLEN_TSTAMP_ALIGNED).
 TIMESTAMPS_BYTES = 12
 # The window field has 16 bits, and a SYN-ACK's is never scaled (RFC 7323 section 2.2).
@@ -51,8 +50,6 @@ SETTING_KNOBS = {
     "h2_max_frame_size": 5,
     "h2_max_header_list_size": 6,
 }
-# What a handshake may add to the window: its segments at MSS 536, certificates, finish and tickets.
-HANDSHAKE_SEGMENTS = 8
 # Without a round trip from the handshake (RFC 6298 section 5.7), and the window of a route that has none of its own
 # (include/net/tcp.h, TCP_INIT_CWND), which is also where an idle connection starts again.
 FALLBACK_RTO_S, DEFAULT_WINDOW = 3.0, 10
@@ -60,6 +57,8 @@ FALLBACK_RTO_S, DEFAULT_WINDOW = 3.0, 10
 FREE_SPACE_BYTES = 65536
 # What is said of who answers, where nobody could see servers with other windows take turns: the page ends too soon.
 UNSEEN = ("unclear:few-connections",)
+# What is said of a server's HTTP/2 where it speaks none, and of a setting that it leaves out (the value "absent").
+NOT_H2, NOT_ANNOUNCED = "not-h2", "not-announced"
 # Knobs that are fields of a Stack.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
@@ -88,23 +87,29 @@ GOAWAYS = (
 class Expectation:
     """What may be reported.
 
-    values     any of these is right; empty when there is nothing to report, and `reason` says why
+    values     any of these is right; empty when there is nothing to report
     tolerance  a number may be larger by this share of it, and by `slack` in its unit; smaller only by `slack`
     bound      the answer ends before the window does: also right is "at least n" with n up to the value
-    reasons    no value is right as well, for a reason that fits one of these (* as in file names)
+    least      with `bound`, the largest n that the answer can prove: a smaller one says less than could be said
+    reasons    no value is right as well, or alone, for a reason that fits one of these (* as in file names)
     """
 
     values: tuple[Value, ...] = ()
     tolerance: float = 0.0
     slack: float = 0.0
     bound: bool = False
-    reason: str = ""
+    least: int = 0
     reasons: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why there is no value, in words."""
+        return " or ".join(self.reasons)
 
     def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
         """Whether a reported value (None: nothing was found, for that reason) is right."""
         if value is None:
-            return not self.values or any(fnmatchcase(reason, pattern) for pattern in self.reasons)
+            return any(fnmatchcase(reason, pattern) for pattern in self.reasons)
         return any(self._is(wanted, value, lower_bound) for wanted in self.values)
 
     def _is(self, wanted: Value, value: Value, lower_bound: bool) -> bool:
@@ -134,12 +139,12 @@ def _either(one: Expectation, other: Expectation) -> Expectation:
     """Where connections meet either server: what is right of one, and no answer where one has none."""
     if one == other:
         return one
-    none = () if one.values and other.values else ("*",)
     return replace(
         one,
         values=tuple(dict.fromkeys((*one.values, *other.values))),
         bound=one.bound or other.bound,
-        reasons=(*one.reasons, *other.reasons, *none),
+        least=min((each.least for each in (one, other) if each.values), default=0),
+        reasons=tuple(dict.fromkeys((*one.reasons, *other.reasons))),
     )
 
 
@@ -148,33 +153,41 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict
     for line in honest:
         for knob in filter(line.fits, expected):
             old = expected[knob]
+            # who finds nothing because of a trouble never got so far as to see what else is missing
+            before = () if line.values == () else old.reasons
             expected[knob] = replace(
                 old,
                 values=(*(old.values if line.values is None else line.values), *line.also),
                 bound=old.bound or line.bound,
-                reasons=(*old.reasons, *line.reasons),
-                reason=old.reason or " ".join(line.reasons),
+                reasons=tuple(dict.fromkeys((*before, *line.reasons))),
             )
     return expected
 
 
 def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
-    # the server's first sample, out of which it makes the timer, is as long as the handshake's ACK was under way
-    trip_s = max(rtt_s, HELD_S)
-    data_rto_s = trip_s + max(server.rto_min_ms / 1000, 2 * trip_s)
-    windows, short = _windows(program, server, data_rto_s, rtt_s), server.page_bytes == SHORT_PAGE_BYTES
-    grown = tuple(n + more for n in windows for more in range(HANDSHAKE_SEGMENTS + 1))
+    # no region is so near that a prober would hold back its ACK to seem farther away (a test compares)
+    data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
+    odd, short, bbr = program == "odd", provable.is_short(server), server.congestion_control == "bbr"
+    windows = _windows(program, server, server.icw, data_rto_s, rtt_s)
+    asked = tuple(
+        dict.fromkeys(
+            then
+            for grown in at_request(server.icw, bbr=bbr)
+            for then in _windows(program, server, grown, data_rto_s, rtt_s)
+        )
+    )
+    over_tls = provable.bound(server, min(asked), data_rto_s, mss=provable.REQUEST_MSS, odd=odd)
     return {
-        "icw": Expectation(windows, bound=short),
+        "icw": Expectation(windows, bound=short, least=provable.bound(server, min(windows), data_rto_s, odd=odd)),
         # a certificate is shorter than many windows
-        "icw_tls": Expectation((server.icw,), bound=True),
-        "cwnd_at_request": Expectation(tuple(dict.fromkeys(grown)), bound=short),
-        "synack_rto": Expectation((server.synack_rto_ms / 1000,), WHEEL_LATENESS, TICKS_SLACK_S),
+        "icw_tls": Expectation((server.icw,), bound=True, least=provable.certificate_bound(server, server.icw)),
+        "cwnd_at_request": Expectation(asked, bound=short, least=over_tls),
+        "synack_rto": _timer(server.synack_rto_ms / 1000),
         "synack_backoff": Expectation(("exponential",)),
         "synack_retries": Expectation((server.synack_retries,)),
         "synack_end": Expectation(("silence",)),
         "synack_duplicates": Expectation((0,)),
-        "data_rto": Expectation((data_rto_s,), WHEEL_LATENESS, TICKS_SLACK_S),
+        "data_rto": _timer(data_rto_s),
         "min_rto": _min_rto(server.rto_min_ms / 1000, rtt_s),
         # where no connection shows a whole window, a second one would not be seen
         "load_balancing": Expectation(("one",), reasons=UNSEEN if short else ()),
@@ -182,26 +195,38 @@ def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectat
     } | _features(program, server)
 
 
-def _windows(program: str, server: Server, rto_s: float, rtt_s: float) -> tuple[int, ...]:
+def _timer(timer_s: float) -> Expectation:
+    """One that never fires early, and late as the wheel has it."""
+    return Expectation((timer_s,), late_s(timer_s) / timer_s, TICKS_SLACK_S)
+
+
+def _windows(program: str, server: Server, window: int, rto_s: float, rtt_s: float) -> tuple[int, ...]:
     """Windows at the first data: a server that thinks is idle, and halves what is above its default for each timeout.
 
     tcp_output.c tcp_cwnd_restart(); not with BBR, which controls its own window (tcp_slow_start_after_idle_check()).
     """
     idle_s = oddities.silence_s(server.trouble) if program == "odd" else 0.0
     if server.congestion_control == "bbr":
-        return (server.icw,)
+        return (window,)
     # between a timer that is late, or was never told the round trip, and a request that came late
-    slowest_s = FALLBACK_RTO_S if server.synack_rto_ms / 1000 < rtt_s else rto_s * (1 + WHEEL_LATENESS) + TICKS_SLACK_S
+    slowest_s = FALLBACK_RTO_S if server.synack_rto_ms / 1000 < rtt_s else rto_s + late_s(rto_s) + TICKS_SLACK_S
     least, most = (max(math.ceil(s) - 1, 0) for s in (idle_s / slowest_s, (idle_s + rtt_s + TICKS_SLACK_S) / rto_s))
-    floor = min(server.icw, DEFAULT_WINDOW)
+    floor = min(window, DEFAULT_WINDOW)
     times = range(least, (most if idle_s else 0) + 1)
-    return tuple(dict.fromkeys(max(server.icw >> n, floor) for n in times))
+    return tuple(dict.fromkeys(max(window >> n, floor) for n in times))
 
 
 def _min_rto(min_s: float, rtt_s: float) -> Expectation:
-    """Twice the round trip hides a shorter minimum."""
-    hidden = ("unclear:*",) if 2 * rtt_s > min_s else ()
-    return Expectation((min_s,), WHEEL_LATENESS, TICKS_SLACK_S, reasons=hidden)
+    """Twice the round trip hides a shorter minimum: the timer is the same whatever the minimum is.
+
+    One that is longer by less than a timer may be late can be found, but need not: nobody outside knows the wheel.
+    """
+    timer = _timer(rtt_s + min_s)
+    tolerance, hidden = late_s(rtt_s + min_s) / min_s, ("unclear:long-path",)
+    if 2 * rtt_s >= min_s:
+        return Expectation(reasons=hidden)
+    near = rtt_s + min_s <= 3 * rtt_s + late_s(3 * rtt_s)
+    return replace(timer, values=(min_s,), tolerance=tolerance, reasons=hidden if near else ())
 
 
 def _features(program: str, server: Server) -> dict[str, Expectation]:
@@ -216,7 +241,7 @@ def _features(program: str, server: Server) -> dict[str, Expectation]:
         "slow_start_after_idle": Expectation(("on" if restarts else "off",)),
         "rwin": Expectation((_window(server, server.advmss, stack),)),
         "rwin_ts": Expectation((_window(server, stamped_mss, stack),)),
-        "wscale": Expectation((scale,)) if stack.scaling else Expectation(reason="not-announced"),
+        "wscale": Expectation((scale,)) if stack.scaling else Expectation(reasons=(NOT_ANNOUNCED,)),
     }
 
 
@@ -232,10 +257,10 @@ def _version(program: str, server: Server) -> dict[str, Expectation]:
 
 def _settings(program: str, server: Server) -> dict[str, Expectation]:
     if server.http_version != "h2":
-        return {knob: Expectation(reason="no-h2") for knob in H2_KNOBS}
+        return {knob: Expectation(reasons=(NOT_H2,)) for knob in H2_KNOBS}
     announced = farms.settings(program, server)
     values = dict(announced)
-    absent = Expectation(reason="not-announced")
+    absent = Expectation(reasons=(NOT_ANNOUNCED,))
     single = {knob: Expectation((values[id_],)) if id_ in values else absent for knob, id_ in SETTING_KNOBS.items()}
     increment = farms.window_update(program)
     code = oddities.goaway(server.trouble, announced) if program == "odd" else None

@@ -1,63 +1,47 @@
 """A run against the truth: how often each parameter is right, at which grade, and where it claims too much.
 
-    right      an exact verdict (A, B, C) that the truth admits; a lower bound that is true; no verdict where there is
-               nothing to find
+    right      an exact verdict (A, B, C) that the truth admits; a lower bound that is true; no verdict, for a reason
+               that the truth names
     wrong      any other
-    usable     a verdict that can be used as it stands: A or B, a bound where the truth allows no more, nothing where
-               there is nothing, or where the truth admits the reason
+    answered   says all that the truth allows (allowed.py): the value at A or B, the largest bound that can be proven,
+               or the right reason where there is nothing. An excused reason answers nothing
+    yield      of a parameter's distinct truths, how many are answered, in the mean, from where the best constant
+               answer ends: (mean - constant) / (1 - constant), 0 if below. Whoever says the same of all servers has 0;
+               a parameter that is the same on all servers has no yield
     overclaim  a wrong value at A, B or C, or a bound above the truth: anything wrong but a reason
 
 Where sites have troubles, each trouble has a row: its cases (sites times vantages), what was said of them, and in how
-many of the reachable ones the initial window is usable (A, B, or a true bound), the measure that other tools give.
-A case is reachable if the truth has a value for any parameter.
+many the initial window is answered, of those that allow an answer. A case is reachable if the truth has a value for
+any parameter.
 
 Pure: the truth comes in as objects that can be asked (`Expectation`).
+Source of the yield: Youden (1950), "Index for rating diagnostic tests"; balanced accuracy, adjusted for chance.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from configtron.nouns import Observation, Value
-from configtron.records import Json, canonical, observation_form, value_form
+from configtron.nouns import Observation
+from configtron.records import Json, canonical, observation_form
+from configtron.report.allowed import (
+    ABSENT,
+    KINDS,
+    TRIVIAL,
+    Expectation,
+    Judged,
+    allowed,
+    is_answered,
+    is_right,
+    truth_class,
+    words,
+)
 
-# The parameter by whose verdicts a tool's yield is told, and the grades that count if they are right.
-YIELD_KNOB, USABLE = "icw", "ABL"
-# What a reader says of a setting that the server leaves out: a finding, whose truth is an expectation without values.
-ABSENT = "absent"
-
-
-class Expectation(Protocol):
-    """What may be reported: any of `values`; none if empty, and `reason` says why; `bound`: also "at least n"."""
-
-    @property
-    def values(self) -> tuple[Value, ...]:
-        """The right answers."""
-
-    @property
-    def bound(self) -> bool:
-        """Whether a bound is all that can be seen."""
-
-    @property
-    def reason(self) -> str:
-        """Why there is nothing to find."""
-
-    def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
-        """Whether a reported value (None: nothing was found, for that reason) is right."""
-
-
-class Judged(NamedTuple):
-    """One verdict and its truth; `trouble` names what is the matter with that site's server, if anything."""
-
-    region: str
-    host: str
-    knob: str
-    observation: Observation
-    expectation: Expectation
-    trouble: str = ""
+# The parameter whose yield is told for each trouble.
+YIELD_KNOB = "icw"
 
 
 class Mismatch(NamedTuple):
@@ -73,21 +57,79 @@ class Mismatch(NamedTuple):
 
 
 @dataclass(slots=True)
+class Truth:
+    """What is true of some pairs, how many they are, and how many of them are answered."""
+
+    expectation: Expectation
+    answered: int = 0
+    pairs: int = 0
+
+
+@dataclass(slots=True)
 class KnobScore:
-    """Counts for one parameter; `right` and `wrong` by grade."""
+    """Counts for one parameter; `right` and `wrong` by grade, `answered` and `allowed` by kind of truth.
+
+    truths      name of a truth -> pairs of it, and those answered
+    not_asked   pairs that the run had no need, or no means, to ask
+    """
 
     knob: str
     total: int = 0
-    usable: int = 0
     overclaims: int = 0
+    not_asked: int = 0
     right: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
+    allowed: Counter[str] = field(default_factory=Counter)
+    truths: dict[str, Truth] = field(default_factory=dict)
+
+    def count(self, one: Judged) -> None:
+        """Take one verdict in."""
+        if not one.asked:
+            self.not_asked += 1
+            return
+        right, grade, kind, answered = is_right(one), one.observation.grade, allowed(one.expectation), is_answered(one)
+        self.total += 1
+        (self.right if right else self.wrong)[grade] += 1
+        self.overclaims += not right and grade != "N"
+        self.allowed[kind] += 1
+        self.answered[kind] += answered
+        if kind != TRIVIAL:
+            truth = self.truths.setdefault(truth_class(one.expectation), Truth(one.expectation))
+            truth.answered += answered
+            truth.pairs += 1
 
     @property
     def right_share(self) -> str:
         """Of the verdicts at grades A and B, how many are right."""
         right, wrong = (sum(counts[grade] for grade in "AB") for counts in (self.right, self.wrong))
         return percent(right, right + wrong)
+
+    @property
+    def yielded(self) -> float | None:
+        """The yield, 0 to 1; None where all servers are alike."""
+        if len(self.truths) < 2:
+            return None
+        mean = sum(truth.answered / truth.pairs for truth in self.truths.values()) / len(self.truths)
+        constant = best_constant(self.knob, [truth.expectation for truth in self.truths.values()])
+        return max((mean - constant) / (1 - constant), 0.0) if constant < 1 else None
+
+
+def best_constant(knob: str, truths: Sequence[Expectation]) -> float:
+    """The share of these truths that one and the same answer answers, at best."""
+    answers = {answer for truth in truths for answer in _full_answers(knob, truth)}
+    given = (sum(is_answered(Judged("", "", knob, answer, truth)) for truth in truths) for answer in answers)
+    return max(given, default=0) / max(len(truths), 1)
+
+
+def _full_answers(knob: str, truth: Expectation) -> Iterator[Observation]:
+    """Answers that this truth may have: each of its values, its largest bound, each of its reasons."""
+    yield from (Observation(knob, value, grade="A") for value in truth.values)
+    if truth.bound and truth.least:
+        yield Observation(knob, truth.least, grade="L")
+    if not truth.values:
+        yield Observation(knob, ABSENT, grade="A")
+        yield from (Observation(knob, reason=reason) for reason in truth.reason.split(" or "))
 
 
 @dataclass(slots=True)
@@ -102,7 +144,8 @@ class TroubleScore:
     overclaims: int = 0
     cases: set[tuple[str, str]] = field(default_factory=set)
     reachable: set[tuple[str, str]] = field(default_factory=set)
-    usable: set[tuple[str, str]] = field(default_factory=set)
+    allowed: set[tuple[str, str]] = field(default_factory=set)
+    answered: set[tuple[str, str]] = field(default_factory=set)
 
     def count(self, one: Judged) -> None:
         """Take one verdict in."""
@@ -110,8 +153,10 @@ class TroubleScore:
         self.cases.add(case)
         if one.expectation.values:
             self.reachable.add(case)
-        if one.knob == YIELD_KNOB and right and grade in USABLE and one.expectation.values:
-            self.usable.add(case)
+        if one.knob == YIELD_KNOB and allowed(one.expectation) != TRIVIAL:
+            self.allowed.add(case)
+            if is_answered(one):
+                self.answered.add(case)
         self.value += right and grade in "ABC"
         self.bound += right and grade == "L"
         self.reason += right and grade == "N"
@@ -121,12 +166,39 @@ class TroubleScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The whole score: a row per parameter and per trouble, the reasons given (families), and every mismatch."""
+    """The whole score: a row per parameter and per trouble, the reasons given (families), and every mismatch.
+
+    troubled   YIELD_KNOB on the sites that have a trouble
+    """
 
     knobs: tuple[KnobScore, ...]
     troubles: tuple[TroubleScore, ...]
     reasons: Mapping[str, int]
     mismatches: tuple[Mismatch, ...]
+    troubled: KnobScore
+
+    @property
+    def yielded(self) -> float | None:
+        """The mean yield of the parameters that have one."""
+        found = [row.yielded for row in self.knobs if row.yielded is not None]
+        return sum(found) / len(found) if found else None
+
+    def answered(self, kind: str = "") -> tuple[int, int]:
+        """(answered, allowed) of one kind of truth, or of all."""
+        kinds = (kind,) if kind else KINDS
+        counts = ((sum(getattr(row, what)[k] for row in self.knobs for k in kinds)) for what in ("answered", "allowed"))
+        given, of = counts
+        return given, of
+
+    @property
+    def overclaims(self) -> int:
+        """Wrong values and bounds."""
+        return sum(row.overclaims for row in self.knobs)
+
+    @property
+    def wrong_reasons(self) -> int:
+        """Reasons that the truth does not name."""
+        return sum(row.wrong["N"] for row in self.knobs)
 
 
 def score(judged: Iterable[Judged]) -> Score:
@@ -134,24 +206,23 @@ def score(judged: Iterable[Judged]) -> Score:
     rows: dict[str, KnobScore] = {}
     troubles: dict[str, TroubleScore] = {}
     reasons: Counter[str] = Counter()
+    troubled = KnobScore(YIELD_KNOB)
     misses = []
     for one in judged:
+        rows.setdefault(one.knob, KnobScore(one.knob)).count(one)
+        if one.knob == YIELD_KNOB and one.trouble:
+            troubled.count(one)
+        if not one.asked:
+            continue
         troubles.setdefault(one.trouble, TroubleScore(one.trouble)).count(one)
         if one.observation.reason is not None:
             reasons[family(one.observation.reason)] += 1
-        row = rows.setdefault(one.knob, KnobScore(one.knob))
-        right, grade = is_right(one), one.observation.grade
-        row.total += 1
-        row.usable += is_usable(one)
-        (row.right if right else row.wrong)[grade] += 1
-        if not right:
-            overclaim = grade != "N"
-            row.overclaims += overclaim
-            truth = told(one.expectation)
+        if not is_right(one):
+            overclaim, truth = one.observation.grade != "N", words(one.expectation)
             misses.append(Mismatch(one.region, one.host, one.knob, one.observation, truth, overclaim, one.trouble))
     misses.sort(key=lambda miss: (miss.knob, miss.host, miss.region))
     by_name = tuple(troubles[name] for name in sorted(troubles))
-    return Score(tuple(rows.values()), by_name, dict(sorted(reasons.items())), tuple(misses))
+    return Score(tuple(rows.values()), by_name, dict(sorted(reasons.items())), tuple(misses), troubled)
 
 
 def total(result: Score) -> TroubleScore:
@@ -160,9 +231,8 @@ def total(result: Score) -> TroubleScore:
     for row in result.troubles:
         for name in ("value", "bound", "reason", "unexcused", "overclaims"):
             setattr(every, name, getattr(every, name) + getattr(row, name))
-        every.cases |= row.cases
-        every.reachable |= row.reachable
-        every.usable |= row.usable
+        for name in ("cases", "reachable", "allowed", "answered"):
+            setattr(every, name, getattr(every, name) | getattr(row, name))
     return every
 
 
@@ -172,62 +242,46 @@ def family(reason: str) -> str:
     return f"{name}:*" if colon else reason
 
 
-def is_right(one: Judged) -> bool:
-    """Whether the truth admits the verdict."""
-    value = one.observation.value
-    if one.observation.grade == "L":
-        return _is_below(value, one.expectation.values)
-    if value == ABSENT:
-        return one.expectation.admits(None)
-    return one.expectation.admits(value, reason=one.observation.reason or "")
-
-
-def is_usable(one: Judged) -> bool:
-    """Whether the verdict says all that could be said, firmly enough to use."""
-    grade = one.observation.grade
-    if grade == "L":
-        return one.expectation.bound
-    return grade in ("A", "B") or (grade == "N" and is_right(one))
-
-
-def _is_below(bound: Value | None, values: Iterable[Value]) -> bool:
-    if isinstance(bound, tuple):
-        return any(isinstance(value, tuple) and set(bound) <= set(value) for value in values)
-    return isinstance(bound, int | float) and any(isinstance(v, int | float) and bound <= v for v in values)
-
-
-def told(expectation: Expectation) -> str:
-    """The truth in words."""
-    if not expectation.values:
-        return f"nothing ({expectation.reason})"
-    values = " or ".join(v if isinstance(v, str) else canonical(value_form(v)) for v in expectation.values)
-    return f"{values} (or a bound)" if expectation.bound else values
-
-
-def score_lines(result: Score) -> list[str]:
-    """JSON lines: one per parameter, then one per mismatch."""
+def score_lines(result: Score, probers: Mapping[str, Score] | None = None) -> list[str]:
+    """JSON lines: one per parameter, per trouble, per prober beside the run, then one per mismatch."""
     lines = [
         canonical(
             {
-                "schema": "configtron.score/1",
+                "schema": "configtron.score/2",
                 "knob": row.knob,
                 "total": row.total,
-                "usable": row.usable,
+                "not_asked": row.not_asked,
                 "overclaims": row.overclaims,
                 "right": _counts(row.right),
                 "wrong": _counts(row.wrong),
+                "answered": {kind: row.answered[kind] for kind in KINDS},
+                "allowed": {kind: row.allowed[kind] for kind in KINDS},
+                "yield": _rounded(row.yielded),
             }
         )
         for row in result.knobs
     ]
     for trouble in result.troubles:
         counts = {name: getattr(trouble, name) for name in ("value", "bound", "reason", "unexcused", "overclaims")}
-        cases = {name: len(getattr(trouble, name)) for name in ("cases", "reachable", "usable")}
-        lines.append(canonical({"schema": "configtron.trouble/1", "trouble": trouble.trouble, **counts, **cases}))
+        cases = {name: len(getattr(trouble, name)) for name in ("cases", "reachable", "allowed", "answered")}
+        lines.append(canonical({"schema": "configtron.trouble/2", "trouble": trouble.trouble, **counts, **cases}))
+    lines += [prober_line(name, theirs) for name, theirs in (probers or {}).items()]
     for miss in result.mismatches:
         reported = observation_form(miss.observation)
         lines.append(canonical({"schema": "configtron.mismatch/1", **miss._asdict(), "observation": reported}))
     return lines
+
+
+def prober_line(name: str, result: Score) -> str:
+    """A whole score in one JSON line."""
+    kinds: dict[str, Json] = {kind: list(result.answered(kind)) for kind in KINDS}
+    yields = {"yield": _rounded(result.yielded), f"{YIELD_KNOB}_troubled_yield": _rounded(result.troubled.yielded)}
+    counts = {"overclaims": result.overclaims, "wrong_reasons": result.wrong_reasons}
+    return canonical({"schema": "configtron.prober/1", "prober": name, **kinds, **yields, **counts})
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _counts(counts: Mapping[str, int]) -> dict[str, Json]:
@@ -237,3 +291,8 @@ def _counts(counts: Mapping[str, int]) -> dict[str, Json]:
 def percent(part: int, whole: int) -> str:
     """A share as printed; "-" of nothing."""
     return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def share(part: float | None) -> str:
+    """A share of 1 as printed; "-" of nothing."""
+    return "-" if part is None else f"{100 * part:.1f} %"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -12,11 +12,13 @@ from rich.table import Table
 from configtron.fingerprint.diversity import Diversity, Share
 from configtron.fingerprint.elsewhere import Parameter
 from configtron.nouns import Observation, Value
+from configtron.report.allowed import KINDS
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
 from configtron.report.found import Found
 from configtron.report.lines import visible
 from configtron.report.planted import PlantScore, share
 from configtron.report.score import YIELD_KNOB, Mismatch, Score, percent, total
+from configtron.report.score import share as part
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
@@ -96,24 +98,50 @@ def by_region(parameters: Sequence[Parameter]) -> Table:
 
 def scores(score: Score) -> Table:
     """Right and wrong by parameter and grade."""
-    table = _table("knob", "A", "B", "C", ">= n", "none", "right at A/B", "usable", "overclaims")
+    answered = tuple(f"{kind}s" for kind in KINDS)
+    grades = ("A", "B", "C", ">= n", "none")
+    columns = (*grades, "right at A/B", *answered, "yield", "overclaims", "not asked")
+    table = _table("knob", *columns, spare=("C", "not asked"))
+    table.caption = (
+        "right of those given, by grade; answered of those that the truth allows an exact value, only a bound, only a "
+        "reason; yield: distinct truths answered, from where one constant answer ends"
+    )
     for row in score.knobs:
         cells = [f"{row.right.get(grade, 0)}/{row.right.get(grade, 0) + row.wrong.get(grade, 0)}" for grade in "ABCLN"]
-        table.add_row(row.knob, *cells, row.right_share, percent(row.usable, row.total), str(row.overclaims))
+        kinds = [f"{row.answered[kind]}/{row.allowed[kind]}" if row.allowed[kind] else "-" for kind in KINDS]
+        table.add_row(
+            row.knob, *cells, row.right_share, *kinds, part(row.yielded), str(row.overclaims), str(row.not_asked)
+        )
+    return table
+
+
+def probers(scores: Mapping[str, Score]) -> Table:
+    """The run's score beside what probers score that look at nothing, on the same pairs."""
+    answered = tuple(f"{kind}s" for kind in KINDS)
+    table = _table("prober", *answered, "yield", f"{YIELD_KNOB} yield, troubled", "overclaims", "wrong reasons")
+    table.caption = (
+        "silence: a reason for all; least bounds: at least the smallest value there is; commonest: what is true of most"
+    )
+    for name, result in scores.items():
+        shares = [percent(*result.answered(kind)) for kind in KINDS]
+        yields = part(result.yielded), part(result.troubled.yielded)
+        table.add_row(name, *shares, *yields, str(result.overclaims), str(result.wrong_reasons))
     return table
 
 
 def troubles(score: Score) -> Table:
     """What was said where something is the matter, a row for each trouble; the first row has none."""
     counted = ("values", "bounds", "reasons", "unexcused", "overclaims")
-    table = _table("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} usable")
+    table = _table("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} answered")
     table.caption = (
-        "unexcused: no value, though there is one to find; usable: of the reachable, at A, B or a true bound"
+        "unexcused: a reason that the truth does not name; answered: at A or B, by the largest bound that can be "
+        "proven, or with the right reason, of the cases that allow one of them"
     )
     for row in (*score.troubles, *((total(score),) if len(score.troubles) > 1 else ())):
         said = (row.value, row.bound, row.reason, row.unexcused, row.overclaims)
         cases = (str(len(row.cases)), str(len(row.reachable)))
-        table.add_row(row.trouble or "none", *cases, *map(str, said), percent(len(row.usable), len(row.reachable)))
+        share_answered = percent(len(row.answered), len(row.allowed))
+        table.add_row(row.trouble or "none", *cases, *map(str, said), share_answered)
     return table
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ import pytest
 from configtron.cli.replay import expected
 from configtron.cli.replay.work import Task, perform
 from configtron.fingerprint import INFERENCES
-from configtron.lab.truth import Expectation, oracle
+from configtron.lab.truth import oracle
 from configtron.nouns import Observation, Trace
 from configtron.probe.play import Recorded
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import OPENING
 from configtron.records import Json, pairs_of, value_of
+from configtron.report.allowed import Judged, is_right
 from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, SAME
-from configtron.report.score import Judged, is_right
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
 from fixtures.recipes import RECIPES, Recipe
 from tests.test_layers import ROOT
@@ -88,8 +88,9 @@ def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
     assert (origin["recipe"], origin["note"]) == (recipe.name, recipe.note)
     assert origin["command"] == f"python -m fixtures.mint {recipe.name}"
     assert set(origin["truth"]) == set(recipe.about) & set(oracle(internet_of([recipe]), REGION, host_of(recipe)))
+    wanted = oracle(internet_of(group(recipe)), REGION, host_of(recipe))
     for knob, form in origin["truth"].items():
-        assert Expectation(**form), knob
+        assert form == json.loads(json.dumps(asdict(wanted[knob]))), knob
 
 
 def test_every_trouble_of_the_lab_has_a_folder() -> None:

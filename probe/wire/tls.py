@@ -24,6 +24,10 @@ PLAIN_REASONS = {
     "HTTP_REQUEST": "tls:not-tls",
     "UNSUPPORTED_PROTOCOL": "tls:version",
 }
+# Alerts that Python's ssl module has no name for (RFC 7301 section 3.2, RFC 8446 section 6), and where in a record one
+# stands: its type, then version (2), length (2) and level.
+NAMELESS_ALERTS = {109: "missing-extension", 116: "certificate-required", 120: "no-application-protocol"}
+ALERT, ALERT_AT = 21, 6
 
 
 class Trust:
@@ -71,6 +75,7 @@ class OpenSsl:
         self._secrets = secrets
         self._keylog = ""
         self._done = False
+        self._alert = -1
 
     def shake(self) -> bool:
         """Go on with the handshake."""
@@ -80,13 +85,15 @@ class OpenSsl:
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLError, OSError) as problem:
-            raise EngineFailed(reason(problem)) from None
+            raise EngineFailed(reason(problem, self._alert)) from None
         finally:
             self._collect()
         return self._done
 
     def feed(self, data: bytes) -> None:
         """Records from the wire."""
+        if data[:1] == bytes([ALERT]) and len(data) > ALERT_AT:
+            self._alert = data[ALERT_AT]
         self._incoming.write(data)
 
     def drain(self) -> bytes:
@@ -128,9 +135,11 @@ class OpenSsl:
             os.ftruncate(self._secrets, 0)
 
 
-def reason(problem: OSError) -> str:
-    """An OpenSSL error as a short named reason."""
+def reason(problem: OSError, alert: int = -1) -> str:
+    """An OpenSSL error as a short named reason; `alert`: the number of one that came in clear."""
     name = getattr(problem, "reason", None) or "unknown"
+    if name == "unknown" and alert in NAMELESS_ALERTS:
+        return f"tls:alert-{NAMELESS_ALERTS[alert]}"
     if name in PLAIN_REASONS:
         return PLAIN_REASONS[name]
     for prefix in ("SSLV3_ALERT_", "TLSV1_ALERT_", "TLSV13_ALERT_", "TLSV1_"):

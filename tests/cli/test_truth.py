@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.cli.probe.truth import NOT_PROBED, TOO_FEW, is_asked
+from configtron.cli.probe.truth import NOT_PROBED, TOO_FEW, is_asked, shows_window
 from configtron.nouns import Observation
 
 
@@ -19,3 +19,9 @@ def test_who_answers_is_asked_by_one_profile(profile: str) -> None:
 def test_what_was_said_is_judged_whoever_asked() -> None:
     assert is_asked(Observation("load_balancing", "one", grade="B"), "standard")
     assert is_asked(Observation("load_balancing", reason="no-data"), "standard")
+
+
+def test_a_window_in_clear_makes_asking_over_tls_needless() -> None:
+    assert shows_window(Observation("icw", 10, grade="C"))
+    assert not shows_window(Observation("icw", 10, grade="L"))
+    assert not shows_window(Observation("icw", reason="closed")) and not shows_window(None)

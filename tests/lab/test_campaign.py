@@ -54,7 +54,7 @@ def test_every_verdict_is_right_and_the_same_seed_gives_the_same_bytes(tmp_path:
     assert first.returncode == 0, first.stderr.decode()
     result = scored(tmp_path / "a")
     assert wrong(result) == []
-    assert {row.knob for row in result.knobs if row.usable < 0.9 * row.total} == set()
+    assert {row.knob for row in result.knobs if row.answered.total() < 0.9 * row.allowed.total()} == set()
     again = configtron(tmp_path / "another folder" / "b", *LAB, "--seed", "77", "-f", "jsonl")
     assert again.stdout == first.stdout
     assert len(first.stdout.splitlines()) == 5 * int(SITES)

@@ -160,7 +160,9 @@ def test_expectations_admit_late_timers_and_lower_bounds_only_where_due() -> Non
     exact, bounded = Expectation((10,)), Expectation((10,), bound=True)
     assert not exact.admits(4, lower_bound=True) and not exact.admits(9)
     assert bounded.admits(4, lower_bound=True) and not bounded.admits(11, lower_bound=True) and bounded.admits(10)
-    assert Expectation(reason="no-h2").admits(None) and not exact.admits(None)
+    nothing = Expectation(reasons=("not-h2",))
+    assert nothing.admits(None, reason="not-h2") and not exact.admits(None, reason="not-h2")
+    assert not nothing.admits(None) and not nothing.admits(None, reason="no-h2")
     assert not Expectation(("h2",)).admits("http/1.1")
 
 

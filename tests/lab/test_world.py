@@ -17,8 +17,9 @@ from configtron.lab import uml
 from configtron.lab.farms import H2LIB_WINDOW_UPDATE
 from configtron.lab.internet import REGIONS, Internet, draw
 from configtron.lab.shares import UNKNOWN_SETTING
-from configtron.lab.truth import WHEEL_LATENESS, oracle
+from configtron.lab.truth import oracle
 from configtron.lab.uml import GUEST_OUTPUT, Job
+from configtron.lab.wheel import late_s
 from configtron.lab.world import World, world
 
 LOOK = Path(__file__).with_name("look.py")
@@ -121,8 +122,8 @@ def test_synack_timers(internet: Internet, rows: list[tuple[str, str, Seen]]) ->
         assert expected["synack_rto"].admits(gaps[0]), (region, host, gaps)
         assert expected["synack_retries"].admits(len(gaps)), (region, host, gaps)
         for i, gap in enumerate(gaps):
-            due = 2**i * gaps[0] / (1 + WHEEL_LATENESS)
-            assert due * 0.99 <= gap <= due * (1 + WHEEL_LATENESS) ** 2 + 0.02, (region, host, gaps)
+            due = 2**i * internet.server(region, host).synack_rto_ms / 1000
+            assert due * 0.99 <= gap <= due + late_s(due) + 0.02, (region, host, gaps)
 
 
 def test_first_flight_and_its_repetition(internet: Internet, rows: list[tuple[str, str, Seen]]) -> None:

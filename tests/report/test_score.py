@@ -8,7 +8,9 @@ from configtron.lab.truth import Expectation as LabExpectation
 from configtron.nouns import Observation, Value
 from configtron.report import score as module
 from configtron.report import tables
-from configtron.report.score import Judged, score, score_lines
+from configtron.report.allowed import Judged
+from configtron.report.constants import THIS_RUN, beside_constants
+from configtron.report.score import score, score_lines
 
 
 @dataclass(frozen=True)
@@ -17,44 +19,59 @@ class Truth:
 
     values: tuple[Value, ...] = ()
     bound: bool = False
-    reason: str = ""
+    least: int = 0
     reasons: tuple[str, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        return " or ".join(self.reasons)
+
     def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
-        return value in self.values if value is not None else not self.values or reason in self.reasons
+        return value in self.values if value is not None else reason in self.reasons
 
 
-def seen(value: Value | None, grade: str) -> Observation:
-    return Observation("icw", value, None if value is not None else "too-short", grade=grade)
+def seen(value: Value | None, grade: str, reason: str = "not-h2") -> Observation:
+    return Observation("icw", value, None if value is not None else reason, grade=grade)
 
 
-BOUND, NOTHING = Truth((10,), bound=True), Truth(reason="no-h2")
+BOUND, NOTHING = Truth((10,), bound=True, least=4), Truth(reasons=("not-h2",))
+ABSENT, EXCUSED = Truth(reasons=("not-announced",)), Truth((10,), reasons=("not-h2",))
+TRIVIAL = Truth((10,), bound=True, least=1)
 
 
 @pytest.mark.parametrize(
-    ("observation", "truth", "right", "usable", "overclaim"),
+    ("observation", "truth", "right", "answered", "overclaim"),
     [
         (seen(10, "A"), Truth((10,)), True, True, False),
         (seen(10, "C"), Truth((10, 11)), True, False, False),
-        (seen(4, "B"), Truth((10,)), False, True, True),
-        (seen(4, "B"), BOUND, False, True, True),
+        (seen(4, "B"), Truth((10,)), False, False, True),
+        (seen(4, "B"), BOUND, False, False, True),
+        (seen(10, "B"), BOUND, True, True, False),
         (seen(4, "L"), BOUND, True, True, False),
+        # true, but less than the answer proves
+        (seen(3, "L"), BOUND, True, False, False),
+        (seen(1, "L"), TRIVIAL, True, False, False),
         (seen(4, "L"), Truth((10,)), True, False, False),
-        (seen(11, "L"), BOUND, False, True, True),
+        (seen(11, "L"), BOUND, False, False, True),
         (seen(None, "N"), Truth((10,)), False, False, False),
+        # excused is not answered
+        (seen(None, "N"), EXCUSED, True, False, False),
         (seen(None, "N"), NOTHING, True, True, False),
-        (seen("absent", "B"), NOTHING, True, True, False),
-        (seen(5, "B"), NOTHING, False, True, True),
+        (seen(None, "N", "no-h2"), NOTHING, False, False, False),
+        (seen(None, "N", "unclear:alone"), NOTHING, False, False, False),
+        (seen("absent", "B"), ABSENT, True, True, False),
+        (seen("absent", "B"), NOTHING, False, False, True),
+        (seen(5, "B"), NOTHING, False, False, True),
     ],
 )
 @pytest.mark.parametrize("kind", [Truth, LabExpectation])
 def test_each_verdict_is_judged(
-    observation: Observation, truth: Truth, right: bool, usable: bool, overclaim: bool, kind: type[Truth]
+    observation: Observation, truth: Truth, right: bool, answered: bool, overclaim: bool, kind: type[Truth]
 ) -> None:
-    expectation = kind(values=truth.values, bound=truth.bound, reason=truth.reason)
+    expectation = kind(values=truth.values, bound=truth.bound, least=truth.least, reasons=truth.reasons)
     result = score([Judged("na", "a", "icw", observation, expectation)])
     (row,) = result.knobs
-    assert (sum(row.right.values()), row.usable, row.overclaims) == (right, usable, overclaim)
+    assert (sum(row.right.values()), row.answered.total(), row.overclaims) == (right, answered, overclaim)
     assert len(result.mismatches) == (not right)
 
 
@@ -87,7 +104,7 @@ def test_nothing_is_no_share() -> None:
 
 
 def test_each_trouble_has_its_row() -> None:
-    excused, shut = Truth((10,), reasons=("no-data",)), Truth(reason="no-synack")
+    excused, shut = Truth((10,), reasons=("no-data",)), Truth(reasons=("no-synack", "no-data"))
     none = Observation("icw", reason="no-data")
     judged = [
         Judged("na", "a", "icw", seen(10, "A"), Truth((10,))),
@@ -101,12 +118,67 @@ def test_each_trouble_has_its_row() -> None:
     rows = {row.trouble: row for row in result.troubles}
     think, all_ = rows["think"], module.total(result)
     assert (think.value, think.bound, think.reason, think.unexcused, think.overclaims) == (0, 1, 1, 1, 1)
-    assert (len(think.cases), len(think.reachable), think.usable) == (3, 3, {("eu", "b")})
+    assert (len(think.cases), len(think.reachable), len(think.allowed), think.answered) == (3, 3, 3, set())
     assert (len(rows["shut"].cases), len(rows["shut"].reachable)) == (1, 0)
-    assert (len(all_.cases), len(all_.reachable), len(all_.usable), all_.overclaims) == (5, 4, 2, 1)
+    assert (len(all_.cases), len(all_.reachable), all_.overclaims) == (5, 4, 1)
+    assert all_.answered == {("na", "a"), ("na", "c")} and len(all_.allowed) == 5
     assert result.reasons == {"no-data": 2, "tls:*": 1}
     assert {miss.trouble for miss in result.mismatches} == {"think"}
     out = io.StringIO()
     tables.console(out).print(tables.troubles(result))
-    assert "50.0 %" in out.getvalue() and "none" in out.getvalue()
-    assert sum("configtron.trouble/1" in line for line in score_lines(result)) == 3
+    assert "40.0 %" in out.getvalue() and "none" in out.getvalue()
+    assert sum("configtron.trouble/2" in line for line in score_lines(result)) == 3
+
+
+def drawn() -> list[Judged]:
+    """A town: mostly windows of 10, a few others, bounds, nothing, two servers that take turns."""
+    truths = [Truth((10,))] * 70 + [Truth((n,)) for n in (1, 4, 24, 30) for _ in range(5)]
+    truths += [Truth((10, 4)), Truth((20,), bound=True, least=9), TRIVIAL, NOTHING, NOTHING, EXCUSED]
+    return [Judged("na", f"h{n}", "icw", answer(truth), truth, "x") for n, truth in enumerate(truths)]
+
+
+def answer(truth: Truth) -> Observation:
+    """All that this truth allows."""
+    return seen(truth.values[0], "A") if truth.values else seen(None, "N", truth.reasons[0])
+
+
+def test_whoever_says_the_same_of_all_servers_yields_nothing() -> None:
+    """The rule before: a bound of 1 was usable on 97 of 100; 10 everywhere would be right on 70."""
+    probers = beside_constants(drawn())
+    assert set(probers) == {THIS_RUN, "silence", "least bounds", "commonest"}
+    assert probers[THIS_RUN].yielded == probers[THIS_RUN].troubled.yielded == 1.0
+    for name in ("silence", "least bounds", "commonest"):
+        assert probers[name].yielded == 0.0 and probers[name].troubled.yielded == 0.0, name
+    assert probers["least bounds"].overclaims == 2 and probers["commonest"].answered("exact")[0] > 70
+    assert probers["silence"].wrong_reasons == len(drawn())
+
+
+@pytest.mark.parametrize("constant", [*range(1, 31), "not-h2", "unclear:alone"])
+@pytest.mark.parametrize("grade", ["A", "L"])
+def test_no_constant_at_all_yields_anything(constant: Value, grade: str) -> None:
+    said = seen(None, "N", constant) if isinstance(constant, str) else seen(constant, grade)
+    assert score([one._replace(observation=said) for one in drawn()]).yielded == 0.0
+
+
+def test_half_of_the_truths_are_half_of_the_yield() -> None:
+    truths = [Truth((n,)) for n in range(1, 6)]
+    judged = [Judged("na", f"h{n}", "icw", answer(t), t) for n, t in enumerate(truths)]
+    judged[:2] = [one._replace(observation=seen(99, "A")) for one in judged[:2]]
+    assert score(judged).yielded == pytest.approx((0.6 - 0.2) / 0.8)
+    assert score(judged[2:3]).yielded is None, "one truth tells nobody apart"
+
+
+def test_what_was_not_asked_is_counted_and_not_judged() -> None:
+    judged = [one._replace(asked=n > 3) for n, one in enumerate(drawn())]
+    (row,) = score(judged).knobs
+    assert (row.not_asked, row.total) == (4, len(judged) - 4)
+    assert '"not_asked":4' in score_lines(score(judged))[0]
+
+
+def test_probers_have_a_line_and_a_row() -> None:
+    probers = beside_constants(drawn())
+    lines = [line for line in score_lines(probers[THIS_RUN], probers) if "configtron.prober/1" in line]
+    assert [json.loads(line)["yield"] for line in lines] == [1.0, 0.0, 0.0, 0.0]
+    out = io.StringIO()
+    tables.console(out).print(tables.probers(probers))
+    assert "commonest" in out.getvalue() and "100.0 %" in out.getvalue()

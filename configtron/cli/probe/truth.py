@@ -12,14 +12,15 @@ from configtron.errors import BadInput
 from configtron.lab.sites import BASELINE, Internet
 from configtron.lab.truth import from_json, oracle
 from configtron.nouns import Observation
+from configtron.report.allowed import Judged
 from configtron.report.found import found_in
 from configtron.report.planted import PlantScore, planted
-from configtron.report.score import Judged
 
 # What stands for a verdict where there is none at all.
 NOT_PROBED = "not-probed"
-# Asked only where the answer in clear shows no window: nothing is missing elsewhere.
-WHERE_NEEDED = ("icw_tls", "cwnd_at_request")
+# Asked only where the answer in clear shows no window (CLEAR, exact): elsewhere it counts as not asked, and where the
+# answer shows none and nothing was asked all the same, as missing.
+WHERE_NEEDED, CLEAR = ("icw_tls", "cwnd_at_request"), "icw"
 # Knob -> the profiles that make connections enough to answer it. What another says of it all the same is judged; that
 # it has too few of them is not.
 ANSWERED_BY, TOO_FEW = {"load_balancing": ("full",)}, "unclear:few-connections"
@@ -72,8 +73,14 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
         silence = Observation("", reason=item.reason or NOT_PROBED)
         trouble = internet.server(item.vantage, item.site).trouble
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
-            if knob not in asked or (knob in WHERE_NEEDED and knob not in item.verdicts):
+            if knob not in asked:
                 continue
             verdict = item.verdicts.get(knob) or replace(silence, knob=knob)
-            if is_asked(verdict, profile):
-                yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble)
+            needless = knob in WHERE_NEEDED and knob not in item.verdicts and shows_window(item.verdicts.get(CLEAR))
+            is_due = is_asked(verdict, profile) and not needless
+            yield Judged(item.vantage, item.site, knob, verdict, expectation, trouble, is_due)
+
+
+def shows_window(clear: Observation | None) -> bool:
+    """Whether the verdict in clear is an exact window, so that TLS need not be asked."""
+    return clear is not None and clear.grade in ("A", "B", "C")

@@ -8,9 +8,10 @@ from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
 from configtron.errors import CONDITION, DONE, NOTHING
+from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.lines import opened
 from configtron.report.planted import planted_lines
-from configtron.report.score import score, score_lines
+from configtron.report.score import score_lines
 
 # Mismatches in a table; all of them are in the JSON lines.
 MOST_MISMATCHES = 40
@@ -25,23 +26,27 @@ MOST_MISMATCHES = 40
 def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> int:
     """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
 
-    For each parameter and grade, how many verdicts are right of how many. Usable: says all that could be said, at A or
-    B, as a bound where no more can be seen, or nothing where nothing can be. Overclaims: wrong values, at any grade.
-    Then the differences between regions, those planted and those found; a row for each trouble, where the lab's sites
-    have any; and each mismatch with its true value.
+    For each parameter and grade, how many verdicts are right of how many. Then how many say all that the truth allows:
+    the value at A or B, the largest bound that the answer can prove, or the right reason where there is nothing. Yield:
+    the mean of that over the distinct truths, from where one constant answer ends; probers that say the same of every
+    server stand beside the run, and have about 0. Overclaims: wrong values, at any grade. Not asked: pairs that this
+    profile need not ask. Then the differences between regions, those planted and those found; a row for each trouble,
+    where the lab's sites have any; and each mismatch with its true value.
     """
     from configtron.cli.probe.truth import judged, newest_of_the_lab, regional
 
     with reading() as store, opened(output_file) as out:
         kept = newest_of_the_lab(store) if run is None else find(store, run)
-        result, differences = score(judged(store, kept)), regional(store, kept)
+        probers, differences = beside_constants(list(judged(store, kept))), regional(store, kept)
+        result = probers[THIS_RUN]
         if form == "jsonl":
-            out.writelines(line + "\n" for line in (*score_lines(result), *planted_lines(differences)))
+            out.writelines(line + "\n" for line in (*score_lines(result, probers), *planted_lines(differences)))
         else:
             from configtron.report import tables
 
             console = tables.console(out, color=settings().color)
             console.print(tables.scores(result))
+            console.print(tables.probers(probers))
             if any(row.planted for row in differences):
                 console.print(tables.regions(differences))
             if len(result.troubles) > 1:

@@ -138,6 +138,13 @@ def test_an_alert_is_named(trust: Trust, context: ssl.SSLContext) -> None:
     assert ending == "tls:alert-handshake-failure"
 
 
+def test_an_alert_that_python_has_no_name_for_is_named(trust: Trust) -> None:
+    """no_application_protocol (RFC 7301 section 3.2): it used to be tls:error-unknown."""
+    carried, _ = carry(asks(tls=True), TARGET, trust)
+    _, ending = play(carried, Peer(lambda heard: (b"\x15\x03\x03\0\2\2\x78", True)))
+    assert ending == "tls:alert-no-application-protocol"
+
+
 def test_a_server_without_tls_is_named(trust: Trust) -> None:
     carried, log = carry(asks(tls=True), TARGET, trust)
     _, ending = play(carried, Peer(lambda heard: (b"HTTP/1.1 400 Bad Request\r\n\r\n", True)))
