@@ -29,6 +29,8 @@ from configtron.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
 KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
+# Who observed a conversation that no script of ours held: a capture (`passive/traces.py`).
+CAPTURE = "capture"
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
 
@@ -103,6 +105,10 @@ def _retries(
     if grade == "L":
         # What came after an echo may have been made by it; what came before is sure.
         count = len(schedule.gaps)
+    elif trace.vantage == CAPTURE and count > heard:
+        # Of a conversation that we did not hold, copies that nobody saw are a guess: the server's waits may be uneven.
+        count, grade = heard, "L"
+        more |= {"uneven": True}
     return yes("synack_retries", count, trace, "", "SYN-ACKs after the first", grade, frames, {**details, **more})
 
 
@@ -174,6 +180,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """The number of repeats out of all runs, counted by the timer that all runs together show. Loss only lowers it."""
     every = trials.get("synack_retries", ())
+    if alike := _alike(every):
+        details = {**dict(alike[0].details), "agreeing": len(alike)}
+        grade = count_grade(len(alike))
+        return over("synack_retries", every, alike[0].value or 0, grade, "", alike[0].method, details=details)
     timer = across(trials)
     exact = [t for t in every if t.grade == "C"]
     if timer is None or not exact:
@@ -201,6 +211,19 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
         details |= seen(exact)
     grade = count_grade(counts.count(most)) if timer.grade != "C" else "C"
     return over("synack_retries", every, most, grade, "", exact[0].method, details=details)
+
+
+def _alike(trials: Sequence[Observation]) -> list[Observation]:
+    """Captured conversations, all there are, whose uneven gaps are the same: the server's own, as losses differ."""
+    uneven = [t for t in trials if t.detail("uneven")]
+    if len(uneven) < AGREE_B or len(uneven) < len([t for t in trials if t.value is not None]):
+        return []
+    first = _numbers(uneven[0].detail("gaps"))
+    for trial in uneven[1:]:
+        gaps = _numbers(trial.detail("gaps"))
+        if len(gaps) != len(first) or any(abs(a - b) > WHEEL * min(a, b) for a, b in zip(gaps, first, strict=True)):
+            return []
+    return uneven
 
 
 def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from configtron.fingerprint.stream import Flight, Handshake, effective_mss
+from configtron.fingerprint.stream import BURST_GAP_RTTS, Flight, Handshake, effective_mss
 from configtron.fingerprint.verdict import no, yes
 from configtron.nouns import FIN, OPT_SACK_PERMITTED, SYN, Observation, Packet, Trace, Value
 
@@ -53,6 +53,10 @@ PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
 WINDOW_MARGIN_SEGMENTS = 1
 # The largest segment that a usual path takes (an MTU of 1500).
 LARGEST = 1460
+# Who observed a conversation that no script of ours held: a capture (`passive/traces.py`).
+CAPTURE = "capture"
+# No client that acknowledges as RFC 9293 3.8.6.3 has it leaves several segments alone for so long.
+SILENT_S = 0.06
 
 
 class Held(NamedTuple):
@@ -115,8 +119,12 @@ def read_window(
     largest = offered if mss <= offered else max(mss, LARGEST)
     whole = mss if flight.sizes().count(mss) > 1 or not flight.holes() else largest
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
+    written = trace.vantage == CAPTURE and not _cut_into_full(packets, held, opening)
     holes = [*flight.holes(), edge - flight.edge] if edge > flight.edge else flight.holes()
     count = len(flight.pieces) + sum(math.ceil(hole / whole) for hole in holes)
+    if written:
+        # A stack that counts bytes has room for more short segments than full ones.
+        count = math.ceil((edge - base) / max(_cap(packets, opening), mss))
     uneven_holes = any(hole > mss and hole % mss for hole in holes)
     retried = initial and (repeats > 0 or len(opening.syns) > 1 or _synack_was_lost(flight, opening))
     if retried and count == 1:
@@ -131,7 +139,9 @@ def read_window(
             "uneven" if may_hide_a_probe(packets, held, opening) or (held.stop == "edge" and flight.paused) else "",
             "holes-in-small-writes" if uneven_holes or whole > mss else "",
             "" if _had_more(packets, held, offered) else "no-queue",
+            "client-data" if _client_spoke(packets, held) else "",
             "short-end" if flight.sizes()[-1] < mss and _may_be_a_pause(held) else "",
+            "short-segment" if written else "",
         )
         proof = next((doubt for doubt in doubts if doubt), proof)
     if proof not in STRONG and uneven_holes:
@@ -254,6 +264,57 @@ def _proof(packets: Sequence[Packet], held: Held) -> str:
         if packet.segment.flags & FIN:
             return "exact-fit"
     return "unverified"
+
+
+def _client_spoke(packets: Sequence[Packet], held: Held) -> bool:
+    """Whether bytes that the server had not had when it ended its flight went out before its fresh data came."""
+    end = held.flight.end
+    fresh = next(
+        (n for n, p in enumerate(packets) if n >= held.at and p.way == "in" and p.segment.end > end), len(packets)
+    )
+    ours = [p.segment.end for p in packets[:fresh] if p.way == "out" and p.segment.length and not p.segment.flags & SYN]
+    heard = [p.segment.ack for p in packets[:fresh] if p.way == "in" and p.segment.length and p.segment.end <= end]
+    return bool(heard) and max(ours, default=0) > max(heard)
+
+
+def _cap(packets: Sequence[Packet], opening: Handshake) -> int:
+    """Bytes of the largest segment that we offered to take, less timestamps where both sides agreed on them."""
+    offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
+    return max(offered - _stamps(packets, opening), 1)
+
+
+def _stamps(packets: Sequence[Packet], opening: Handshake) -> int:
+    both = (*opening.syns[:1], *opening.synacks[:1])
+    return TIMESTAMPS_BYTES if all(packets[i].segment.timestamps is not None for i in both) else 0
+
+
+def _cut_into_full(packets: Sequence[Packet], held: Held, opening: Handshake) -> bool:
+    """Whether flight and fresh data are segments as large as was agreed, so that no write of the server's ended one.
+
+    Agreed is what we offer, or what the server does where it offers less and keeps to it; a hole is as good as full. A
+    server that stayed silent until our late ACK had no more room: then short writes before the last full segment do no
+    harm, where counting bytes gives the same number.
+    """
+    theirs = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
+    flight, cap = held.flight, _cap(packets, opening)
+    fresh = next((p for p in packets[held.at :] if p.way == "in" and p.segment.end > flight.end), None)
+    sizes = [*flight.sizes(), *([] if flight.lone is None else [flight.lone.segment.length])]
+    ours = next((p.at for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), flight.last_at)
+    silent = ours - flight.last_at > max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
+    for full in {cap, max(min(cap, theirs - _stamps(packets, opening)), 1)}:
+        if fresh is None or fresh.segment.length < full or sizes[-1] % full:
+            continue
+        span = sum(sizes) + sum(flight.holes())
+        if not any(size % full for size in sizes) or (silent and math.ceil(span / full) == len(_pieces(held, full))):
+            return True
+    return False
+
+
+def _pieces(held: Held, full: int) -> list[int]:
+    """The segments that the flight, and what was probed beyond it, had, with those that were lost; bytes each."""
+    lone = held.flight.lone
+    heard = [*held.flight.sizes(), *([] if lone is None else [lone.segment.length])]
+    return [*heard, *(full for hole in held.flight.holes() for _ in range(math.ceil(hole / full)))]
 
 
 def _had_more(packets: Sequence[Packet], held: Held, offered: int) -> bool:

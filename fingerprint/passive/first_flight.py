@@ -4,15 +4,20 @@ Question   How many segments did the server send before it could have heard one 
 Method     With timestamps: the server's segments whose echo (TSecr) is older than the stamp (TSval) of the client's
            first ACK of that data; no matter where the capture stood. Without: those that passed before that ACK plus
            nine tenths of the time from here to the server and back.
-Reads as   Exact (C) only if the window, and not the server, ended the flight: its last segment is full, nothing of it
-           was repeated, the client's window had room for another segment, and fresh data came no sooner than the ACK
-           could bring it. Else a lower bound (L).
-Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, synack-repeated,
-           options-cut (a capture so short that nobody knows how large a segment may be).
+Reads as   Exact (C) only if the window, and not the server, ended the flight: every segment of it is as large as both
+           ends agreed (the MSS options, less the options in use), nothing of it was repeated, the client's window had
+           room for another, and another full segment came as soon as the first ACK could bring it, no sooner and no
+           later, with no new data of the client before it. Else a lower bound (L): the flight's bytes in segments of
+           the largest size that the client takes, which holds for stacks that count bytes too.
+Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, options-cut (a
+           capture so short that nobody knows how large a segment may be); synack-repeated: the window may have been
+           cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
+           On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
-           the flight is still under way. Frames that offloading merged count as the segments they were.
-Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1
+           the flight is still under way. Frames that offloading merged count as the segments they were. From taking
+           the largest segment seen for the MSS: a server that takes turns (TLS) may never send a full one.
+Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1; RFC 6691 (options count against the MSS); RFC 896 (Nagle)
 """
 
 from __future__ import annotations
@@ -31,28 +36,30 @@ EARLY = 0.9
 # Fresh data sooner after the flight's last segment than this share of the round trip was not waiting for the ACK.
 SILENCE = 0.5
 # ... nor was data that came so much later than the ACK could bring it: a quarter for jitter, 10 ms for a busy host.
-LATE, LATE_NS = 1.25, 10_000_000
-# The path may make segments smaller than both ends offer (tunnels: 1280 of 1500); smaller ones end a write.
-FULL = 0.8
+# On a path so short that those are many round trips, half of one: what comes later the server sent by itself.
+LATE, LATE_NS, LATE_SHARE = 1.25, 10_000_000, 0.5
+# On a shorter path than this the scheduling of either host takes as long as an ACK does.
+SHORT_PATH_NS = 1_000_000
 # How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
 TICK_NS = 1_000_000
 # The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip says it.
 PROBE_NS = 10_000_000
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
-# Bytes of options in every segment once timestamps are agreed.
+# Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
 STAMP_BYTES = 12
 PROOFS = (
-    "ack-clocked", "response-ended", "short-segment", "server-paced", "window-limited", "repeated", "lost",
-    "unverified",
-    "no-handshake", "one-sided", "no-data", "synack-repeated", "beginning-lost", "options-cut",
+    "ack-clocked", "response-ended", "short-segment", "server-paced", "client-data", "short-path", "window-limited",
+    "repeated", "lost", "unverified",
+    "no-handshake", "one-sided", "no-data", "beginning-lost", "options-cut",
 )  # fmt: skip
 # From here on there is no value.
 NONE = PROOFS.index("no-handshake")
 
 
 class Flights(NamedTuple):
-    """By connection: segments, bytes, segment size, which of `PROOFS`, whether timestamps told, first and last row."""
+    """By connection: segments, bytes, segment size, which of `PROOFS`, whether timestamps told, first and last row,
+    whether frames were merged, and whether the SYN-ACK had been repeated."""
 
     segments: Column
     size: Column
@@ -62,17 +69,21 @@ class Flights(NamedTuple):
     first: Column
     last: Column
     merged: Column
+    synack_again: Column
 
 
 class Known(NamedTuple):
-    """By connection, what the handshake said. Times in ns, 0: unknown; `limit`: bytes of a segment; `room`: window."""
+    """By connection, what the handshake said. Times in ns, 0: unknown; bytes of a segment, less timestamps: `limit`
+    that both ends offer, `cap` that the client does; `floor`: whether servers may send more than such a small offer;
+    `room`: window."""
 
     whole: Column
     cut: Column
     rtt: Column
     rtt_server: Column
     limit: Column
-    stamps: Column
+    cap: Column
+    floor: Column
     room: Column
     synacks: Column
 
@@ -108,25 +119,54 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
     top = _most(np.where(inside, end, 0), of, count)
-    # A super-frame holds segments of the agreed size; an offer that was raised gives segments that are no multiple.
-    full = np.maximum(known.limit - STAMP_BYTES * known.stamps, 1)
-    largest = _most(rows.length[row], of, count)
-    raised = (known.limit <= DEFAULT_MSS) & (largest >= DEFAULT_MSS - STAMP_BYTES) & (largest % full != 0)
-    merged = (largest > full) & ~raised
-    mss = np.maximum(np.where(merged, full, largest), 1)
+    size = _sizes(known, rows.length[row].astype(np.int64), of, fresh)
     length = rows.length[row].astype(np.int64)
-    pieces = -(-length // mss[of])
     missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
-    segments = np.bincount(of[fresh], pieces[fresh], count).astype(np.int64) + -(-np.maximum(missing, 0) // mss)
+    segments = -(-np.maximum(top - 1, 0) // size.counted)
     last = np.maximum(stop - 1, 0)
-    marks = _Marks(row, of, start, end, begin, after, stop, top, mss, full, ack_at, old & inside, missing > 0)
+    marks = _Marks(row, of, start, end, begin, after, stop, top, size, ack_at, old & inside, missing > 0)
     proof = _proofs(found, known, marks)
     if len(of):
         stopped = (stop < after) & probing[np.minimum(stop, len(of) - 1)]
         proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
-    return Flights(segments, np.maximum(top - 1, 0), mss, proof, stamped, first, final, merged)
+    again = known.synacks > 1
+    return Flights(segments, np.maximum(top - 1, 0), size.counted, proof, stamped, first, final, size.merged, again)
+
+
+class _Sizes(NamedTuple):
+    """By connection: bytes that a segment is `counted` as, whether the flight is all `full` segments of that size, and
+    whether frames were `merged` by offloading."""
+
+    counted: Column
+    full: Column
+    merged: Column
+
+
+def _sizes(known: Known, length: Column, of: Column, fresh: Column) -> _Sizes:
+    """Segment sizes by connection. `length`: of server data rows (of connections `of`); `fresh`: those of the flight.
+
+    No segment is larger than the client offers to take (`cap`), but for servers that send no smaller ones than 536
+    bytes whatever was offered; a larger frame was merged. A server that itself offers less than the client usually
+    sends no more than it offers, and a flight of multiples of that shows it.
+    """
+    count = len(known.cap)
+    largest = _most(length, of, count)
+    honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
+    merged = (largest > known.cap) & (~known.floor | honoured)
+    raised = (largest > known.cap) & ~merged
+    multiples = [_all(of, fresh, (length % size[of] == 0) & (length > 0), count) for size in (known.limit, known.cap)]
+    # Between the two offers nobody knows whether a frame is one segment or some: merging elsewhere says it.
+    agreed = multiples[0] & ((largest <= known.limit) | merged)
+    counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
+    return _Sizes(np.maximum(counted, 1), (agreed | multiples[1]) & ~raised, merged)
+
+
+def _all(of: Column, among: Column, holds: Column, count: int) -> Column:
+    """By connection: whether `holds` is true of all rows `among`."""
+    found: Column = np.bincount(of[among & ~holds], minlength=count) == 0
+    return found
 
 
 def _pauses(found: Connections, row: Column, of: Column) -> Column:
@@ -193,8 +233,7 @@ class _Marks(NamedTuple):
     after: Column
     stop: Column
     top: Column
-    mss: Column
-    full: Column
+    size: _Sizes
     ack_at: Column
     again: Column
     missing: Column
@@ -211,10 +250,14 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         proof[~more] = PROOFS.index("unverified")
         next_at = rows.at[marks.row[following]]
         pause = next_at - rows.at[marks.row[last]]
-        late = marks.ack_at + (LATE * known.rtt_server).astype(np.int64) + LATE_NS
+        slack = np.minimum(LATE_SHARE * known.rtt, LATE_NS)
+        late = marks.ack_at + (LATE * known.rtt_server + slack).astype(np.int64)
         prompt = (next_at >= marks.ack_at) & (next_at <= late) & (pause >= SILENCE * known.rtt)
         proof[more & (~prompt | (known.rtt <= 0))] = PROOFS.index("server-paced")
-        short = (rows.length[marks.row[last]] % marks.mss != 0) | (marks.mss < FULL * marks.full)
+        proof[more & (known.rtt > 0) & (known.rtt < SHORT_PATH_NS)] = PROOFS.index("short-path")
+        proof[more & _client_spoke(found, marks.row[last], marks.row[following])] = PROOFS.index("client-data")
+        # A queue gives full segments: less than one was held back until the ACK came, or only written then.
+        short = ~marks.size.full | (more & (rows.length[marks.row[following]] < marks.size.counted))
         proof[short] = PROOFS.index("short-segment")
         finished = np.zeros(count, bool)
         fins = np.flatnonzero((rows.flags[marks.row] & FIN) != 0)
@@ -223,15 +266,30 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         proof[np.bincount(marks.of[marks.again], minlength=count) > 0] = PROOFS.index("repeated")
         # A hole within the flight, or behind it: its tail may be what is missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
-        proof[(known.room > 0) & (marks.top - 1 + marks.mss > known.room)] = PROOFS.index("window-limited")
+        proof[(known.room > 0) & (marks.top - 1 + marks.size.counted > known.room)] = PROOFS.index("window-limited")
     proof[(marks.stop == marks.begin) | _orphans(marks)] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
-    proof[known.synacks > 1] = PROOFS.index("synack-repeated")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
     proof[known.cut] = PROOFS.index("options-cut")
     proof[~known.whole] = PROOFS.index("no-handshake")
     proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
     return proof
+
+
+def _client_spoke(found: Connections, last: Column, following: Column) -> Column:
+    """Whether the client sent bytes before row `following` that the server had not had when it sent row `last`.
+
+    What follows may then be the answer to them. `last` and `following`: rows of the server, by connection.
+    """
+    rows = found.rows
+    ours = np.flatnonzero(~found.server & ((rows.flags & RST) == 0))
+    if not len(ours):
+        return np.zeros(len(last), bool)
+    of = found.of[ours]
+    reach = running(found.seq[ours] + rows.length[ours] + ((rows.flags[ours] & FIN) != 0), of)
+    place = np.maximum(np.searchsorted(ours, following) - 1, 0)
+    spoke: Column = (of[place] == found.of[following]) & (ours[place] < following) & (reach[place] > found.ack[last])
+    return spoke
 
 
 def _orphans(marks: _Marks) -> Column:

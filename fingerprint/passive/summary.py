@@ -12,15 +12,18 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
-from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, Flights, Known, first_flights
+from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, Known, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
+from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.nouns import ACK, FIN, RST, SYN
 
 # A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
 IDLE_NS = 1_000_000_000
 # The largest shift that counts (RFC 7323 2.3).
 SHIFT_MOST = 14
+# Copies of a SYN-ACK that come within this are one answer sent twice, not a timer's (`stream.DUPLICATE_GAP_S`).
+DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
 
 
@@ -117,18 +120,43 @@ def summarise(found: Connections, *, trips: bool = False) -> Summary:
         _beyond(found, sent[number], scales, number, side, told)
         if trips:
             told |= {f"{side}_{name}": column for name, column in round_trips(found, number).items()}
+    return Summary(told, first_flights(found, sent[1], _known(found, told, whole, opening)))
+
+
+def _known(found: Connections, told: dict[str, Column], whole: Column, opening: list[Column]) -> Known:
+    """What the handshake says of first flights."""
+    trips = [np.maximum(column, 0) for column in _trips(found, told, opening)]
     room = np.where(whole, told["client_first_window"], 0)
-    known = Known(
+    offers = [np.where(told[f"{side}_mss"] > 0, told[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
+    less = STAMP_BYTES * np.maximum(told["stamps"], 0)
+    return Known(
         whole=found.opened[:, 0] & found.opened[:, 1],
         cut=told["options_cut"] == 1,
-        rtt=np.maximum(told["rtt"], 0),
-        rtt_server=np.maximum(told["rtt_server"], 0),
-        limit=np.minimum(*(np.where(told[f"{side}_mss"] > 0, told[f"{side}_mss"], DEFAULT_MSS) for side in SIDES)),
-        stamps=np.maximum(told["stamps"], 0),
+        rtt=trips[0],
+        rtt_server=trips[1],
+        limit=np.maximum(np.minimum(*offers) - less, 1),
+        cap=np.maximum(offers[0] - less, 1),
+        floor=offers[0] <= DEFAULT_MSS,
         room=np.maximum(room, 0),
         synacks=told["synacks"],
     )
-    return Summary(told, first_flights(found, sent[1], known))
+
+
+def _trips(found: Connections, told: dict[str, Column], opening: list[Column]) -> tuple[Column, Column]:
+    """Round trips (whole, to the server) for timing a flight: where copies of the SYN-ACK came sooner than any timer
+    sends one, the first copy is the answer all the same. -1: unknown."""
+    rows, of, count = found.rows, found.of, found.total
+    flags = rows.flags & (SYN | ACK | RST)
+    answers = np.flatnonzero((flags == SYN | ACK) & found.server)
+    syn, answer = (np.maximum(row, 0) for row in opening)
+    last = np.zeros(count, np.int64)
+    np.maximum.at(last, of[answers], rows.at[answers])
+    doubled = (told["syns"] == 1) & (told["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
+    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack >= 1))
+    third = _leader(of, acks, count)
+    there, back = rows.at[answer] - rows.at[syn], rows.at[np.maximum(third, 0)] - rows.at[answer]
+    fine = doubled & (third >= 0) & (there >= 0) & (back >= 0)
+    return np.where(fine, there + back, told["rtt"]), np.where(fine, there, told["rtt_server"])
 
 
 def _first(values: Column, begin: Column) -> Column:

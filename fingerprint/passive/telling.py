@@ -38,7 +38,6 @@ REASONS = {
     "one-sided": "unclear:one-sided",
     "beginning-lost": "unclear:first-segment-lost",
     "no-data": "no-data",
-    "synack-repeated": "synack-repeated",
 }
 
 
@@ -125,7 +124,8 @@ def _observations(
         first, last = flight[5], flight[6] + 1
         data = found.server[first:last] & (found.rows.length[first:last] > 0)
         numbers = (found.rows.frame[first:last][data] & FRAME_MASK).tolist()
-        yield _weaker(initial_window(traces[0], flight, tuple(numbers)), tainted)
+        for observation in windows(traces[0], flight, tuple(numbers)):
+            yield _weaker(observation, tainted)
 
 
 def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
@@ -150,23 +150,36 @@ def _weaker(found: Observation, tainted: bool) -> Observation:
     if (
         not tainted
         or found.value is None
-        or found.knob not in ("icw", "synack_rto", "data_rto", "synack_retries", "synack_backoff")
+        or found.knob not in ("icw", "cwnd_at_request", "synack_rto", "data_rto", "synack_retries", "synack_backoff")
     ):
         return found
     return no(found.knob, "drops", Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
 
 
-def initial_window(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Observation:
-    """The first flight as a verdict."""
-    segments, size, mss, proof, stamped, _, _, merged = flight
-    name = PROOFS[proof]
+def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Iterator[Observation]:
+    """The first flight as a verdict on the initial window.
+
+    After a repeated SYN-ACK the window may have been cut to one segment (RFC 5681 3.1): then the flight shows the
+    window at the request, and of the initial one that it is no smaller.
+    """
+    segments, size, mss, proof, stamped, _, _, merged, again = flight
+    name, method = PROOFS[proof], METHOD[not stamped]
     if proof >= NONE:
-        return no("icw", REASONS[name], trace, "segments", METHOD[not stamped])
+        yield no("icw", REASONS[name], trace, "segments", method)
+        return
     details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
     if merged:
         details["merged"] = True
     grade = "C" if name == "ack-clocked" else "L"
-    return yes("icw", segments, trace, "segments", METHOD[not stamped], grade, evidence, details)
+    if not again:
+        yield yes("icw", segments, trace, "segments", method, grade, evidence, details)
+        return
+    if segments > 1:
+        bound: dict[str, Value] = {**details, "proof": "synack-repeated"}
+        yield yes("icw", segments, trace, "segments", method, "L", evidence, bound)
+    else:
+        yield no("icw", "synack-repeated", trace, "segments", method)
+    yield yes("cwnd_at_request", segments, trace, "segments", method, grade, evidence, details)
 
 
 def address(end: End) -> str:

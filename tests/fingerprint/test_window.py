@@ -162,3 +162,29 @@ def test_a_bound_counts_lost_segments_of_a_server_that_exceeds_our_offer_as_larg
     trace = told([1400, 1400, 700], [])
     (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p.segment.length != 1400)))
     assert (seen.value, seen.grade, seen.detail("mss")) == (3, "L", 700)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wait_s", "fresh", "spoken", "value", "grade", "proof"),
+    [
+        ([MSS] * 4, 0.08, MSS, 0, 4, "C", "before-timer"),
+        # a head by itself, and a server that stayed silent until a late ACK
+        ([200, MSS, MSS, MSS], 0.08, MSS, 0, 4, "C", "before-timer"),
+        ([200, MSS, MSS, MSS], 0.04, MSS, 0, 4, "L", "short-segment"),
+        # more segments than bytes would fill, of a stack that may count either
+        ([200, 200, MSS, MSS], 0.08, MSS, 0, 3, "L", "short-segment"),
+        # less than a segment was held back until the ACK
+        ([MSS] * 4, 0.08, MSS - 1, 0, 4, "L", "short-segment"),
+        # what comes may answer what the client said
+        ([MSS] * 4, 0.08, MSS, 300, 4, "L", "client-data"),
+    ],
+)
+def test_of_a_strangers_conversation_only_full_segments_prove_a_window(
+    sizes: list[int], wait_s: float, fresh: int, spoken: int, value: int, grade: str, proof: str
+) -> None:
+    trace = told(sizes, [(RTT_S, fresh, 0), (RTT_S, MSS, 0)])
+    *before, ack, first, second = trace.packets
+    moved = [p._replace(at=p.at - 0.08 + wait_s) for p in (ack, first, second)]
+    moved[0] = moved[0]._replace(segment=moved[0].segment._replace(length=spoken))
+    (seen,) = icw.infer(replace(trace, packets=(*before, *moved), vantage="capture"))
+    assert (seen.value, seen.grade, seen.detail("proof")) == (value, grade, proof)

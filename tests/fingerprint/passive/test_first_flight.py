@@ -8,16 +8,16 @@ import pytest
 
 from configtron.fingerprint.passive.telling import tell
 from configtron.nouns import ACK, FIN, SYN, Observation
-from tests.fingerprint.passive.story import FULL, RTT_S, Story
+from tests.fingerprint.passive.story import FULL, MSS, RTT_S, Story
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S
 SECOND = FLIGHT + RTT_S
 
 
-def icw(story: Story, folder: Path) -> Observation:
+def icw(story: Story, folder: Path, knob: str = "icw") -> Observation:
     (one,) = tell(story.batch(folder), ["x"])
-    return next(o for o in one.observations if o.knob == "icw")
+    return next(o for o in one.observations if o.knob == knob)
 
 
 def proven(count: int = 10, **more: bool) -> Story:
@@ -113,14 +113,63 @@ def repeated(story: Story) -> None:
 
 
 def small_writes(story: Story) -> None:
-    """Segments of one size, but none that was full: the server's writes, and not its window, may have ended it."""
+    """Segments of one size, but none that was full: the server's writes, and not its window, may have ended it.
+
+    Stacks that count bytes have room for more short segments than full ones, so the bound is in full ones.
+    """
     story.flight(FLIGHT, 0, 10, echo_s=ASKED, size=FULL // 2)
     story.ack(FLIGHT + 0.002, 10, size=FULL // 2)
     story.flight(SECOND + 0.002, 10, 4, size=FULL // 2)
 
 
+def one_short_segment(story: Story) -> None:
+    """A certificate in one segment that is not full, the client's turn, then a ticket a round trip later."""
+    story.flight(FLIGHT, 0, 1, echo_s=ASKED, size=900)
+    story.say(0, FLIGHT + 0.002, ACK, 101, 901, 126)
+    story.say(1, SECOND + 0.002, ACK, 901, 227, 242, echo_s=FLIGHT + 0.002)
+
+
+def takes_turns(story: Story) -> None:
+    """Full segments, but what comes next answers what the client said meanwhile."""
+    story.flight(FLIGHT, 0, 3, echo_s=ASKED)
+    story.say(0, FLIGHT + 0.002, ACK, 101, 1 + 3 * FULL, 126)
+    story.say(1, SECOND + 0.002, ACK, 1 + 3 * FULL, 227, FULL, echo_s=FLIGHT + 0.002)
+
+
+def nagle(story: Story) -> None:
+    """A TLS library's buffer of 4096 bytes: two full segments, the rest, a full one; its tail waits for the ACK."""
+    seq = 1
+    for n, size in enumerate((FULL, FULL, 600, FULL)):
+        story.say(1, FLIGHT + n / 10_000, ACK, seq, 101, size, echo_s=ASKED)
+        seq += size
+    story.say(0, FLIGHT + 0.002, ACK, 101, seq)
+    story.say(1, SECOND + 0.002, ACK, seq, 101, 700, echo_s=FLIGHT + 0.002)
+
+
+def short_within(story: Story) -> None:
+    """A head written by itself, full segments, and a queue behind them."""
+    seq = 1
+    for n, size in enumerate((300, FULL, FULL, FULL)):
+        story.say(1, FLIGHT + n / 10_000, ACK, seq, 101, size, echo_s=ASKED)
+        seq += size
+    story.say(0, FLIGHT + 0.002, ACK, 101, seq)
+    story.say(1, SECOND + 0.002, ACK, seq, 101, FULL, echo_s=FLIGHT + 0.002)
+
+
+def tail_held_back(story: Story) -> None:
+    """Nagle's algorithm keeps less than a segment back until all is acknowledged."""
+    story.flight(FLIGHT, 0, 2, echo_s=ASKED)
+    story.ack(FLIGHT + 0.002, 2)
+    story.say(1, SECOND + 0.002, ACK, 1 + 2 * FULL, 101, 700, echo_s=FLIGHT + 0.002)
+
+
 BOUNDS = {
-    "short-segment": (small_writes, 10),
+    "short-segment": (small_writes, 5),
+    "short-segment once": (one_short_segment, 1),
+    "client-data": (takes_turns, 3),
+    "short-segment behind Nagle": (nagle, 4),
+    "short-segment within": (short_within, 4),
+    "short-segment after a full flight": (tail_held_back, 2),
     "response-ended": (short, 3),
     "response-ended with its last byte": (ends_at_once, 3),
     "server-paced": (thinks, 3),
@@ -160,7 +209,12 @@ def test_reasons(tmp_path: Path) -> None:
     assert icw(silent, tmp_path).reason == "no-data"
     twice = proven()
     twice.say(1, 0.9 * RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
-    assert icw(twice, tmp_path).reason == "synack-repeated"
+    # After a repeat the window may be one segment, whatever the initial one is; a longer flight is no shorter than it.
+    single = Story()
+    single.say(1, 0.9 * RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    single.say(1, FLIGHT, ACK, 1, 101, 500)
+    assert icw(single, tmp_path).reason == "synack-repeated"
+    assert (icw(twice, tmp_path).grade, icw(twice, tmp_path).detail("proof")) == ("L", "synack-repeated")
 
 
 def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
@@ -189,3 +243,55 @@ def test_a_probe_with_new_data_is_none_of_the_flight(pause_s: float, tmp_path: P
     story.flight(FLIGHT + pause_s + RTT_S, 11, 4)
     found = icw(story, tmp_path)
     assert (found.grade, found.value, found.detail("proof")) == ("L", 10, "server-paced")
+
+
+@pytest.mark.parametrize(("apart_s", "grade"), [(0.01, "C"), (1.0, "L")])
+def test_a_repeated_synack_leaves_the_window_at_the_request(apart_s: float, grade: str, tmp_path: Path) -> None:
+    """A duplicate within 10 ms hides neither the round trip nor the flight; after a timer's repeat nobody knows it."""
+    story = Story()
+    story.flight(FLIGHT + apart_s, 0, 16, echo_s=ASKED)
+    story.ack(FLIGHT + apart_s + 0.002, 2)
+    story.flight(SECOND + apart_s + 0.002, 16, 4)
+    synack = story.frames[1]
+    story.frames.append((synack[0] + round(apart_s * 1e9), synack[1]))
+    story.frames[2:4] = [(at + round(apart_s * 1e9), frame) for at, frame in story.frames[2:4]]
+    initial, asked = (icw(story, tmp_path, knob) for knob in ("icw", "cwnd_at_request"))
+    assert (initial.grade, initial.value, initial.detail("proof")) == ("L", 16, "synack-repeated")
+    assert (asked.grade, asked.value) == (grade, 16)
+
+
+@pytest.mark.parametrize(("size", "grade", "count"), [(1448, "C", 10), (1228, "L", 9)])
+def test_a_segment_is_as_large_as_was_agreed(size: int, grade: str, count: int, tmp_path: Path) -> None:
+    """Segments of one size that are not full: a narrower path's, or a library's buffer; the window is not shown."""
+    story = Story(mss=1460)
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED, size=size)
+    story.ack(FLIGHT + 0.002, 2, size=size)
+    story.flight(SECOND + 0.002, 10, 4, size=size)
+    found = icw(story, tmp_path)
+    assert (found.value, found.grade) == (count, grade)
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((1022,), 1), ((948, 948), 2), ((1896, 948), 3), ((2896, 1448), 3)])
+def test_a_server_may_send_more_than_it_takes(sizes: tuple[int, ...], count: int, tmp_path: Path) -> None:
+    """A server that announces 960 bytes, and a client 1460: whether 1022 bytes were one segment is not known."""
+    story = Story(mss=1460)
+    (at, data) = story.frames[1]
+    place = data.index(b"\x02\x04\x05\xb4")
+    story.frames[1] = (at, data[: place + 2] + (960).to_bytes(2, "big") + data[place + 4 :])
+    seq = 1
+    for n, size in enumerate(sizes):
+        story.say(1, FLIGHT + n / 10_000, ACK, seq, 101, size, echo_s=ASKED)
+        seq += size
+    story.say(0, FLIGHT + 0.002, ACK, 101, seq)
+    assert icw(story, tmp_path).value == count
+
+
+def test_on_a_short_path_an_ack_proves_nothing(tmp_path: Path) -> None:
+    """A server's writes 40 us apart, over a path of 100 us: fresh data after the ACK may be its next write."""
+    story = Story(stamps=False)
+    story.frames = [(round(1e12 + (at - 1e12) / 1000), frame) for at, frame in story.frames]
+    for n in range(4):
+        story.say(1, (FLIGHT + n / 100) / 1000, ACK, 1 + n * MSS, 101, MSS)
+    story.say(0, (FLIGHT + 0.03) / 1000, ACK, 101, 1 + 4 * MSS)
+    story.say(1, (SECOND + 0.03) / 1000, ACK, 1 + 4 * MSS, 101, MSS)
+    assert (icw(story, tmp_path).grade, icw(story, tmp_path).detail("proof")) == ("L", "short-path")

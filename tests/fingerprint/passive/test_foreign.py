@@ -13,6 +13,7 @@ import pytest
 from configtron.fingerprint.passive.connections import _unwrapped
 from configtron.fingerprint.passive.telling import Told
 from configtron.nouns import ACK, RST, SYN, Observation
+from configtron.report.connections import Servers
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told
 from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
@@ -244,3 +245,39 @@ def test_an_echo_that_was_held_up_takes_no_repeat_away(tmp_path: Path) -> None:
         found = verdicts(read_back(story.frames, tmp_path))["synack_retries"]
         assert (found.value, found.grade, found.detail("missed")) == (5, "C", 0), later
         story.frames = frames
+
+
+def half_opened(gaps_s: Sequence[float], port: int, start_s: float) -> list[write.Stamped]:
+    """A SYN, its SYN-ACK and copies of it, a second of silence, a RST of the server."""
+    story = Story(opened=False, port=port, start_s=start_s)
+    story.frames.clear()
+    options = ((2, b"\x05\xb4"),)
+    story.say(0, 0, SYN, 0, 0, options=options)
+    at = 0.1
+    story.say(1, at, SYN | ACK, 0, 1, options=options)
+    for gap in gaps_s:
+        at += gap
+        story.say(1, at, SYN | ACK, 0, 1, options=options)
+    story.say(1, at + 1, RST, 1, 0)
+    return story.frames
+
+
+def test_copies_that_nobody_saw_are_not_counted(tmp_path: Path) -> None:
+    """Six repeats whose gaps are 1 s and 2 s: four lost ones, or a timer that grows in steps."""
+    found = verdicts(read_back(half_opened([1.0, 1.0, 2.0, 2.0, 2.0, 2.0], 4000, 1000), tmp_path))["synack_retries"]
+    assert (found.value, found.grade) == (6, "L")
+    found = verdicts(read_back(half_opened([1.0, 2.0, 4.0, 24.0], 4000, 1000), tmp_path))["synack_retries"]
+    assert (found.value, found.grade) == (4, "L")
+
+
+@pytest.mark.parametrize(("third", "grade"), [(2.0, "A"), (1.0, "L")])
+def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: str, tmp_path: Path) -> None:
+    steps = [[1.0, 1.0 + n / 50, third if n == 3 else 2.0, 2.0 - n / 50, 2.0, 2.0] for n in range(4)]
+    frames = [f for n, gaps in enumerate(steps) for f in half_opened(gaps, 4000 + n, 1000 + 100 * n)]
+    path = tmp_path / "four.pcap"
+    path.write_bytes(write.pcap(frames, nano=True))
+    servers = Servers()
+    servers.take(told(path)[0])
+    (found,) = servers.found()
+    verdict = found.fingerprint.observations["synack_retries"]
+    assert (verdict.value, verdict.grade) == (6, grade)

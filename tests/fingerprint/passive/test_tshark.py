@@ -63,12 +63,15 @@ def test_causes_are_the_kernels(captures: Recorded) -> None:
 
 @pytest.mark.parametrize("end", ["client", "server"])
 def test_linux_is_found_as_it_is_set(captures: Recorded, end: str) -> None:
-    """The server's initial window is 10: exact or a bound that holds, at 2 % loss, wherever the capture stood."""
+    """The server's initial window is 10: exact or a bound that holds, at 2 % loss, wherever the capture stood.
+
+    Python's server writes its head by itself, so its flights are no row of full segments: bounds, of which many are tight.
+    """
     found, _ = told(captures.ends[end])
     windows = [(o.grade, o.value) for one in found for o in one.observations if o.knob == "icw"]
     assert [w for w in windows if w[0] == "C" and w[1] != 10] == []
     assert [w for w in windows if w[0] == "L" and not 1 <= int(w[1]) <= 10] == []  # type: ignore[arg-type]
-    assert sum(grade == "C" for grade, _ in windows) >= 2
+    assert sum(window == ("L", 10) or window[0] == "C" for window in windows) >= 2
     placed = [one for one in found if one.place]
     assert {one.place for one in placed} == {end}
     seen = _signatures(found)
