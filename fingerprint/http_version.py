@@ -2,7 +2,7 @@
 
 Question   Which HTTP does the server choose when offered both, and what does it speak when there is no choice?
 Method     ALPN {h2, http/1.1}; ALPN {http/1.1} and a GET; GET over plain TCP; HTTP/2's preface over plain TCP (prior
-           knowledge).
+           knowledge). A capture may also show a client's offer by Upgrade (RFC 7540 3.2) taken up.
 Stop when  the handshake is done, or the answer's head is there.
 Reads as   http_version: the ALPN answer; http_tls, http_clear: the version of the status line, with what the head says
            of the server, of where the page is, and which cookies it wants back; h2c: "accepted" or "not-accepted".
@@ -81,7 +81,8 @@ def _h2c(trace: Trace) -> Observation:
     spoken = len(heard) >= 9 and heard[3] == SETTINGS and heard[5:9] == bytes(4)
     if not heard and trace.ending == "no-data":
         return no("h2c", "no-data", trace)
-    return yes("h2c", "accepted" if spoken else "not-accepted", trace, "", "HTTP/2 preface in clear", "C")
+    method = "HTTP/2 by Upgrade" if trace.param("by", "") == "upgrade" else "HTTP/2 preface in clear"
+    return yes("h2c", "accepted" if spoken else "not-accepted", trace, "", method, "C")
 
 
 def _asides(trace: Trace) -> tuple[Observation, ...]:

@@ -1,7 +1,7 @@
 """The few bytes of a capture that are kept beside the columns: options of SYNs, and how each side's stream opens.
 
-Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes, HTTP/1 heads or HTTP/2,
-with the segments that continue them. Nothing else of anybody's traffic is.
+Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes (or a warning before one),
+HTTP/1 heads or HTTP/2, with the segments that continue them. Nothing else of anybody's traffic is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.fingerprint.passive.columns import CUT, Column, Rows
-from configtron.nouns import SYN
+from configtron.fingerprint.passive.tls import ALERT, HANDSHAKE, missing
+from configtron.nouns import RST, SYN
 
 # How streams open (first four bytes): HTTP/1 requests and answers, HTTP/2's preface. TLS and SETTINGS: see `_opens`.
 WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "))
@@ -17,9 +18,6 @@ WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST"
 KEEP = 16389
 # What one kept segment costs besides its bytes: objects, and its place in the table.
 OVERHEAD = 250
-# Bytes before the body of a TLS record, which end in its length.
-RECORD_HEADER = 5
-TLS_HANDSHAKE = 22
 # Segments of one side that are looked at for the rest of its first record: a ClientHello of 1.8 kB at MSS 64 has 29.
 FOLLOW_MOST = 40
 
@@ -67,7 +65,8 @@ class Heads:
 def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, heads: Heads) -> None:
     """Keep what is worth it of one buffer's rows."""
     begin = tcp_at + size
-    held = np.minimum(rows.length, room - size)
+    # What a reset carries is a reason for people (RFC 9293 3.5.3), and no part of the stream.
+    held = np.where((rows.flags & RST) == 0, np.minimum(rows.length, room - size), 0)
     for row in np.flatnonzero((rows.flags & SYN) != 0).tolist():
         first = int(tcp_at[row])
         options = b"" if rows.bits[row] & CUT else data[first + 20 : first + int(size[row])].tobytes()
@@ -79,8 +78,8 @@ def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Col
     for row in spoken[_opens(data, begin[spoken])].tolist():
         payload = _payload(data, begin, held, row)
         heads.keep(int(rows.frame[row]), b"", payload)
-        left = RECORD_HEADER + int.from_bytes(payload[3:5], "big") - len(payload)
-        if payload[0] == TLS_HANDSHAKE and left > 0 and int(held[row]) == int(rows.length[row]):
+        left = missing(payload)
+        if left > 0 and int(held[row]) == int(rows.length[row]):
             heads.wanted[_way(rows, row)] = Wanted(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
     if heads.wanted:
         _follow(data, rows, begin, held, heads)
@@ -119,7 +118,10 @@ def _opens(data: Column, at: Column) -> Column:
     word = data[at].astype(np.uint32)
     for offset in range(1, 4):
         word = word << np.uint32(8) | data[at + offset]
-    tls = (word >> np.uint32(8) & np.uint32(0xFFFFFC)) == 0x160300
+    record = word >> np.uint32(8) & np.uint32(0xFFFFFC)
+    # A warning's record holds two bytes, the level first.
+    warning = (record == 0x150300) & (word & np.uint32(0xFF) == 0) & (data[at + 4] == 2) & (data[at + 5] == 1)
+    tls = (record == 0x160300) | warning
     http2 = (word >> np.uint32(16) == 0) & (word & np.uint32(0xFF) == 4) & (data[at + 4] == 0)  # SETTINGS, no ACK
     found: Column = likely[tls | http2 | np.isin(word, np.array(WORDS, np.uint32))]
     return found
@@ -127,4 +129,4 @@ def _opens(data: Column, at: Column) -> Column:
 
 # Whether a first byte may open one.
 _FIRST = np.zeros(256, bool)
-_FIRST[[0, TLS_HANDSHAKE, *(word >> 24 for word in WORDS)]] = True
+_FIRST[[0, ALERT, HANDSHAKE, *(word >> 24 for word in WORDS)]] = True

@@ -248,8 +248,13 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[s
     fresh = (rows.bits[sent.row] & COUNTED) == 0
     length = rows.length[sent.row].astype(np.int64)
     data = length > 0
-    told[f"{side}_data"] = _counted(sent.of, fresh & data, count)
-    told[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64)
+    # What a reset carries (RFC 9293 3.5.3) is no part of the stream, and has crossed the path all the same.
+    last = np.flatnonzero(
+        ((rows.flags & RST) != 0) & (rows.length > 0) & ((rows.bits & COUNTED) == 0) & (found.server == bool(number))
+    )
+    resets = np.bincount(found.of[last], rows.length[last], count).astype(np.int64)
+    told[f"{side}_data"] = _counted(sent.of, fresh & data, count) + np.bincount(found.of[last], minlength=count)
+    told[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64) + resets
     reach = np.zeros(count, np.int64)
     fin = (rows.flags[sent.row] & FIN) != 0
     np.maximum.at(reach, sent.of[data], (sent.end - fin)[data] - 1)

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HANDSHAKE, CLIENT_HELLO, SERVER_HELLO = 22, 1, 2
+ALERT, HANDSHAKE, CLIENT_HELLO, SERVER_HELLO = 21, 22, 1, 2
+# Bytes before the body of a record, which end in its length.
+RECORD_HEADER = 5
+# An alert's two bytes begin with its level (RFC 5246 7.2); a server that warns goes on (unrecognized_name is usual).
+ALERT_BYTES, WARNING = 2, 1
 SERVER_NAME, ALPN, SUPPORTED_VERSIONS = 0, 16, 43
 NAMES = {0x0300: "SSLv3", 0x0301: "TLSv1", 0x0302: "TLSv1.1", 0x0303: "TLSv1.2", 0x0304: "TLSv1.3"}
 # Reserved values that clients mix in, so that servers stay tolerant (RFC 8701): 0x?A?A.
@@ -42,13 +46,29 @@ def hello(data: bytes) -> Hello | None:
 
 
 def _handshake(data: bytes) -> bytes:
-    """The handshake bytes of the records that a stream opens with."""
+    """The handshake bytes of the records that a stream opens with, behind warnings."""
     parts, at = [], 0
-    while at + 5 <= len(data) and data[at] == HANDSHAKE and data[at + 1] == 3:
-        size = int.from_bytes(data[at + 3 : at + 5], "big")
-        parts.append(data[at + 5 : at + 5 + size])
-        at += 5 + size
+    while at + RECORD_HEADER <= len(data) and data[at + 1] == 3 and (data[at] == HANDSHAKE or is_warning(data[at:])):
+        size = int.from_bytes(data[at + 3 : at + RECORD_HEADER], "big")
+        if data[at] == HANDSHAKE:
+            parts.append(data[at + RECORD_HEADER : at + RECORD_HEADER + size])
+        at += RECORD_HEADER + size
     return b"".join(parts)
+
+
+def is_warning(data: bytes) -> bool:
+    """Whether these bytes begin with an alert in clear that does not end the connection."""
+    alert = data[:1] == bytes((ALERT,)) and int.from_bytes(data[3:RECORD_HEADER], "big") == ALERT_BYTES
+    return alert and data[RECORD_HEADER : RECORD_HEADER + 1] == bytes((WARNING,))
+
+
+def missing(data: bytes) -> int:
+    """Bytes that a stream's first handshake record still lacks; 0 if it is whole, or there is none."""
+    while is_warning(data):
+        data = data[RECORD_HEADER + ALERT_BYTES :]
+    if data[:1] != bytes((HANDSHAKE,)):
+        return 0
+    return max(RECORD_HEADER + int.from_bytes(data[3:RECORD_HEADER], "big") - len(data), 0)
 
 
 def _extensions(body: bytes, kind: int) -> dict[int, bytes]:

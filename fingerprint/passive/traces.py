@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from configtron.fingerprint.head import head_fields, head_status, status_version
 from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, End
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
@@ -48,6 +49,8 @@ WITHHELD_SEGMENTS = 3
 # How HTTP/2 opens (RFC 9113 3.4), and how long its client preface is.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 H2, HTTP1 = "h2", "http/1.1"
+# The token of a request that offers HTTP/2 in clear, and the status that takes it up (RFC 7540 3.2).
+H2C, SWITCHING = "h2c", 101
 # TLS versions whose servers answer ALPN in clear.
 CLEAR_ALPN = ("SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2")
 
@@ -182,7 +185,33 @@ def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[Said]) -> 
         heard = (Message(0.0, "out", PREFACE), Message(0.0, "in", streams["server"]))
         found.append(_again(trace, "http_version", (("way", "h2c"),), heard, None))
         found.append(_again(trace, "h2_settings", (), heard, Session("", H2)))
+    elif streams["server"] and _offers_h2c(streams["client"]):
+        found += _upgraded(trace, streams["server"])
     return found
+
+
+def _offers_h2c(request: bytes) -> bool:
+    """Whether an HTTP/1 request offers to go on in HTTP/2."""
+    return any(
+        H2C in (token.strip().lower() for token in value.split(","))
+        for name, value in head_fields(request)
+        if name == "upgrade"
+    )
+
+
+def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
+    """The traces of a connection whose client offered HTTP/2 by Upgrade, if the server took it up and its frames came.
+
+    One that goes on in HTTP/1 may speak HTTP/2 all the same: that says nothing.
+    """
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    if status_version(head) is None or head_status(head) != SWITCHING or not rest:
+        return []
+    heard = (Message(0.0, "in", rest),)
+    return [
+        _again(trace, "http_version", (("by", "upgrade"), ("way", "h2c")), heard, None),
+        _again(trace, "h2_settings", (), heard, Session("", H2)),
+    ]
 
 
 def _again(

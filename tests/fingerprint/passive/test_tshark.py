@@ -65,7 +65,7 @@ def test_causes_are_the_kernels(captures: Recorded) -> None:
 def test_linux_is_found_as_it_is_set(captures: Recorded, end: str) -> None:
     """The server's initial window is 10: exact or a bound that holds, at 2 % loss, wherever the capture stood.
 
-    Python's server writes its head by itself, so its flights are no row of full segments: bounds, of which many are tight.
+    Python's server writes its head by itself, so its flights are no rows of full segments: bounds, many of them tight.
     """
     found, _ = told(captures.ends[end])
     windows = [(o.grade, o.value) for one in found for o in one.observations if o.knob == "icw"]
