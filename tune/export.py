@@ -9,13 +9,13 @@ Source     ip-route(8), ip-rule(8), systemd.network(5) (systemd 255 for TCPRetra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from configtron.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
-from configtron.tune.overlay import COPY, PROTOCOL, Hop, Key, Way, hand
+from configtron.tune.overlay import COPY, PROTOCOL, Hop, Key, Way, hand, lengths_of, lookups
 
 # A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}
@@ -53,8 +53,9 @@ def iproute2(draft: Draft, version: int) -> Iterator[str]:
         for key in draft.notes:
             place = f"table {draft.notes_table} proto {PROTOCOL} metric {key.metric}"
             yield f"route replace blackhole {_prefix(key)} {place}"
-    if routes:
-        yield f"rule add pref {draft.preference} lookup {draft.table} proto {PROTOCOL}"
+    for one in lookups(version, lengths_of(routes).get(version, ())):
+        rejected = f" suppress_prefixlength {one.longest_rejected}" if one.longest_rejected >= 0 else ""
+        yield f"rule add pref {draft.preference} lookup {'main' if one.main else draft.table}{rejected} proto {PROTOCOL}"
 
 
 def _kind(way: Way) -> str:
@@ -104,8 +105,9 @@ def _metrics(way: Way) -> Iterator[str]:
 
 def networkd(draft: Draft) -> Iterator[str]:
     """Sections of a .network file, a file an interface: what stands before the first is for any of them."""
-    yield from ("# of any one interface: its .network file, or a drop-in beside it", "[RoutingPolicyRule]")
-    yield from (f"Table={draft.table}", f"Priority={draft.preference}", "Family=both", "")
+    yield "# of any one interface: its .network file, or a drop-in beside it"
+    for version, lengths in sorted(lengths_of(draft.routes).items()):
+        yield from _rules(draft, version, lengths)
     files: dict[str, list[str]] = {}
     for key, way in sorted(draft.routes.items()):
         name = draft.interfaces[way.hops[0].interface] if way.hops else ""
@@ -113,6 +115,17 @@ def networkd(draft: Draft) -> Iterator[str]:
     for name, lines in sorted(files.items()):
         yield f"# of the interface {name}" if name else "# of any one interface"
         yield from lines
+
+
+def _rules(draft: Draft, version: int, lengths: Iterable[int]) -> Iterator[str]:
+    """One priority each, the last that of the driver: networkd does not keep the order of equal ones."""
+    sequence = lookups(version, lengths)
+    for place, one in enumerate(sequence):
+        yield from ("[RoutingPolicyRule]", f"Table={'main' if one.main else draft.table}")
+        yield from (f"Priority={draft.preference - len(sequence) + 1 + place}", f"Family=ipv{version}")
+        if one.longest_rejected >= 0:
+            yield f"SuppressPrefixLength={one.longest_rejected}"
+        yield ""
 
 
 def _section(key: Key, way: Way, draft: Draft) -> Iterator[str]:

@@ -6,11 +6,15 @@ Method     For each prefix the main table's own route to it, with the profile's 
            metrics of the nearest prefix around it; else the wider route would hide them. The default profile is the
            prefix of everything. What the main table does not lead to is `throw`: the lookup goes on as if we were not
            there.
+Rules      A route of the main table that is longer than ours must win, also one that comes later and that nobody has
+           copied. So our table is not looked up once, but once for each length of prefix in it, the longest first, and
+           before each time the main table for anything longer (`lookups`). The kernel's `suppress_prefixlength` makes
+           a lookup reject what is not long enough.
 Number     A route's metric (its order among equals) says whose it is: the profile's number, plus COPY where it
            stands for a route of the main table, plus DEFAULT where it is of the default profile. One prefix so never
            has two equal ones, and the kernel takes the lowest: a rule before a copy before the default.
 Differs    from nexthop objects: those share what the kernel caches, and with it the metrics, between routes.
-Source     ip-route(8), ip-rule(8); linux/net/ipv4/fib_trie.c, fib_semantics.c
+Source     ip-route(8), ip-rule(8); linux/net/ipv4/fib_trie.c, fib_semantics.c, fib_rules.c (fib4_rule_suppress)
 """
 
 from __future__ import annotations
@@ -82,6 +86,38 @@ class Given(NamedTuple):
     metric: int
     way: Way
     tos: int = 0
+
+
+class Lookup(NamedTuple):
+    """One of our rules: whether it looks up the main table, and up to which length it rejects what it finds there.
+
+    longest_rejected   -1: nothing is rejected
+    """
+
+    main: bool
+    longest_rejected: int
+
+
+def lookups(version: int, lengths: Iterable[int]) -> tuple[Lookup, ...]:
+    """Our rules, in order, for a table that holds prefixes of these lengths.
+
+    Whatever the main table holds, they lead where the longest route of both tables together leads, and where both have
+    a route to the same prefix, to ours.
+    """
+    found: list[Lookup] = []
+    for length in sorted(set(lengths), reverse=True):
+        if length < bits(version):  # nothing is longer
+            found.append(Lookup(main=True, longest_rejected=length))
+        found.append(Lookup(main=False, longest_rejected=length - 1))
+    return tuple(found)
+
+
+def lengths_of(routes: Iterable[Key]) -> dict[int, frozenset[int]]:
+    """The lengths of prefixes by IP version."""
+    found: dict[int, set[int]] = {}
+    for key in routes:
+        found.setdefault(key.version, set()).add(key.length)
+    return {version: frozenset(lengths) for version, lengths in found.items()}
 
 
 def hand(key: Key, way: Way) -> int:

@@ -124,7 +124,8 @@ def test_iproute2_in_words() -> None:
     assert list(iproute2(DRAFT, 4)) == [
         "route replace throw 10.2.0.0/16 table 7 proto 68 metric 1",
         f"route replace 10.1.0.0/16 table 7 proto 67 metric 1 via inet 10.9.0.2 dev eth0 {metrics}",
-        "rule add pref 9 lookup 7 proto 67",
+        "rule add pref 9 lookup main suppress_prefixlength 16 proto 67",
+        "rule add pref 9 lookup 7 suppress_prefixlength 15 proto 67",
     ]
     assert list(iproute2(DRAFT, 6))[0] == (
         "route replace ::/0 table 7 proto 68 metric 20001 initcwnd 4 "
@@ -134,7 +135,12 @@ def test_iproute2_in_words() -> None:
 
 def test_networkd_in_words() -> None:
     said = "\n".join(networkd(DRAFT))
-    assert "[RoutingPolicyRule]\nTable=7\nPriority=9\nFamily=both\n" in said
+    assert (
+        "[RoutingPolicyRule]\nTable=main\nPriority=8\nFamily=ipv4\nSuppressPrefixLength=16\n\n"
+        "[RoutingPolicyRule]\nTable=7\nPriority=9\nFamily=ipv4\nSuppressPrefixLength=15\n\n"
+        "[RoutingPolicyRule]\nTable=main\nPriority=8\nFamily=ipv6\nSuppressPrefixLength=0\n\n"
+        "[RoutingPolicyRule]\nTable=7\nPriority=9\nFamily=ipv6\n\n"
+    ) in said
     assert (
         "[Route]\nDestination=10.1.0.0/16\nTable=7\nMetric=1\nProtocol=67\nGateway=10.9.0.2\n"
         "# left out: networkd has no word for window_clamp=9000\nInitialCongestionWindow=30\n"

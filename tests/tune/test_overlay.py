@@ -20,10 +20,13 @@ from configtron.tune.overlay import (
     Ground,
     Hop,
     Key,
+    Lookup,
     Numbered,
     Overlay,
     Way,
     bits,
+    lengths_of,
+    lookups,
     merged,
     overlaid,
 )
@@ -106,6 +109,30 @@ def test_no_two_routes_of_one_prefix_have_one_metric_and_rules_come_first(
             assert found[0].metric < COPY
 
 
+def by_rules(main: dict[Key, Way], ours: dict[Key, Way], version: int, packed: bytes) -> Way | None:
+    """The way by our rules and then the main table's own, as fib_rules.c goes through them."""
+    for one in (*lookups(version, lengths_of(ours).get(version, ())), Lookup(main=True, longest_rejected=-1)):
+        found = kernel(main if one.main else ours, version, packed)
+        if found and found[0].length > one.longest_rejected and found[1].kind != "throw":
+            return found[1]
+    return None
+
+
+@given(grounds, grounds, rules, addresses)
+def test_a_longer_route_wins_that_came_after_ours(
+    given_routes: list[Given], later: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+) -> None:
+    ours = made(given_routes, wanted)
+    main = {Key(*r[:4]): r.way for r in reversed([*given_routes, *later])}
+    version, packed = address.version, address.packed
+    alone, own = kernel(main, version, packed), kernel(ours, version, packed)
+    way = by_rules(main, ours, version, packed)
+    if own is None or own[1].kind == "throw" or (alone is not None and alone[0].length > own[0].length):
+        assert way == (alone[1] if alone else None)
+    else:
+        assert way == own[1]
+
+
 def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> None:
     assert merged(OWN_METRICS, ((11, 30),)) == ((2, 1400), (11, 30), (15, 1))
     assert merged(OWN_METRICS, ((15, 0),)) == ((2, 1400),)
@@ -131,7 +158,7 @@ def test_of_two_routes_to_a_prefix_the_kernels_is_read() -> None:
     profiles = {numbered.number: PROFILES[name] for name, numbered in NUMBERED.items()}
     ways = {Key(4, bytes(4), 8, n): Way(metrics=numbers(profile)) for n, profile in profiles.items()}
     for order in (ways.items(), reversed(ways.items())):
-        seen = Seen(dict(order), profiles, frozenset({4, 6}), frozenset({4, 6}))
+        seen = Seen(dict(order), profiles, {4: frozenset({8})}, frozenset({4, 6}))
         assert seen.rules().prefixes == {"0.0.0.0/8": "slow"}
 
 

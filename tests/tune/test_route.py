@@ -166,3 +166,17 @@ def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, driver: Ro
     assert driver.read() != RULES
     assert driver.follow(RULES) > 0
     assert driver.read() == RULES and driver.mark() == mark
+
+
+def test_a_longer_route_of_the_main_table_wins_though_it_comes_later(hosts: Hosts, driver: RouteDriver) -> None:
+    """Nobody follows, nobody watches: its traffic goes where the operator leads it."""
+    driver.apply(difference(Rules(), RULES))
+    ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
+    ip(hosts, "-6 route add fd01::/64 via fd09::77")
+    assert "via 10.9.0.77" in ip(hosts, "route get 10.1.0.5") and "via fd09::77" in ip(hosts, "-6 route get fd01::5")
+    assert "via 10.9.0.2" in ip(hosts, "route get 10.1.0.16") and "initcwnd 30" in ip(hosts, "route get 10.1.0.16")
+    assert driver.follow(RULES) == 2
+    assert "via 10.9.0.77" in (told := ip(hosts, "route get 10.1.0.5")) and "initcwnd 30" in told
+    assert "via fd09::77" in (told := ip(hosts, "-6 route get fd01::5")) and "initcwnd 30" in told
+    driver.revert(driver.before())
+    assert "lookup main" not in "".join(line for line in ip(hosts, "rule").splitlines() if "32765" in line)

@@ -27,21 +27,24 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "prefix"),
     [
-        f"route del 10.1.0.0/16 table {TABLE}",
-        f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5",
-        f"rule del pref 32765 lookup {TABLE}",
+        (f"route del 10.1.0.0/16 table {TABLE}", "10.1.0.0/16"),
+        (f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5", "10.1.0.0/16"),
+        (f"rule del pref 32765 lookup {TABLE}", "192.0.2.7/32"),
+        (f"rule del pref 32765 lookup {TABLE} suppress_prefixlength 15", "10.1.0.0/16"),
+        ("rule del pref 32765 lookup main suppress_prefixlength 16", "10.1.0.0/16"),
+        ("-6 rule del pref 32765 lookup main suppress_prefixlength 32", "fd01::/32"),
     ],
 )
-def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, driver: RouteDriver, words: str) -> None:
+def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, driver: RouteDriver, words: str, prefix: str) -> None:
     driver.apply(difference(Rules(), RULES))
     driver.follow(RULES)
     mark = driver.mark()
     ip(hosts, words)
     assert driver.follow(RULES) == 0
     assert driver.mark() != mark
-    assert "10.1.0.0/16" not in driver.read().prefixes
+    assert prefix not in driver.read().prefixes
     assert RouteDriver(Place(netns=hosts.server)).mark() == driver.mark()
 
 

@@ -44,7 +44,9 @@ def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[s
         for key, way in seen.routes.items()
         if way.kind == "throw"
     )
-    if hold(parsed.values(), thrown) or not {version for version, _, _ in parsed.values()} <= seen.ruled:
+    if hold(parsed.values(), thrown) or not all(
+        length in seen.ruled.get(version, ()) for version, _, length in parsed.values()
+    ):
         raise Unclear
     ways = (ground.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
     if not all(way is not None and way.kind == "unicast" for way in ways):

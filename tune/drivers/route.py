@@ -35,7 +35,7 @@ from configtron.tune.drivers.table import NOTES_TABLE, RULE_PREFERENCE, TABLE, S
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way
+from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 from configtron.tuning import Changes, Place, Reach, Rules
@@ -107,7 +107,7 @@ class RouteDriver:
         try:
             table.notes.write({n: spelt(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
             table.change(seen.routes, routes)
-            table.rule({key.version for key in routes})
+            table.rule(lengths_of(routes))
             table.notes.drop(seen.profiles.keys() - profiles.keys())
             self._read_back(routes)
             return self._changed(changes, want)
@@ -204,7 +204,7 @@ class RouteDriver:
     def _digest(self) -> str:
         """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
         seen = self._seen = self._table.seen()
-        besides = (sorted(seen.ruled), sorted(map(str, seen.profiles.items())), seen.foreign)
+        besides = (_reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
         held: dict[tuple[Way, int], bytes] = {}
         for key, way in seen.routes.items():
@@ -237,6 +237,10 @@ class RouteDriver:
         copies = ((key, way) for key, way in seen.routes.items() if COPY <= key.metric < DEFAULT)
         stale = [(key, way) for key, way in copies if key not in routes]
         table.write(fresh, stale)
+        longer = {version: lengths | seen.ruled[version] for version, lengths in lengths_of(routes).items()
+                  if version in seen.ruled}  # fmt: skip
+        if any(lengths != seen.ruled[version] for version, lengths in longer.items()):
+            table.rule({**seen.ruled, **longer})
         return len(fresh) + len(stale)
 
     def draft(self, rules: Rules) -> Draft:
@@ -255,6 +259,13 @@ class RouteDriver:
         json.loads(before)
         self._table.clear()
         self._marked = ""
+
+
+def _reached(seen: Seen) -> list[tuple[int, int]]:
+    """The lengths of our prefixes that our rules reach; those of copies follow the main table."""
+    held = lengths_of(key for key in seen.routes if not COPY <= key.metric < DEFAULT)
+    return sorted((version, length) for version, lengths in held.items()
+                  for length in lengths & seen.ruled.get(version, frozenset()))  # fmt: skip
 
 
 def _moved(seen: Seen, key: Key, way: Way, *, again: bool) -> bool:

@@ -1,9 +1,12 @@
-"""Our routing table and the rule that leads to it: read as a whole, changed by differences, cleared.
+"""Our routing table and the rules that lead to it: read as a whole, changed by differences, cleared.
 
-Place      The rule stands just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
+Place      The rules stand just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
            whoever sends some packets by a table of his own goes on doing so. Only routes and rules of our protocol
            number are touched.
-Cost       A rule makes the kernel look up our table first, and the `local` and `main` tables one by one (ip-rule(8)).
+Order      One preference for all of them: the kernel keeps rules of one preference in the order in which they came. So
+           a sequence that changes is added whole behind the old one, which then goes.
+Cost       Each rule makes the kernel look up one table more, and the `local` and `main` tables one by one (ip-rule(8)):
+           two rules for each length of prefix in our table.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.drivers.rtnetlink import (
     CREATE,
     DEL_RULE,
-    EXCL,
     FAMILIES,
     GET_RULE,
     NEW_RULE,
@@ -33,7 +35,19 @@ from configtron.tune.drivers.rtnetlink import (
     attributes,
 )
 from configtron.tune.metrics import holds, numbers
-from configtron.tune.overlay import COPY, DEFAULT, PROTOCOL, STANDING, Given, Ground, Key, Way, hand
+from configtron.tune.overlay import (
+    COPY,
+    DEFAULT,
+    PROTOCOL,
+    STANDING,
+    Given,
+    Ground,
+    Key,
+    Lookup,
+    Way,
+    hand,
+    lookups,
+)
 from configtron.tuning import Place, Rules
 
 # Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
@@ -44,20 +58,23 @@ RULE_PREFERENCE = 32765
 # struct fib_rule_hdr: family, lengths, tos, table, two reserved, action, flags
 RULE = struct.Struct("=BBBBBBBBI")
 TO_TABLE = 1  # FR_ACT_TO_TBL
-RULE_PRIORITY, RULE_TABLE, RULE_PROTOCOL = 6, 15, 21
+RULE_PRIORITY, RULE_REJECTED, RULE_TABLE, RULE_PROTOCOL = 6, 14, 15, 21
+# FRA_SUPPRESS_PREFIXLEN of a rule that rejects nothing.
+REJECTS_NOTHING = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """All that stands in the kernel by our hand.
 
-    versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table
+    versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table, each with the lengths
+               of prefixes that they reach there
     foreign    somebody else's routes in our table
     """
 
     routes: Mapping[Key, Way]
     profiles: Mapping[int, Profile]
-    ruled: frozenset[int]
+    ruled: Mapping[int, frozenset[int]]
     versions: frozenset[int]
     foreign: tuple[Found, ...] = ()
 
@@ -74,7 +91,7 @@ class Seen:
     def rules(self, *, whole: bool = True) -> Rules:
         """As rules; with `whole` only what is in force: a rule leads there, the route has its profile's metrics."""
         wanted = {number: (profile.name, numbers(profile)) for number, profile in self.profiles.items()}
-        versions = self.ruled if whole else frozenset({4, 6})
+        versions = self.ruled.keys() if whole else frozenset({4, 6})
         prefixes: dict[str, str] = {}
         defaults: dict[int, str] = {}
         best: dict[str, int] = {}
@@ -82,6 +99,8 @@ class Seen:
         for (version, address, length, metric), way in self.routes.items():
             number = metric % COPY
             if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
+                continue
+            if whole and length not in self.ruled[version]:
                 continue
             name, metrics = wanted[number]
             if (id(way), number) not in fits:
@@ -168,42 +187,61 @@ class Table:
             raise Refused(_half(fresh, no)) from no
         self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
 
-    def ruled(self) -> frozenset[int]:
-        """The IP versions with a rule of ours."""
-        return frozenset(version for version in self.versions if self._rules(version))
+    def ruled(self) -> dict[int, frozenset[int]]:
+        """The IP versions whose rules of ours are whole and in order, each with the lengths of prefixes they reach."""
+        found = {}
+        for version in self.versions:
+            there = self._rules(version)
+            lengths = frozenset(one.longest_rejected + 1 for one in there if not one.main)
+            if there and there == lookups(version, lengths):
+                found[version] = lengths
+        return found
 
-    def rule(self, versions: Iterable[int]) -> None:
-        """A rule for each of these versions, none for the others."""
-        wanted, there = frozenset(versions), self.ruled()
-        self.net.write((NEW_RULE, CREATE | EXCL, _rule(version)) for version in wanted - there)
-        self.net.write((DEL_RULE, 0, _rule(version)) for version in there - wanted for _ in self._rules(version))
+    def rule(self, wanted: Mapping[int, Iterable[int]]) -> None:
+        """Rules for prefixes of these lengths in each version, none where there are none."""
+        for version in self.versions:
+            there, want = self._rules(version), lookups(version, wanted.get(version, ()))
+            if there != want:
+                self.net.write((NEW_RULE, CREATE, _rule(version, one)) for one in want)
+                self.net.write((DEL_RULE, 0, _rule(version, one)) for one in there)
 
-    def _rules(self, version: int) -> list[bytes]:
+    def _rules(self, version: int) -> tuple[Lookup, ...]:
         found = self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
-        return [body for body in found if _is_ours(body)]
+        return tuple(one for body in found if (one := _ours(body)) is not None)
 
     def clear(self) -> None:
-        """Leave nothing of ours: the rule first, so that the main table is back at once."""
-        self.rule(())
+        """Leave nothing of ours: the rules first, so that the main table is back at once."""
+        self.rule({})
         for version in self.versions:
             ours = [(route.key, route.way) for ours in OURS for route in read(self.net, version, TABLE, ours)]
             self.write((), ours)
         self.notes.clear()
 
 
-def _rule(version: int) -> bytes:
+def _rule(version: int, lookup: Lookup) -> bytes:
     head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
+    rejected = b""
+    if lookup.longest_rejected >= 0:
+        rejected = attribute(RULE_REJECTED, struct.pack("=I", lookup.longest_rejected))
     return (
         head
-        + attribute(RULE_TABLE, struct.pack("=I", TABLE))
+        + attribute(RULE_TABLE, struct.pack("=I", MAIN if lookup.main else TABLE))
         + attribute(RULE_PRIORITY, struct.pack("=I", RULE_PREFERENCE))
         + attribute(RULE_PROTOCOL, bytes([PROTOCOL]))
+        + rejected
     )
 
 
-def _is_ours(body: bytes) -> bool:
+def _ours(body: bytes) -> Lookup | None:
+    """A rule of our protocol number that leads to our table, or to the main one for what is long enough."""
     found = attributes(body, RULE.size)
-    return found.get(RULE_PROTOCOL) == bytes([PROTOCOL]) and found.get(RULE_TABLE) == struct.pack("=I", TABLE)
+    (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
+    (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))
+    if found.get(RULE_PROTOCOL) != bytes([PROTOCOL]) or table not in (TABLE, MAIN):
+        return None
+    if table == MAIN and rejected == REJECTS_NOTHING:
+        return None
+    return Lookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 
 
 def _half(fresh: list[tuple[Key, Way]], no: KernelSaysNo) -> str:
