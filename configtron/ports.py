@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from configtron.nouns import Context, Decision, Outcome, Packet, Segment
-from configtron.tuning import Changes, Reach, Rules
+from configtron.tuning import Answers, Changes, Reach, Rules
 
 
 class Wire(Protocol):
@@ -78,6 +78,25 @@ class Witness(Protocol):
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
         """Knob -> (how often, why the last time). Empty when all is well."""
+
+
+@runtime_checkable
+class Asker(Protocol):
+    """A driver that can ask the kernel what clients would get, beside reading back what was written."""
+
+    def ask(self, rules: Rules) -> Answers:
+        """The kernel's answers for clients of these rules. Nothing is written, and no packet sent."""
+
+
+@runtime_checkable
+class Inventory(Protocol):
+    """A driver that knows what it made by marks in the kernel itself, whichever journal knows of it or none."""
+
+    def ours(self) -> str:
+        """All that stands here by our marks, in a few words; "" if nothing does."""
+
+    def others(self) -> tuple[str, ...]:
+        """What others have put among ours, one line each with how to take it away; `revert` leaves it there."""
 
 
 class Policy(Protocol):

@@ -68,6 +68,35 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """What the kernel answers for clients of a scope (a prefix, `default`, a rule) is not what was applied.
+
+    knob            "lookup" (which table or gateway), "route" (a route of ours against the main table), or a profile's
+    applied, found  in words; "" for nothing
+    """
+
+    scope: str
+    knob: str
+    applied: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a driver has asked the kernel about rules in force, and what the answers leave open.
+
+    asked        how many clients' addresses were asked about, of how many prefixes
+    differences  where the answer is not what was applied
+    unasked      what could lead clients elsewhere and cannot be asked about, one line each
+    """
+
+    asked: int = 0
+    prefixes: int = 0
+    differences: tuple[Difference, ...] = ()
+    unasked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """From one set of rules to another. A default of None stays as it is."""
 

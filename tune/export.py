@@ -55,7 +55,8 @@ def iproute2(draft: Draft, version: int) -> Iterator[str]:
             yield f"route replace blackhole {_prefix(key)} {place}"
     for one in lookups(version, lengths_of(routes).get(version, ())):
         rejected = f" suppress_prefixlength {one.longest_rejected}" if one.longest_rejected >= 0 else ""
-        yield f"rule add pref {draft.preference} lookup {'main' if one.main else draft.table}{rejected} proto {PROTOCOL}"
+        table = "main" if one.main else draft.table
+        yield f"rule add pref {draft.preference} lookup {table}{rejected} proto {PROTOCOL}"
 
 
 def _kind(way: Way) -> str:

@@ -33,6 +33,8 @@ ID_BYTES = 8
 WHOLE = "profile"
 DEFAULT = "default"
 OF_PROFILE = "profile:"
+# The scope of all that is in force at a place, and of all prefixes of one IP version, where they are lost together.
+PLACE, IPV4, IPV6 = "place", "ipv4", "ipv6"
 # The profile of those that are held back where a wider prefix or the default would reach them.
 UNTOUCHED = "untouched"
 # What a changed profile is called while only the canary has it.
@@ -149,6 +151,25 @@ def _of_profile(driver: str, name: str, was: Profile | None, to: Profile) -> Ite
     for knob in sorted(before.keys() | after.keys()):
         if before.get(knob) != after.get(knob):
             yield Advice(driver, scope, knob, before.get(knob), after.get(knob))
+
+
+def lost_together(wanted: Rules, found: Rules) -> tuple[str, ...]:
+    """The wide scopes of which nothing is left in force: `PLACE`, or the IP versions all of whose prefixes are lost.
+
+    A place with a single prefix, and no default, has no wider scope than that prefix.
+    """
+    held = {version: [p for p in wanted.prefixes if (":" in p) == (version == IPV6)] for version in (IPV4, IPV6)}
+    left = {version: any(p in found.prefixes for p in prefixes) for version, prefixes in held.items()}
+    if len(wanted.prefixes) + bool(wanted.default) > 1 and not any(left.values()) and not found.default:
+        return (PLACE,)
+    return tuple(version for version, prefixes in held.items() if len(prefixes) > 1 and not left[version])
+
+
+def holds_scope(wide: str, scope: str) -> bool:
+    """Whether a wide scope (`PLACE`, `IPV4`, `IPV6`) holds another: the place everything, a version its prefixes."""
+    if wide in (IPV4, IPV6):
+        return "/" in scope and (":" in scope) == (wide == IPV6)
+    return wide == PLACE
 
 
 def follow(have: Rules, advices: Iterable[Advice]) -> Rules:

@@ -114,6 +114,18 @@ def test_only_the_canary_moves() -> None:
     assert aim(Rules(), want, NONE, share).prefixes.keys() == moved
 
 
+def test_a_canary_of_all_is_no_canary_and_one_of_nearly_all_is() -> None:
+    """At 1 the default goes to the wanted one and no profile gets a second name; below 1, however little, neither."""
+    newer = replace(WEB, settings=(("initcwnd", 30),))
+    want = replace(HAVE, profiles={"web": newer, "small": SMALL}, default="small")
+    assert aim(HAVE, want, NONE, Share("canary", "s", 1.0)) == want
+    nearly = aim(HAVE, want, NONE, Share("canary", "s", 1 - 2**-53))
+    assert nearly.default == HAVE.default == "" and set(nearly.prefixes.values()) == {"web"}
+    assert nearly.profiles == {"web": newer}, "all prefixes are drawn, so nobody keeps the old one"
+    for share in (0.0, 0.5):
+        assert aim(HAVE, want, NONE, Share("canary", "s", share)).default == ""
+
+
 def test_a_driver_that_forgets_names_is_understood() -> None:
     found = Rules({"p1": replace(WEB, name="p1")}, dict.fromkeys(HAVE.prefixes, "p1"), "")
     assert recognised(found, [HAVE]) == HAVE

@@ -15,13 +15,11 @@ from configtron.errors import ConfigtronError, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers.notes import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
-from configtron.tune.drivers.table import MAIN, TABLE, Seen, Table
+from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
 from configtron.tune.metrics import numbers
 from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
 from configtron.tuning import Changes, Rules
 
-# The host's own addresses and broadcasts.
-LOCAL_TABLE = 255
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000
 
@@ -128,7 +126,7 @@ def _leading(table: Table, parsed: Prefix) -> Found | None:
     last = first | (1 << (bits(version) - length)) - 1
     for number in (first, last):
         found = match(table.net, version, number.to_bytes(len(address), "big"))
-        if found is None or found.table != LOCAL_TABLE and (found.table != TABLE or found.key.length <= length):
+        if found is None or found.table != LOCAL and (found.table != TABLE or found.key.length <= length):
             return found
     raise Unclear
 

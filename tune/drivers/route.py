@@ -27,18 +27,18 @@ from socket import if_nameindex
 from configtron import netns
 from configtron.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import few
+from configtron.tune.drivers import few, route_answers
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.notes import free, pieces, spelt
 from configtron.tune.drivers.routes import Prefix, match, parse, text
-from configtron.tune.drivers.table import NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
+from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
 from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
-from configtron.tuning import Changes, Place, Reach, Rules
+from configtron.tuning import Answers, Changes, Place, Reach, Rules
 
 REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in METRICS}
 # So many prefixes are looked up after a large change, as the kernel would for their clients.
@@ -93,6 +93,9 @@ class RouteDriver:
             check(profile, self.settable(), REFUSED, self.name)
             numbers(profile)
         table, parsed = self._table, {p: parse(p) for p in (*changes.prefixes, *changes.dropped_prefixes)}
+        everyone = [parse("0.0.0.0/0")] if changes.default else []
+        if lost := route_answers.diverted(table, islice((*parsed.values(), *everyone), LOOKED_UP)):
+            raise Refused(few.hidden(text(*lost[0]), lost[1]))
         ground = table.ground()
         with suppress(few.Unclear):  # then nothing is written yet
             return few.apply(table, ground, changes, parsed)
@@ -138,7 +141,7 @@ class RouteDriver:
         unicast = (key for key, way in routes.items() if way.kind == "unicast" and key.metric < COPY)
         for key in islice(unicast, LOOKED_UP):
             found_by = match(self._table.net, key.version, key.address)
-            if found_by is not None and found_by.table not in (TABLE, few.LOCAL_TABLE):
+            if found_by is not None and found_by.table not in (TABLE, LOCAL):
                 raise Refused(few.hidden(text(*key[:3]), found_by.table))
 
     def _changed(self, changes: Changes, want: Rules) -> Rules:
@@ -204,7 +207,7 @@ class RouteDriver:
     def _digest(self) -> str:
         """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
         seen = self._seen = self._table.seen()
-        besides = (_reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
+        besides = (self._table.earlier(), _reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
         held: dict[tuple[Way, int], bytes] = {}
         for key, way in seen.routes.items():
@@ -242,6 +245,24 @@ class RouteDriver:
         if any(lengths != seen.ruled[version] for version, lengths in longer.items()):
             table.rule({**seen.ruled, **longer})
         return len(fresh) + len(stale)
+
+    def ask(self, rules: Rules) -> Answers:
+        """What the kernel answers for clients of these rules, and where the main table now leads elsewhere."""
+        table = self._table
+        seen = table.seen()
+        profiles = _numbered(seen.profiles, rules.profiles)
+        routes = self._routes(table.ground(), profiles, rules, {})
+        return route_answers.ask(table, self.place.netns, seen, routes, rules.prefixes)
+
+    def ours(self) -> str:
+        """Routes, rules and names by our protocol numbers."""
+        if self.missing():
+            return ""
+        return self._table.ours()
+
+    def others(self) -> tuple[str, ...]:
+        """Somebody else's routes in our table, and rules that lead to it."""
+        return () if self.missing() else self._table.others()
 
     def draft(self, rules: Rules) -> Draft:
         """What `apply` would write for these rules, were nothing in force yet. Errors: those of `apply`."""

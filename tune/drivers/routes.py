@@ -30,7 +30,9 @@ from configtron.tune.drivers.rtnetlink import (
 )
 from configtron.tune.overlay import Hop, Key, Way
 
-DST, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, ENCAP, NH_ID = 1, 4, 5, 6, 7, 8, 9, 15, 18, 22, 30
+DST, SRC, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, ENCAP, NH_ID = (
+    1, 2, 4, 5, 6, 7, 8, 9, 15, 18, 22, 30,
+)  # fmt: skip
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
@@ -226,12 +228,15 @@ def _address(packed: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-def match(net: Netlink, version: int, address: bytes) -> Found | None:
-    """The route that the kernel's own lookup of an address ends at, through all rules; None where none leads there."""
+def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Found | None:
+    """The route that the kernel's own lookup of an address ends at, through all rules; None where none leads there.
+
+    source   a local address that the packets come from; without one, none is chosen yet
+    """
     # IPv6 tells the table unasked, and refuses to be asked
     flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
-    head = RTMSG.pack(FAMILIES[version], len(address) * 8, 0, 0, 0, 0, 0, 0, flags)
-    answer = net.ask(GET_ROUTE, head + attribute(DST, address))
+    head = RTMSG.pack(FAMILIES[version], len(address) * 8, len(source) * 8, 0, 0, 0, 0, 0, flags)
+    answer = net.ask(GET_ROUTE, head + attribute(DST, address) + (attribute(SRC, source) if source else b""))
     if not isinstance(answer, Answer) or answer.body[7] not in KINDS:
         return None
     return _found(answer.body, {})

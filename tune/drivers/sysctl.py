@@ -220,6 +220,23 @@ class SysctlDriver:
         profiles = sorted(map(str, noted.rules().profiles.values()))
         return blake2b(repr((texts, profiles)).encode(), digest_size=8).hexdigest()
 
+    def ours(self) -> str:
+        """Noted profiles, and sysctls that hold what we wrote; "" if there is no note."""
+        if self.missing():
+            return ""
+        noted = self._noted()
+        counts = ((len(noted.profiles), "profiles noted"), (len(noted.was), "sysctls written"))
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+    def others(self) -> tuple[str, ...]:
+        """Sysctls of ours that somebody else has set since: they stay as they are."""
+        if self.missing():
+            return ()
+        noted = self._noted()
+        with netns.inside(self.place.netns):
+            return tuple(f"net.ipv4.{BY_KNOB[knob].file} = {found}, set by another's hand" for knob in noted.was
+                         if not noted.is_ours(knob, found := _text(knob)))  # fmt: skip
+
     def revert(self, before: str) -> None:
         noted, given = self._noted(), json.loads(before)
         with netns.inside(self.place.netns):

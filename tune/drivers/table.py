@@ -53,7 +53,7 @@ from configtron.tuning import Place, Rules
 # Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
 TABLE, NOTES_TABLE = 49393, 49394
 OURS = (PROTOCOL, STANDING)
-MAIN = 254
+MAIN, LOCAL = 254, 255
 RULE_PREFERENCE = 32765
 # struct fib_rule_hdr: family, lengths, tos, table, two reserved, action, flags
 RULE = struct.Struct("=BBBBBBBBI")
@@ -96,11 +96,12 @@ class Seen:
         defaults: dict[int, str] = {}
         best: dict[str, int] = {}
         fits: dict[tuple[int, int], bool] = {}
+        others = {route.key[:3]: route.key.metric for route in self.foreign}
         for (version, address, length, metric), way in self.routes.items():
             number = metric % COPY
             if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
                 continue
-            if whole and length not in self.ruled[version]:
+            if whole and (length not in self.ruled[version] or others.get((version, address, length), metric) < metric):
                 continue
             name, metrics = wanted[number]
             if (id(way), number) not in fits:
@@ -206,8 +207,47 @@ class Table:
                 self.net.write((DEL_RULE, 0, _rule(version, one)) for one in there)
 
     def _rules(self, version: int) -> tuple[Lookup, ...]:
-        found = self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
-        return tuple(one for body in found if (one := _ours(body)) is not None)
+        return tuple(one for body in self._all_rules(version) if (one := _ours(body)) is not None)
+
+    def _all_rules(self, version: int) -> list[bytes]:
+        return self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
+
+    def earlier(self) -> list[tuple[int, bytes]]:
+        """The rules of others that come before the first of ours, with their IP version: all but `lookup local`."""
+        found = []
+        for version in self.versions:
+            for body in self._all_rules(version):
+                of_rule = attributes(body, RULE.size)
+                (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
+                if _ours(body) is not None or preference > RULE_PREFERENCE:
+                    break
+                if of_rule.get(RULE_TABLE) != struct.pack("=I", LOCAL):
+                    found.append((version, body))
+        return found
+
+    def ours(self) -> str:
+        """How many routes, rules and names stand here by our hand, in words; "" if none do."""
+        routes = sum(1 for v in self.versions for ours in OURS for _ in read(self.net, v, TABLE, ours))
+        rules = sum(len(self._rules(version)) for version in self.versions)
+        names = len(self.notes.read())
+        counts = ((routes, f"routes in table {TABLE}"), (rules, "rules"), (names, f"profiles in table {NOTES_TABLE}"))
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+    def others(self) -> tuple[str, ...]:
+        """Somebody else's routes in our table, and rules that lead to it, each with how to take it away."""
+        found = []
+        for version in self.versions:
+            command = "ip" if version == 4 else "ip -6"
+            for route in read(self.net, version, TABLE):
+                if route.protocol not in OURS:
+                    at = f"{text(*route.key[:3])} table {TABLE} metric {route.key.metric}"
+                    found.append(f"a route of protocol {route.protocol}: {command} route del {at}")
+            for body in self._all_rules(version):
+                of_rule = attributes(body, RULE.size)
+                if _ours(body) is None and of_rule.get(RULE_TABLE) == struct.pack("=I", TABLE):
+                    (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
+                    found.append(f"a rule of another's: {command} rule del pref {preference} lookup {TABLE}")
+        return tuple(found)
 
     def clear(self) -> None:
         """Leave nothing of ours: the rules first, so that the main table is back at once."""

@@ -9,7 +9,7 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import Finite, form_options, place, policy_options, where_options
-from configtron.errors import DONE, Missing
+from configtron.errors import DONE, NOTHING, Missing
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
@@ -37,7 +37,8 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     undoes it when the lease ends, or if this command is killed; if the keeper is killed too, the next command, the
     timer or `watch` does. What is in force already is not written again; its lease is renewed.
 
-    Exit code 4: it did not read back, and was undone; 6: the guard refuses, or the plan is out of date.
+    Exit code 4: it did not read back, and was undone, or nothing is in force and all that would be is frozen; 6: the
+    guard refuses, or the plan is out of date.
     """
     from configtron.cli.tune.acting import besides, recover
     from configtron.cli.tune.desk import desk, sole
@@ -50,23 +51,37 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
         with sole(book.path):
             recover(here)
             where, found = (place(), _planned(here)) if plan is None else _saved(here, plan)
+            lost = _is_lost(found)
             try:
-                act = _apply(here, where, found, 0.0 if keep else lease_s)
+                act = None if lost else _apply(here, where, found, 0.0 if keep else lease_s)
             except KeyboardInterrupt:
                 _interrupted(here, where, found)
                 raise
         changes = len(found.due())
         also = ""
+        if lost:
+            write_rows(form, COLUMNS, [{"act": None, "status": "frozen", "driver": found.driver.name}], out)
         if act is not None:
             also = f"; {told}" if not act.lease_s and (told := besides(here, act)) else ""
             row = (act.id, act.status, act.driver, changes, len(act.rules.profiles), len(act.rules.prefixes),
                    act.held, act.lease_s)  # fmt: skip
             write_rows(form, COLUMNS, [dict(zip(COLUMNS, row, strict=True))], out)
+    if lost:
+        if settings().loudness >= 0:
+            count = found.counts()["frozen"]
+            click.echo(f"nothing is in force: another hand took it away, and all {count} changes are frozen; see: "
+                       "configtron tune status; to put it back: configtron tune resume --all, then apply", err=True)
+        return NOTHING
     if settings().loudness >= 0:
         click.echo(_advice(act, changes) + also, err=True)
         if frozen := found.counts()["frozen"]:
             click.echo(f"{frozen} frozen by another hand and left alone: configtron tune status", err=True)
     return DONE
+
+
+def _is_lost(found: Planned) -> bool:
+    """Whether nothing is in force, and nothing will be, since all of it is frozen."""
+    return bool(found.counts()["frozen"]) and not (found.due() or found.have.prefixes or found.have.default)
 
 
 def _planned(here: Desk) -> Planned:

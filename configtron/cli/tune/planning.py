@@ -15,7 +15,7 @@ from configtron.errors import Missing, Refused
 from configtron.netns import absent, is_absent
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import refusals
-from configtron.tune.plan import Advice, Share, advise, aim, follow
+from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, Share, advise, aim, follow, holds_scope
 from configtron.tune.pools import for_kernel
 from configtron.tune.rules import check
 from configtron.tuning import Rules
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from configtron.db.tuning import Frozen, Tuning
     from configtron.ports import Driver
 
+# Scopes that hold others.
+WIDE = {PLACE, IPV4, IPV6}
 # Refusals that are told in one line; the number of the others is.
 TOLD = 3
 
@@ -84,7 +86,7 @@ def of_here(desk: Desk, book: Tuning) -> list[Frozen]:
 
 
 def _state(advice: Advice, muted: dict[str, str], frozen: set[str]) -> str:
-    if advice.scope in frozen:
+    if advice.scope in frozen or any(holds_scope(wide, advice.scope) for wide in frozen & WIDE):
         return FROZEN
     return MUTED if muted and advice.id in muted else DUE
 

@@ -15,7 +15,9 @@ from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch, Refused
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
+    from configtron.records import Json
     from configtron.tune.journal import Act
+    from configtron.tuning import Place
 
 COLUMNS = ("act", "driver", "was", "status", "why")
 
@@ -28,10 +30,11 @@ COLUMNS = ("act", "driver", "was", "status", "why")
 def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
     """Put the stack back as it was before the first apply, by every driver here; any number of times.
 
-    With --netns, --interface, --cgroup or --listen only what is there; with --driver only that one's, and also what it
-    finds of ours that no journal knows. Exit code 4: a driver could not put back all; the reason is told, and it is
-    tried again by the keeper and by every later command. Also 4 where all is back but the journal cannot be written.
-    Frozen scopes are put back too, and stay frozen: `resume` ends that.
+    What stands here by our marks in the kernel and in no journal (an export that was played by hand, a database that
+    was lost) goes too; what others have put among it stays and is named. With --netns, --interface, --cgroup or
+    --listen only what is there; with --driver only that one's. Exit code 4: a driver could not put back all; the
+    reason is told, and it is tried again by the keeper and by every later command. Also 4 where all is back but the
+    journal cannot be written. Frozen scopes are put back too, and stay frozen: `resume` ends that.
     """
     from configtron.cli.tune.desk import desk, sole
     from configtron.cli.tune.keeping import dismissed
@@ -53,17 +56,23 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
         here = desk(book)
         with sole(book.path):
             done, failed = _each(here, last, keep)
+            unknown = [] if last or keep else _unknown(here, failed)
         undone = {(act.driver, place_text(act.place), act.space) for act, _ in done} if not keep else set()
         frozen = [one.scope for one in book.frozen() if (one.driver, one.place, one.space) in undone]
         for was, _now in done:
             dismissed(was)
-        rows = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
+        rows: list[tuple[Json, ...]] = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
+        rows += [(None, driver, "unjournaled", "undone", what) for driver, what in unknown]
+        left = [] if last or keep else _left(here, {(was.driver, was.place) for was, _ in done}, unknown)
+        rows += [(None, driver, "", "left", line) for driver, line in left]
         write_rows(form, COLUMNS, (dict(zip(COLUMNS, row, strict=True)) for row in rows), out)
     if failed:
         raise Mismatch("; ".join(failed) + "; see: configtron tune status")
     if settings().loudness >= 0:
-        if not done:
+        if not rows:
             click.echo("nothing of ours is in force here", err=True)
+        for driver, line in left:
+            click.echo(f"{driver}: left as it is, for it is not ours: {line}", err=True)
         if told := frozen_text(frozen):
             click.echo(told, err=True)
     return DONE
@@ -102,9 +111,6 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
         except (ConfigtronError, OSError) as error:
             acting.not_yet(here, act, acting.ASKED, error)
             failed.append(f"act {act.id} ({act.driver}): {error}")
-    known = any((act.driver, act.place) == (named, place()) for act in acts)
-    if named != AUTO and not (known or failed or keep or last):
-        _unknown(here, named)
     return done, failed
 
 
@@ -153,12 +159,32 @@ def _meant(act: Act, driver: str) -> bool:
     return driver in (AUTO, act.driver) and all(word in ("", at) for word, at in zip(said, found, strict=True))
 
 
-def _unknown(here: Desk, driver: str) -> None:
-    """What is in force by our hand though no journal knows it: a database that was lost. Errors: `Refused`."""
-    from configtron.cli.tune import claims
+def _unknown(here: Desk, failed: list[str]) -> list[tuple[str, str]]:
+    """Take away what stands by our marks though no journal knows it: driver and what it was.
 
-    found = here.load(driver, place())
-    if told := claims.other(here, driver, place()):
-        raise Refused(told)
-    if not found.missing():
-        found.revert(found.before())
+    Errors: `Refused`, where it is another database's and its driver was named.
+    """
+    from configtron.cli.tune.unjournaled import unjournaled
+
+    named = given("driver", AUTO)
+    gone: list[tuple[str, str]] = []
+    for driver, what, owner in unjournaled(here, place(), "" if named == AUTO else named):
+        if owner and named != AUTO:
+            raise Refused(owner)
+        if owner:
+            click.echo(f"{driver.name}: {what} stay: {owner}", err=True)
+            continue
+        try:
+            driver.revert(driver.before())
+            gone.append((driver.name, what))
+        except (ConfigtronError, OSError) as error:
+            failed.append(f"{driver.name}, in no journal: {error}")
+    return gone
+
+
+def _left(here: Desk, undone: set[tuple[str, Place]], unknown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What others have put among what went, by driver: it stays, a human's setting."""
+    from configtron.cli.tune.unjournaled import others
+
+    places = undone | {(driver, place()) for driver, _ in unknown}
+    return [(name, line) for name, at in sorted(places, key=str) for line in others(here.load(name, at))]

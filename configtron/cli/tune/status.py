@@ -8,38 +8,44 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.tune.options import form_options, place, where_options
 from configtron.errors import DONE
 
 if TYPE_CHECKING:
+    from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
     from configtron.records import Json
     from configtron.tune.journal import Act
 
-COLUMNS = ("act", "status", "driver", "place", "profiles", "prefixes", "held", "lease_left_s", "keeper", "about")
+COLUMNS = (
+    "act", "status", "driver", "place", "profiles", "prefixes", "in_force", "held", "lease_left_s", "keeper", "about",
+)  # fmt: skip
 
 
 @click.command(short_help="Show what is in force, by whom and until when.")
+@where_options
 @form_options
-def status(form: str, output_file: str) -> int:
+def status(form: str, output_file: str, **_: object) -> int:
     """Show what is in force and by which driver, how long its lease lasts, who will undo it, and what is frozen.
 
     A scope that somebody else changed stays frozen until `resume`, also after a rollback, when nothing of ours is in
-    force there: rows with the status `frozen`, after the acts. Reads the database only, and writes nothing; `verify`
-    reads the stack. Exit code 0 also if nothing is in force.
+    force there: rows with the status `frozen`, after the acts. What the journal says is compared with the kernel:
+    `in_force` counts the prefixes that read back as applied, and `about` says what differs (`verify` shows it). What
+    stands here by our marks in no journal has the status `unjournaled`. Nothing is written. Exit code 0 also if nothing
+    is in force.
     """
     from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 
     def look(book: Tuning) -> list[dict[str, Json]]:
-        return [*_acts(book), *_frozen(book)]
+        return [*_acts(book), *_unjournaled(book), *_frozen(book)]
 
     rows = glance(settings().db, look)
     with opened(output_file) as out:
         write_rows(form, COLUMNS, rows, out)
     if settings().loudness >= 0:
-        if not any(row["kind"] == "act" for row in rows):
+        if not any(row["kind"] in ("act", "unjournaled") for row in rows):
             click.echo("nothing of ours is in force", err=True)
         if told := frozen_text([str(row["scope"]) for row in rows if row["kind"] == "frozen"]):
             click.echo(told, err=True)
@@ -56,11 +62,14 @@ def _acts(book: Tuning) -> Iterator[dict[str, Json]]:
     for act in book.acts(*OPEN):
         keeper = act.keeper.split()[0] if alive(act.keeper) else ""
         left = round(max(act.expires_s - here.now_s(), 0.0), 1) if act.status == LEASED else None
+        about = _about(act, here.boot, here.space, left, keeper)
+        found, differs = _compared(here, act)
         yield {
             "kind": "act", "act": act.id, "status": act.status, "driver": act.driver, "place": place_text(act.place),
             "space": act.space, "begun_at": act.begun_at, "profiles": len(act.rules.profiles),
-            "prefixes": len(act.rules.prefixes), "default": act.rules.default, "held": act.held, "over": act.over,
-            "lease_left_s": left, "keeper": keeper, "about": _about(act, here.boot, here.space, left, keeper),
+            "prefixes": len(act.rules.prefixes), "in_force": found, "default": act.rules.default, "held": act.held,
+            "over": act.over, "lease_left_s": left, "keeper": keeper,
+            "about": "; ".join(filter(None, (differs, about))),
         }  # fmt: skip
 
 
@@ -77,6 +86,48 @@ def _about(act: Act, boot: str, space: str, left: float | None, keeper: str) -> 
     if left is not None and not keeper:
         return "nobody will undo it: configtron tune recover"
     return act.why
+
+
+def _compared(here: Desk, act: Act) -> tuple[int | None, str]:
+    """How many of an act's prefixes read back from the kernel as applied (None: not compared), and what differs."""
+    from configtron.cli.tune.acting import in_force
+    from configtron.errors import ConfigtronError
+    from configtron.ports import Asker
+    from configtron.tune.journal import IN_FORCE
+    from configtron.tune.plan import advise
+
+    if act.boot != here.boot or act.space not in ("", here.space) or act.status not in IN_FORCE:
+        return None, ""
+    try:
+        driver = here.load(act.driver, act.place)
+        if lack := driver.missing():
+            return None, f"not compared with the kernel: {lack}"
+        found = in_force(driver, [act.rules])
+        differences = len(advise(act.driver, act.rules, found))
+        if isinstance(driver, Asker):
+            differences += len(driver.ask(act.rules).differences)
+    except (ConfigtronError, OSError) as error:
+        return None, f"not compared with the kernel: {error}"
+    same = {name for name, profile in act.rules.profiles.items() if found.profiles.get(name) == profile}
+    count = sum(1 for prefix, name in act.rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
+    if not (found.prefixes or found.default) and (act.rules.prefixes or act.rules.default):
+        return count, "nothing of it is in force: another hand took it away (configtron tune verify)"
+    return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+
+
+def _unjournaled(book: Tuning) -> Iterator[dict[str, Json]]:
+    """What stands here by our marks in no journal of this database."""
+    from configtron.cli.tune.desk import desk
+    from configtron.cli.tune.unjournaled import unjournaled
+    from configtron.netns import is_absent
+    from configtron.tune.text import place_text
+
+    if is_absent(place().netns):
+        return
+    for driver, what, owner in unjournaled(desk(book), place()):
+        about = f"{what}: {owner or 'in no journal; configtron tune rollback takes it away'}"
+        yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver.name, "place": place_text(place()),
+               "about": about}  # fmt: skip
 
 
 def frozen_text(scopes: Sequence[str]) -> str:

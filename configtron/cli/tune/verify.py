@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from configtron.db.tuning import Tuning
     from configtron.records import Json
     from configtron.tune.journal import Act
+    from configtron.tuning import Answers
 
 COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
+# Prefixes that differ alike, as behind a gateway that changed, are one row beyond so many.
+SINGLY = 8
 
 
 @click.command(short_help="Read everything back and compare it with what was applied.")
@@ -25,6 +28,11 @@ COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 def verify(form: str, output_file: str) -> int:
     """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
     A knob that the kernel refuses at single connections is shown too, where the driver sees that.
+
+    By the driver route the kernel is also asked where it would send packets to clients, and how a connection to them
+    would begin (one that sends no packet): of all prefixes up to 256, else of 256. A rule, route or gateway of
+    another's that leads them elsewhere is a difference; a rule whose condition cannot be asked about (a mark, a port)
+    is named.
 
     Exit code 1: something differs; 4: nothing is in force.
     """
@@ -34,19 +42,50 @@ def verify(form: str, output_file: str) -> int:
     from configtron.report.tuning import write_rows
     from configtron.tune.journal import IN_FORCE
 
-    def look(book: Tuning) -> tuple[int, int, list[dict[str, Json]]]:
+    def look(book: Tuning) -> tuple[int, int, list[dict[str, Json]], list[tuple[Act, Answers]]]:
         here = desk(book)
         acts = [act for act in book.acts(*IN_FORCE) if act.boot == here.boot and act.space in ("", here.space)]
         rows = [row for act in acts for row in _differences(here, act)]
-        return len(acts), sum(len(act.rules.prefixes) for act in acts), rows
+        answers = [(act, found) for act in acts if (found := _asked(here, act)) is not None]
+        return len(acts), sum(len(act.rules.prefixes) for act in acts), rows, answers
 
-    acts, prefixes, rows = glance(settings().db, look)
+    acts, prefixes, rows, answers = glance(settings().db, look)
+    rows += [row for act, found in answers for row in _answered(act, found)]
+    unasked = [(act, line) for act, found in answers for line in found.unasked]
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, COLUMNS, [*rows, *map(_unasked_row, unasked)] if form == "jsonl" else rows, out)
     if settings().loudness >= 0:
-        told = f"{acts} acts, {prefixes} prefixes read back: {len(rows)} differences"
-        click.echo(told if acts else "nothing of ours is in force here", err=True)
+        asked = "".join(f", {f.asked} clients of {f.prefixes} prefixes asked about" for _, f in answers)
+        result = f"{acts} acts, {prefixes} prefixes read back{asked}: {len(rows)} differences"
+        click.echo(result if acts else "nothing of ours is in force here", err=True)
+        for act, line in unasked:
+            click.echo(f"act {act.id} ({act.driver}): {line}", err=True)
     return CONDITION if rows else DONE if acts else NOTHING
+
+
+def _asked(here: Desk, act: Act) -> Answers | None:
+    from configtron.ports import Asker
+
+    driver = here.load(act.driver, act.place)
+    return driver.ask(act.rules) if isinstance(driver, Asker) else None
+
+
+def _answered(act: Act, answers: Answers) -> Iterator[dict[str, Json]]:
+    """A row a difference; many that are alike in all but their prefix are one."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for one in answers.differences:
+        alike.setdefault((one.knob, one.applied, one.found), []).append(one.scope)
+    for (knob, applied, found), scopes in alike.items():
+        many = len(scopes) > SINGLY
+        for scope in [f"{len(scopes)} prefixes, e.g. {scopes[0]}"] if many else scopes:
+            yield {
+                "act": act.id, "driver": act.driver, "scope": scope, "knob": knob, "applied": applied, "found": found,
+            }  # fmt: skip
+
+
+def _unasked_row(unasked: tuple[Act, str]) -> dict[str, Json]:
+    act, line = unasked
+    return {"kind": "unasked", "act": act.id, "driver": act.driver, "scope": "", "knob": "", "found": line}
 
 
 def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:

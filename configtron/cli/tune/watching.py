@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from configtron.cli.tune.acting import recover
 from configtron.cli.tune.desk import Desk, sole
 from configtron.errors import ConfigtronError, Refused
-from configtron.ports import Listener
+from configtron.ports import Asker, Listener
 from configtron.records import Json
 from configtron.tune.journal import LEASED, Act
-from configtron.tune.plan import advise, recognised
+from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
 from configtron.tune.text import value_text
-from configtron.tuning import Rules
+from configtron.tuning import Difference, Rules
 
 if TYPE_CHECKING:
     from configtron.ports import Driver
@@ -62,8 +63,11 @@ class Watched:
     def without(self, frozen: frozenset[str]) -> Rules:
         """The act's rules but for frozen prefixes; a hundred thousand are not sorted out anew four times a second."""
         if frozen != self._frozen:
-            kept = {prefix: name for prefix, name in self.act.rules.prefixes.items() if prefix not in frozen}
-            self._frozen, self._untouched = frozen, replace(self.act.rules, prefixes=kept)
+            wide, rules = frozen & {PLACE, IPV4, IPV6}, self.act.rules
+            kept = {prefix: name for prefix, name in rules.prefixes.items() if prefix not in frozen
+                    and not any(holds_scope(scope, prefix) for scope in wide)}  # fmt: skip
+            self._frozen = frozen
+            self._untouched = replace(rules, prefixes=kept, default="" if PLACE in wide else rules.default)
         return self._untouched
 
 
@@ -104,7 +108,7 @@ class Watcher:
             if events is None:
                 mark = one.driver.mark()
                 # What changed before the first look has no mark: then all is read.
-                events = self._foreign(one, one.act.rules, one.driver.read()) if mark != one.mark else []
+                events = self._whole(one) if mark != one.mark else []
                 one.mark = mark
             one.failing = False
             return events
@@ -139,13 +143,43 @@ class Watcher:
             return []
         rules = one.act.rules
         ours = {prefix: rules.prefixes[prefix] for prefix in written if prefix in rules.prefixes}
+        if len(ours) == len(rules.prefixes) > 1:
+            return None  # all at once: whether they are lost together is seen in the whole
         return self._foreign(one, replace(rules, prefixes=ours, default=""), found)
 
-    def _foreign(self, one: Watched, wanted: Rules, found: Rules) -> list[Event]:
-        """Somebody was here, or may have been: see what differs, and keep our hands off it. Each is told once."""
+    def _whole(self, one: Watched) -> list[Event]:
+        """Read all, and let a driver that can ask the kernel where clients are led."""
+        rules, found = one.act.rules, recognised(one.driver.read(), [one.act.rules])
+        wide = lost_together(rules, found)
+        events = self._foreign(one, rules, found, wide)
+        if isinstance(one.driver, Asker) and PLACE not in wide:
+            events += self._led_elsewhere(one, one.driver.ask(rules).differences)
+        return events
+
+    def _led_elsewhere(self, one: Watched, differences: Iterable[Difference]) -> list[Event]:
+        """Freeze whom the kernel leads elsewhere: one event for all that it leads alike."""
+        act, known = one.act, self._desk.book.known(one.act.id)
+        fresh = [each for each in differences if (each.scope, each.found) not in known]
+        self._desk.book.freeze(act, {each.scope: (each.applied, each.found) for each in fresh})
+        alike: dict[tuple[str, str], list[str]] = {}
+        for each in fresh:
+            alike.setdefault((each.applied, each.found), []).append(each.scope)
+        return [
+            Event("foreign", act, scopes[0] if len(scopes) == 1 else f"{len(scopes)} prefixes, e.g. {scopes[0]}", *ends)
+            for ends, scopes in alike.items()
+        ]
+
+    def _foreign(self, one: Watched, wanted: Rules, found: Rules, wide: Collection[str] = ()) -> list[Event]:
+        """Somebody was here, or may have been: see what differs, and keep our hands off it. Each is told once.
+
+        What was lost together is one scope: a program detached at a hundred thousand prefixes is one event.
+        """
         act, book = one.act, self._desk.book
-        scopes: dict[str, tuple[str, str]] = {}
-        for wrong in advise(act.driver, wanted, recognised(found, [act.rules])):
+        found = recognised(found, [act.rules])
+        scopes = {scope: (_held(wanted, scope), "") for scope in wide}
+        for wrong in advise(act.driver, wanted, found):
+            if any(holds_scope(lost, wrong.scope) for lost in wide):
+                continue
             ends = (f"{wrong.knob}={value_text(end)}" if end is not None else "" for end in (wrong.was, wrong.to))
             before = scopes.get(wrong.scope, ("", ""))
             scopes[wrong.scope] = tuple(f"{old} {new}".strip() for old, new in zip(before, ends, strict=True))  # type: ignore[assignment]
@@ -153,3 +187,9 @@ class Watcher:
         fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
         book.freeze(act, fresh)
         return [Event("foreign", act, scope, *pair) for scope, pair in fresh.items()]
+
+
+def _held(wanted: Rules, scope: str) -> str:
+    """What a wide scope held, in a few words."""
+    prefixes = sum(1 for prefix in wanted.prefixes if holds_scope(scope, prefix))
+    return f"{prefixes} prefixes" + (f", default {wanted.default}" if wanted.default and scope == PLACE else "")

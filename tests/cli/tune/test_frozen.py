@@ -52,3 +52,37 @@ def test_what_is_kept_frozen_elsewhere_is_not_told_at_a_rollback_here(wanted: Sa
     wanted("rollback")
     assert "frozen" not in wanted("rollback")[2], "nothing was undone"
     assert "frozen" in wanted("status")[2]
+
+
+def test_what_is_lost_together_is_one_event_and_one_row(wanted: Said, stack: Stack) -> None:
+    """One detached program is one event, however many prefixes it served, and nothing is in force any more."""
+    many = [f"172.16.{n}.0/24" for n in range(200)]
+    assert wanted("prefix", "set", *many, "web")[0] == DONE
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
+    wanted("watch", "--for", "0.1")
+    stack.driver.revert("{}")
+    code, out, told = wanted("watch", "--for", "0.1", "-f", "jsonl")
+    (event,) = rows(out)
+    assert (event["event"], event["scope"], event["was"]) == ("foreign", "place", "202 prefixes, default small")
+    assert rows(wanted("watch", "--for", "0.1", "-f", "jsonl")[1]) == [], "told once"
+    acts = rows(wanted("status", "-f", "jsonl")[1])
+    assert [row["kind"] for row in acts] == ["act", "frozen"]
+    for keep in (("--keep",), ()):
+        code, out, told = wanted("apply", "--driver", "memory", "-f", "jsonl", *keep)
+        assert code == NOTHING and "kept" not in out + told and "nothing is in force" in told
+        assert rows(out)[0]["status"] == "frozen" and stack.rules == Rules()
+    assert "frozen" in wanted("plan", "--driver", "memory")[2]
+    assert wanted("resume", "place")[0] == DONE
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE and len(stack.rules.prefixes) == 202
+
+
+def test_what_one_ip_version_loses_is_one_event(wanted: Said, stack: Stack) -> None:
+    assert wanted("prefix", "set", "2001:db8:1::/48", "web")[0] == DONE
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
+    wanted("watch", "--for", "0.1")
+    stack.driver.apply(Changes(dropped_prefixes=frozenset({"2001:db8::/32", "2001:db8:1::/48"})))
+    (event,) = rows(wanted("watch", "--for", "0.1", "-f", "jsonl")[1])
+    assert (event["scope"], event["was"], event["found"]) == ("ipv6", "2 prefixes", "")
+    assert wanted("prefix", "set", "10.7.0.0/16", "web")[0] == DONE
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
+    assert stack.rules.prefixes == {SCOPE: "web", "10.7.0.0/16": "web"}, "IPv6 is frozen, IPv4 is not"

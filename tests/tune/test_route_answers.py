@@ -1,0 +1,152 @@
+"""The driver route asks the kernel: whatever leads clients elsewhere is a difference, however whole our table is."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.errors import Refused
+from configtron.nouns import Profile
+from configtron.tune.drivers import route_answers
+from configtron.tune.drivers.dry_connection import begun
+from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.table import TABLE
+from configtron.tune.rules import difference
+from configtron.tuning import Changes, Difference, Rules
+from tests.tune.routed import BOTH, RULES, driver, everything, hosts, ip
+from tests.tune.two_hosts import SERVER, Hosts
+
+__all__ = ["driver", "hosts"]
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def applied(driver: RouteDriver) -> RouteDriver:
+    driver.apply(difference(Rules(), RULES))
+    return driver
+
+
+def asked(driver: RouteDriver) -> dict[tuple[str, str], str]:
+    """(scope, knob) -> what was found."""
+    return {(one.scope, one.knob): one.found for one in driver.ask(RULES).differences}
+
+
+def test_what_was_applied_is_what_the_kernel_answers(applied: RouteDriver) -> None:
+    answers = applied.ask(RULES)
+    assert answers.differences == answers.unasked == ()
+    # five prefixes, both ends but of the single address, and the default of both versions
+    assert (answers.prefixes, answers.asked) == (7, 11)
+
+
+@pytest.mark.parametrize(
+    ("words", "scope"),
+    [
+        ("route add 10.1.0.0/28 via 10.9.0.77", "10.1.0.0/28"),
+        ("-6 route add fd01::/64 via fd09::77", "fd01::/64"),
+        ("route replace default via 10.9.0.77", "10.1.0.0/16"),
+        ("-6 route replace default via fd09::77", "fd01::/32"),
+        ("route add 10.0.0.0/12 via 10.9.0.77", "10.1.0.0/16"),
+    ],
+)
+def test_routes_that_the_main_table_changed(hosts: Hosts, applied: RouteDriver, words: str, scope: str) -> None:
+    ip(hosts, words)
+    assert (scope, "route") in asked(applied)
+    applied.follow(RULES)
+    assert asked(applied) == {}
+
+
+def test_a_route_that_the_main_table_no_longer_has(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
+    driver.apply(difference(Rules(), RULES))
+    assert asked(driver) == {}
+    ip(hosts, "route del 10.1.0.0/28")
+    found = asked(driver)
+    assert found["10.1.0.0/28", "route"] == "via 10.9.0.77, which the main table no longer has"
+    assert found["10.1.0.0/16", "lookup"] == "table 49393, via 10.9.0.77", "the kernel's answer for its first address"
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "found"),
+    [
+        (f"rule add from {SERVER} lookup 100 pref 1000", "10.1.0.0/16", "table 100, via 10.9.0.66 from 10.9.0.1"),
+        ("rule add iif lo lookup 100 pref 1000", "10.1.0.0/16", "table 100, via 10.9.0.66"),
+        ("rule add not from 10.9.0.0/25 lookup 100 pref 1000", "10.1.0.0/16", "table 100, via 10.9.0.66"),
+        ("rule add to 10.1.3.0/24 lookup 100 pref 1000", "10.1.0.0/16", "table 100, via 10.9.0.66"),
+        ("rule add to 10.1.3.0/24 unreachable pref 1000", "10.1.0.0/16", "no route"),
+        (f"route replace 10.0.0.0/8 via 10.9.0.66 table {TABLE}", "10.0.0.0/8",
+         "via 10.9.0.66 in table 49393 by another's hand (protocol 3)"),
+        (f"route add 10.1.3.0/24 via 10.9.0.66 table {TABLE}", "10.1.3.0/24",
+         "via 10.9.0.66 in table 49393 by another's hand (protocol 3)"),
+    ],
+)  # fmt: skip
+def test_who_leads_clients_elsewhere(hosts: Hosts, applied: RouteDriver, words: str, scope: str, found: str) -> None:
+    ip(hosts, "route add default via 10.9.0.66 table 100")
+    mark = applied.mark()
+    ip(hosts, words)
+    assert asked(applied)[scope, "lookup"] == found
+    assert applied.mark() != mark, "a watch sees it"
+
+
+def test_a_route_in_front_of_ours_is_not_ours_in_force(hosts: Hosts, applied: RouteDriver) -> None:
+    ip(hosts, f"route replace 10.0.0.0/8 via 10.9.0.66 table {TABLE}")
+    assert applied.read().prefixes == {p: name for p, name in RULES.prefixes.items() if p != "10.0.0.0/8"}
+    assert applied.others() == (f"a route of protocol 3: ip route del 10.0.0.0/8 table {TABLE} metric 0",)
+    applied.revert(applied.before())
+    assert "10.0.0.0/8 via 10.9.0.66" in ip(hosts, f"route show table {TABLE}"), "other people's stay"
+    assert applied.ours() == "" and len(applied.others()) == 1
+
+
+def test_conditions_that_no_lookup_meets_are_named(hosts: Hosts, applied: RouteDriver) -> None:
+    ip(hosts, "rule add fwmark 7 lookup 100 pref 1000")
+    answers = applied.ask(RULES)
+    assert answers.differences == ()
+    (line,) = answers.unasked
+    assert line.startswith("rule 1000: from all fwmark lookup 100 comes before ours") and "fwmark was not asked" in line
+
+
+def test_of_many_prefixes_a_sample_is_asked(driver: RouteDriver) -> None:
+    many = Rules({"slow": BOTH["slow"]}, {f"172.16.{n}.0/24": "slow" for n in range(255)} | {
+        f"172.17.{n}.0/24": "slow" for n in range(255)})  # fmt: skip
+    driver.apply(difference(Rules(), many))
+    answers = driver.ask(many)
+    assert (answers.prefixes, answers.asked, answers.differences) == (256, 512, ())
+
+
+def test_the_dry_connection_is_what_a_client_would_get_and_sends_nothing(hosts: Hosts, driver: RouteDriver) -> None:
+    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast", "fd01::/32": "fast"}))
+    with hosts.captured() as wire:
+        assert begun(hosts.server, "10.1.0.2") == begun(hosts.server, "fd01::2") == ("reno", 30)
+        assert begun(hosts.server, "10.1.0.2", SERVER) == ("reno", 30)
+        wire.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            while True:
+                frame = wire.recv(2048)
+                assert frame[23:24] != b"\x06" and frame[20:21] != b"\x06", "a TCP packet was sent"
+    assert begun(hosts.server, "203.0.113.1") not in (None, ("reno", 30))
+
+
+def test_the_dry_connection_sees_what_the_table_does_not_say(hosts: Hosts, driver: RouteDriver) -> None:
+    """A clamp that the kernel remembers of a client: its table is whole, its connections are not as applied."""
+    clamped = Profile("fast", (("cwnd_clamp", 3), ("initcwnd", 30)))
+    driver.apply(Changes({"fast": clamped}, {"10.1.0.2/32": "fast"}))
+    with hosts.connection("10.1.0.2") as (_, _):
+        pass
+    other = Profile("fast", (("initcwnd", 30),))
+    rules = Rules({"fast": other}, {"10.1.0.2/32": "fast"})
+    driver.apply(Changes({"fast": other}, rules.prefixes))
+    assert driver.ask(rules).differences == (Difference("10.1.0.2/32", "initcwnd", "30", "3"),)
+    assert route_answers.SAMPLE == 256
+
+
+def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "route add default via 10.9.0.66 table 100")
+    ip(hosts, f"rule add from {SERVER} lookup 100 pref 1000")
+    before = everything(hosts)
+    for changes in (Changes(BOTH, {"10.1.0.0/16": "fast"}), Changes(BOTH, {}, default="slow")):
+        with pytest.raises(Refused, match="a rule leads its clients to table 100 before"):
+            driver.apply(changes)
+        assert everything(hosts) == before
+    # one address of several is the operator's business: it is applied, and said
+    ip(hosts, "addr add 10.9.0.9/24 dev vs")
+    driver.apply(difference(Rules(), RULES))
+    assert asked(driver)["10.1.0.0/16", "lookup"] == "table 100, via 10.9.0.66 from 10.9.0.1"

@@ -1,0 +1,51 @@
+"""A connection that sends no packet: what the kernel would give to a client's, read from a real socket.
+
+Question   Do the routes, rules and modules that stand here give a client's connection what its profile says?
+Method     A socket in repair mode (TCP_REPAIR) is connected by its bookkeeping alone: the kernel looks the route up,
+           sets congestion control, window and clamp as for any connection, and sends nothing; closing it sends nothing
+           either.
+Reads as   The congestion control's name and the congestion window in segments, which is the initial one.
+Fails as   None where the kernel refuses such a connection (no CAP_NET_ADMIN, no route, a broadcast address).
+Differs    from a client's own connection: opened by us, so a program at the control group that acts on accepted
+           connections alone does not see it, and the options of a listener are not there.
+Source     linux/net/ipv4/tcp_output.c (tcp_connect, tcp_finish_connect); tcp(7), TCP_REPAIR
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple
+
+from configtron.netns import inside
+
+# linux/tcp.h; absent from Python's socket module.
+_TCP_CONGESTION, _TCP_REPAIR = 13, 19
+# Of struct tcp_info: where snd_cwnd stands.
+_WINDOW_AT = 80
+_CONTROL_BYTES = 16
+# Any will do: nothing is sent there (RFC 863, discard).
+_PORT = 9
+
+
+class Begun(NamedTuple):
+    """How the connection begins."""
+
+    congestion_control: str
+    window: int  # segments
+
+
+def begun(netns: str, address: str, source: str = "") -> Begun | None:
+    """How a connection to an address would begin, from a local address or from the one that the kernel chooses."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with inside(netns), socket.socket(family, socket.SOCK_STREAM) as one:
+        try:
+            one.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+            if source:
+                one.bind((source, 0))
+            one.connect((address, _PORT))
+        except OSError:
+            return None
+        name = one.getsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, _CONTROL_BYTES).split(b"\0")[0].decode()
+        info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WINDOW_AT + 4)
+        return Begun(name, struct.unpack_from("=I", info, _WINDOW_AT)[0])

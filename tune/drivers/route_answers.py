@@ -1,0 +1,247 @@
+"""What the kernel answers for clients of our prefixes, beside what the main table alone would choose for them.
+
+Question   Our table may be whole, and traffic still not go by it, or go another way than the operator's: a rule that
+           comes first, somebody's route among ours, a route of the main table that came or changed later. Does it?
+Method     1. Every route that the rules need over the main table as it is now (`tune/overlay.py`) is compared with what
+              stands in our table.
+           2. The kernel looks up clients of our prefixes (RTM_GETROUTE, fib match), through every rule: all prefixes up
+              to `SAMPLE`, of more so many, evenly spread; of each the first address and the last. Where an earlier rule
+              names source addresses, once more from each local address (up to `SOURCES`). The answer must be the route
+              that 1. says: table, gateway, device, metrics.
+           3. A connection that sends nothing (`dry_connection.py`) to one client of each: its congestion control and
+              window are those of the profile.
+Reads as   Differences, each once; rules whose conditions (a mark, a port, a user) no lookup of ours meets are named.
+Fails as   A prefix none of whose addresses the kernel would connect to (a broadcast, no route) is asked by 2. only.
+Differs    from reading back our own table, which is right however little of the traffic comes by it.
+Source     linux/net/ipv4/route.c (inet_rtm_getroute), fib_rules.c; rtnetlink(7)
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from configtron.tune.drivers.dry_connection import begun
+from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
+from configtron.tune.drivers.rtnetlink import FAMILIES, Netlink, attributes
+from configtron.tune.drivers.rule import Rule
+from configtron.tune.drivers.rule import parse as parse_rule
+from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
+from configtron.tune.overlay import COPY, DEFAULT, Key, Way, bits
+from configtron.tuning import Answers, Difference
+
+# Prefixes that are looked up: 256 of many find a diversion of 2 % of them with a chance of 99 %.
+SAMPLE = 256
+# Local addresses that are tried where a rule asks for the source.
+SOURCES = 16
+_GET_ADDRESS = 22
+# struct ifaddrmsg: family, length, flags, scope, index
+_IFADDR = struct.Struct("=BBBBI")
+_ADDRESS, _LOCAL_ADDRESS = 1, 2
+_UNIVERSE = 0  # RT_SCOPE_UNIVERSE
+_INITCWND, _CWND = 11, 7
+
+
+class Question(NamedTuple):
+    """A client's address, of which of our prefixes, from which local address (b"": any)."""
+
+    scope: str
+    version: int
+    address: bytes
+    source: bytes = b""
+
+
+class Expected:
+    """The routes that the rules need, asked which of them is a client's."""
+
+    def __init__(self, routes: Mapping[Key, Way]) -> None:
+        self._by_length: dict[int, dict[int, dict[int, tuple[Key, Way]]]] = {4: {}, 6: {}}
+        for key, way in routes.items():
+            at = int.from_bytes(key.address, "big") >> (bits(key.version) - key.length)
+            table = self._by_length[key.version].setdefault(key.length, {})
+            if at not in table or key.metric < table[at][0].metric:
+                table[at] = key, way
+        self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
+
+    def of(self, version: int, address: bytes) -> tuple[Key, Way] | None:
+        """The longest that holds an address; None where none does, or it leaves the choice to the main table."""
+        number = int.from_bytes(address, "big")
+        for length in self._lengths[version]:
+            found = self._by_length[version][length].get(number >> (bits(version) - length))
+            if found is not None:
+                return found if found[1].kind != "throw" else None
+        return None
+
+
+def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixes: Iterable[str]) -> Answers:
+    """The kernel's answers where these routes should stand for these prefixes and the default."""
+    earlier = [parse_rule(*one) for one in table.earlier()]
+    written = [*_against_main(seen, routes), *_others(seen)]
+    known = {difference.scope for difference in written}
+    sample = _spread([*prefixes, *_defaults(routes, table.versions)])
+    questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
+    expected = Expected(routes)
+    asked = [*_looked_up(table.net, expected, questions), *_connected(netns, expected, sample)]
+    differences = [*written, *_once(one for one in asked if one.scope not in known)]
+    unasked = (f"rule {rule.text} comes before ours; whom it leads elsewhere by {' and '.join(rule.conditions)} was "
+               "not asked" for rule in earlier if rule.conditions)  # fmt: skip
+    return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
+
+
+def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
+    """A prefix that rules of others lead elsewhere from whatever local address, and to which table; None: none is.
+
+    The kernel is asked before our rules: it answers by the earlier ones, or by ours and the main table's.
+    """
+    earlier = [parse_rule(*one) for one in table.earlier()]
+    local = list(_local(table.net, earlier))
+    for prefix in prefixes:
+        sources = [source for source in local if len(source) == len(prefix[1])]
+        found = [match(table.net, prefix[0], _ends(prefix)[0], source) for source in sources]
+        tables = {one.table for one in found if one is not None}
+        if found and None not in found and not tables & {TABLE, MAIN, LOCAL}:
+            return prefix, min(tables)
+    return None
+
+
+def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]:
+    """Where the main table no longer leads where our routes lead. What is missing of a rule's own is read as such."""
+    for key, way in routes.items():
+        have = seen.routes.get(key)
+        if have is None and COPY <= key.metric < DEFAULT and way.kind != "throw":
+            name = seen.profiles[key.metric % COPY].name if key.metric % COPY in seen.profiles else "a profile"
+            yield Difference(text(*key[:3]), "route", f"{name}, {words(way)}", "the main table's route alone")
+        elif have is not None and have._replace(metrics=()) != way._replace(metrics=()):
+            yield Difference(text(*key[:3]), "route", words(way), words(have))
+    for key, way in seen.routes.items():
+        if COPY <= key.metric < DEFAULT and key not in routes:
+            yield Difference(text(*key[:3]), "route", "", f"{words(way)}, which the main table no longer has")
+
+
+def _others(seen: Seen) -> Iterator[Difference]:
+    for route in seen.foreign:
+        yield Difference(text(*route.key[:3]), "lookup", "", f"{words(route.way)} in table {TABLE} by another's hand "
+                         f"(protocol {route.protocol})")  # fmt: skip
+
+
+def _spread(prefixes: list[str]) -> list[str]:
+    if len(prefixes) <= SAMPLE:
+        return prefixes
+    return [prefixes[place * len(prefixes) // SAMPLE] for place in range(SAMPLE)]
+
+
+def _defaults(routes: Mapping[Key, Way], versions: Iterable[int]) -> list[str]:
+    there = {key.version for key in routes if key.length == 0 and key.metric >= DEFAULT}
+    return [text(version, bytes(bits(version) // 8), 0) for version in versions if version in there]
+
+
+def _questions(sample: list[str], earlier: list[Rule], local: list[bytes]) -> Iterator[Question]:
+    parsed = {scope: parse(scope) for scope in sample}
+    for scope, prefix in parsed.items():
+        for address in _ends(prefix):
+            yield Question(scope, prefix[0], address)
+            for source in local:
+                if len(source) == len(address):
+                    yield Question(scope, prefix[0], address, source)
+    # where a rule takes out a part of one of ours
+    for rule in earlier:
+        if rule.destination is not None:
+            inside = rule.destination.network_address.packed
+            for scope, (version, address, length) in parsed.items():
+                shift = bits(version) - length
+                if version == rule.version and int.from_bytes(inside) >> shift == int.from_bytes(address) >> shift:
+                    yield Question(scope, version, inside)
+
+
+def _ends(prefix: Prefix) -> list[bytes]:
+    """The first address and the last; of everything one that may be a client's."""
+    version, address, length = prefix
+    if not length:
+        return [ip_address("192.0.2.1" if version == 4 else "2001:db8::1").packed]  # RFC 5737, RFC 3849
+    first = int.from_bytes(address, "big")
+    last = first | (1 << (bits(version) - length)) - 1
+    return [number.to_bytes(len(address), "big") for number in sorted({first, last})]
+
+
+def _local(net: Netlink, earlier: list[Rule]) -> Iterator[bytes]:
+    """Local addresses, those first that an earlier rule names; none where no rule asks for the source."""
+    for version in sorted({rule.version for rule in earlier if rule.source is not None}):
+        named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
+        found = list(_addresses(net, version))
+        found.sort(key=lambda packed: not any(ip_address(packed) in network for network in named))
+        yield from found[:SOURCES]
+
+
+def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
+    for body in net.dump(_GET_ADDRESS, _IFADDR.pack(FAMILIES[version], 0, 0, 0, 0)):
+        if body[3] == _UNIVERSE:
+            found = attributes(body, _IFADDR.size)
+            yield found.get(_LOCAL_ADDRESS) or found[_ADDRESS]
+
+
+def _looked_up(net: Netlink, expected: Expected, questions: Iterable[Question]) -> Iterator[Difference]:
+    for scope, version, address, source in questions:
+        found = match(net, version, address, source)
+        want = expected.of(version, address)
+        if want is None or (found is not None and found.table == LOCAL):
+            continue
+        if found is None and want[1].kind != "unicast":
+            continue
+        if found is None or not _is(found, *want):
+            asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
+            got = f"table {_name(found.table)}, {words(found.way)}" if found else "no route"
+            yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1])}", f"{got}{asked}")
+
+
+def _is(found: Found, key: Key, way: Way) -> bool:
+    return found.table == TABLE and (found.key, found.way) == (key, way)
+
+
+def _connected(netns: str, expected: Expected, sample: Iterable[str]) -> Iterator[Difference]:
+    for scope in sample:
+        prefix = parse(scope)
+        for address in _ends(prefix):
+            want = expected.of(prefix[0], address)
+            if want is None or want[1].kind != "unicast":
+                continue
+            found = begun(netns, socket.inet_ntop(FAMILIES[prefix[0]], address))
+            if found is None:
+                continue
+            metrics = dict(want[1].metrics)
+            control = metrics.get(CC_ALGORITHM)
+            if control is not None and found.congestion_control != control:
+                yield Difference(scope, "tcp_congestion_control", str(control), found.congestion_control)
+            window = min(int(metrics.get(_INITCWND, 0)), int(metrics.get(_CWND, 1 << 32)))
+            if window and found.window != window:
+                yield Difference(scope, "initcwnd", str(window), str(found.window))
+            break
+
+
+def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
+    """The first of each scope and knob: a diverted prefix is diverted at both ends."""
+    first: dict[tuple[str, str], Difference] = {}
+    for one in differences:
+        first.setdefault((one.scope, one.knob), one)
+    yield from first.values()
+
+
+def words(way: Way) -> str:
+    """A way as `ip route` says it, without its metrics; devices by their index where no name is at hand."""
+    if way.kind != "unicast":
+        return way.kind
+    hops = (f"via {hop.gateway}" if hop.gateway else f"dev {_device(hop.interface)}" for hop in way.hops)
+    return ", ".join(hops)
+
+
+def _device(index: int) -> str:
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return str(index)
+
+
+def _name(table: int) -> str:
+    return "main" if table == MAIN else str(table)

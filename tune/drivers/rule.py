@@ -1,0 +1,69 @@
+"""Somebody else's routing rule, in the words of `ip rule`, and what of its conditions can be asked about.
+
+Source     linux/fib_rules.h; ip-rule(8)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from socket import inet_ntop
+
+from configtron.tune.drivers.rtnetlink import FAMILIES, attributes
+from configtron.tune.drivers.table import RULE, RULE_PRIORITY, RULE_REJECTED, RULE_TABLE
+
+# Attributes of rules that choose packets by what a lookup for a client cannot say: FRA_* of linux/fib_rules.h.
+_CONDITIONS = {
+    10: "fwmark", 12: "tun_id", 17: "oif", 19: "l3mdev", 20: "uidrange", 22: "ipproto", 23: "sport", 24: "dport",
+}  # fmt: skip
+_DST, _SRC, _IIF, _L3MDEV = 1, 2, 3, 19
+_INVERTED = 2  # FIB_RULE_INVERT
+_NAMES = {253: "default", 254: "main", 255: "local"}
+_ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its words, the prefixes it names, and the conditions that no lookup of ours can meet."""
+
+    version: int
+    text: str
+    source: IPv4Network | IPv6Network | None
+    destination: IPv4Network | IPv6Network | None
+    conditions: tuple[str, ...]
+
+
+def parse(version: int, body: bytes) -> Rule:
+    """A rule as the kernel lists it."""
+    family, dst_bits, src_bits, tos, _, _, _, action, flags = RULE.unpack_from(body)
+    found = attributes(body, RULE.size)
+    source = _network(version, found.get(_SRC), src_bits)
+    destination = _network(version, found.get(_DST), dst_bits)
+    conditions = [word for kind, word in _CONDITIONS.items() if any(found.get(kind, b""))]
+    if tos:
+        conditions.append("tos")
+    iif = found.get(_IIF, b"").rstrip(b"\0").decode()
+    if iif and iif != "lo":  # packets of this host's own come from lo
+        conditions.append("iif")
+    table = _number(found.get(RULE_TABLE))
+    words = [
+        f"{_number(found.get(RULE_PRIORITY))}:", "not" if flags & _INVERTED else "", f"from {source or 'all'}",
+        f"to {destination}" if destination else "", f"iif {iif}" if iif else "",
+        *(word for word in conditions if word != "iif"), _ACTIONS.get(action, f"action {action}"),
+        _NAMES.get(table, str(table)) if action == 1 and not any(found.get(_L3MDEV, b"")) else "",
+    ]  # fmt: skip
+    rejected = _number(found.get(RULE_REJECTED, b"\xff" * 4))
+    if rejected != 0xFFFFFFFF:
+        words.append(f"suppress_prefixlength {rejected}")
+    return Rule(version, " ".join(filter(None, words)), source, destination, tuple(conditions))
+
+
+def _network(version: int, packed: bytes | None, length: int) -> IPv4Network | IPv6Network | None:
+    if packed is None or not length:
+        return None
+    return ip_network(f"{inet_ntop(FAMILIES[version], packed)}/{length}", strict=False)
+
+
+def _number(packed: bytes | None) -> int:
+    return int(struct.unpack("=I", packed)[0]) if packed else 0
