@@ -14,9 +14,13 @@ from typing import Any
 
 import click
 
+from configtron.cli.configvalue import checked
 from configtron.cli.lazy import options_of
 from configtron.cli.settings import default_config
 from configtron.errors import BadInput
+
+# Where a context keeps which file it was.
+CONFIG_FILE = "configtron.config_file"
 
 
 def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[str, Any]:
@@ -25,6 +29,7 @@ def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[
         path = default_config()
         if not path.is_file():
             return {}
+    ctx.meta[CONFIG_FILE] = path
     try:
         with path.open("rb") as file:
             return _checked(tomllib.load(file), command, ctx, str(path))
@@ -34,19 +39,23 @@ def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[
         raise BadInput(f"{path}: not TOML: {error}") from error
 
 
-def _checked(table: dict[str, Any], command: click.Command, ctx: click.Context, where: str) -> dict[str, Any]:
-    known = options_of(command)
+def _checked(
+    table: dict[str, Any], command: click.Command, ctx: click.Context, file: str, names: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    where = f"{file}: [{'.'.join(names)}]" if names else f"{file}:"
+    # Eager options (--config, --version) are over before the file is read.
+    known = {name: option for name, option in options_of(command).items() if not option.is_eager}
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        if isinstance(value, dict):
+        if name in known:
+            # Click keeps defaults by parameter.
+            found[str(known[name].name)] = checked(value, known[name], ctx, f"{where} {key}")
+        elif isinstance(value, dict):
             inner = command.get_command(ctx, key) if isinstance(command, click.Group) else None
             if inner is None:
-                raise BadInput(f"{where}: [{key}] is no command here; `configtron --help` lists them")
-            found[key] = _checked(value, inner, ctx, f"{where}: [{key}]")
-        elif name in known:
-            # Click keeps defaults by parameter.
-            found[str(known[name].name)] = value
+                raise BadInput(f"{where} [{key}] is no command here; `configtron --help` lists them")
+            found[key] = _checked(value, inner, ctx, file, (*names, key))
         else:
-            raise BadInput(f"{where}: {key} is no option here; known are {', '.join(sorted(known))}")
+            raise BadInput(f"{where} {key} is no option here; known are {', '.join(sorted(known))}")
     return found

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import click
+from click.core import ParameterSource
 
+from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.extras import missing
 from configtron.cli.root import root
 from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
@@ -45,6 +47,8 @@ def run(words: Sequence[str] | None = None) -> int:
             error.show()
         return error.exit_code
     except click.ClickException as error:
+        if isinstance(error, click.BadParameter):
+            _name_file(error)
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -60,6 +64,16 @@ def run(words: Sequence[str] | None = None) -> int:
         click.echo(f"configtron: {where}{error.strerror or error}", err=True)
         _leave_stdout()
         return NOTHING
+
+
+def _name_file(error: click.BadParameter) -> None:
+    """A value that its command refuses, and that nobody typed, stands in the configuration file: say in which."""
+    ctx, param = error.ctx, error.param
+    if ctx is None or param is None or param.name is None:
+        return
+    if ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT_MAP:
+        file = ctx.find_root().meta.get(CONFIG_FILE)
+        error.message = f"{file}: [{'.'.join(ctx.command_path.split()[1:])}] {param.name}: {error.message}"
 
 
 def _open_standard() -> None:
