@@ -7,6 +7,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
+
+__all__ = ["pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
+
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

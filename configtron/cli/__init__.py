@@ -5,9 +5,30 @@ Rules for this folder: a file a command; nothing heavy is imported before the co
 
 from __future__ import annotations
 
+import os
+import signal
+
 
 def main() -> None:
     """The console script: run the command line and exit with one of the codes of `errors.py`."""
+    python = signal.getsignal(signal.SIGINT)
+    # Whoever starts us with SIGINT ignored (`nohup`, a shell's `&`) wants it to stay so.
+    ours = python is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, _leave)
     from configtron.cli.outermost import run
 
-    raise SystemExit(run())
+    if ours:
+        signal.signal(signal.SIGINT, python)
+    code = run()
+    if ours:
+        # All is done and written: a late Ctrl-C ends the process, and interrupts no module that closes.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise SystemExit(code)
+
+
+def _leave(number: int, frame: object) -> None:
+    """Ctrl-C while modules are being imported: nothing is begun, and an exception could end up inside any of them."""
+    os.write(2, b"configtron: interrupted\n")
+    # The code of `errors.INTERRUPTED`, without importing it.
+    os._exit(128 + number)

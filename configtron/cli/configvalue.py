@@ -40,7 +40,7 @@ def _one(value: object, option: click.Option, ctx: click.Context, where: str, *,
         raise BadInput(f"{where}: {expected(option)} is expected here: {error.message}") from error
 
 
-def _fits(value: object, kind: click.ParamType) -> bool:
+def _fits(value: object, kind: click.ParamType[Any]) -> bool:
     if isinstance(kind, click.types.BoolParamType):
         return isinstance(value, bool)
     if isinstance(kind, click.types.FloatParamType):
@@ -58,7 +58,7 @@ def _finite(number: float) -> bool:
         return False
 
 
-def _words(kind: click.ParamType) -> tuple[str, str]:
+def _words(kind: click.ParamType[Any]) -> tuple[str, str]:
     """Of one value, and of a list."""
     if isinstance(kind, click.types.BoolParamType):
         return "true or false", "a list of true and false"
@@ -73,7 +73,7 @@ def _words(kind: click.ParamType) -> tuple[str, str]:
     return f"a {named} in quotes", f"a list of {named}s in quotes"
 
 
-def _range(kind: click.ParamType) -> str:
+def _range(kind: click.ParamType[Any]) -> str:
     describe: Callable[[], str] | None = getattr(kind, "_describe_range", None)
     return f" ({describe()})" if describe is not None else ""
 

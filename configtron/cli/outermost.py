@@ -47,9 +47,7 @@ def run(words: Sequence[str] | None = None) -> int:
             error.show()
         return error.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.BadParameter):
-            _name_file(error)
-        error.show()
+        (_from_file(error) if isinstance(error, click.BadParameter) else error).show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("configtron: interrupted", err=True)
@@ -66,14 +64,15 @@ def run(words: Sequence[str] | None = None) -> int:
         return NOTHING
 
 
-def _name_file(error: click.BadParameter) -> None:
+def _from_file(error: click.BadParameter) -> click.BadParameter:
     """A value that its command refuses, and that nobody typed, stands in the configuration file: say in which."""
     ctx, param = error.ctx, error.param
     if ctx is None or param is None or param.name is None:
-        return
-    if ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT_MAP:
-        file = ctx.find_root().meta.get(CONFIG_FILE)
-        error.message = f"{file}: [{'.'.join(ctx.command_path.split()[1:])}] {param.name}: {error.message}"
+        return error
+    if ctx.get_parameter_source(param.name) is not ParameterSource.DEFAULT_MAP:
+        return error
+    table = ".".join(ctx.command_path.split()[1:])
+    return click.BadParameter(f"{ctx.find_root().meta.get(CONFIG_FILE)}: [{table}]: {error.message}", ctx, param)
 
 
 def _open_standard() -> None:

@@ -113,7 +113,7 @@ def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
         ("[probe.run]\nformat = 'xml'", '[probe.run] format: one of "table", "jsonl", "csv"'),
         ("config = 'x'", "config is no option here"),
         ("[probe.run]\nrate = -1", "[probe.run] rate: a number (x>=0) is expected here: -1"),
-        ("[probe.run]\npath = 'x'", "[probe.run] path"),
+        ("[probe.run]\npath = 'x'", "'--path': "),
     ],
 )
 def test_the_line_names_file_table_key_and_what_is_expected(
