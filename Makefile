@@ -36,7 +36,7 @@ $(INSTALLED):
 	$(call say,virtual environment $(VENV) ($(PYTHON)))
 	@$(PYTHON) -m venv $(VENV)
 	$(call say,configtron and what it needs in it: some minutes the first time)
-	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,dev]'
+	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,gpyopt,dev]'
 	@rm -f $(VENV)/installed-* && touch $@
 	$(call say,installed: $(BIN)/configtron)
 
@@ -70,7 +70,7 @@ demo-tune: kernel
 
 test: kernel lint golden
 	$(call say,every test (root and lab too))
-	@$(BIN)/python -m pytest -q -p no:cacheprovider
+	@CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider
 
 check: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -m 'not root and not lab and not wheel'
@@ -82,7 +82,7 @@ golden: $(INSTALLED)
 lint: $(INSTALLED)
 	$(call say,lint: ruff and mypy --strict)
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
+	@.ci/told $(BIN)/mypy
 
 docs: kernel man
 	$(call say,the outputs in README.md are made again)

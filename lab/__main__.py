@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from configtron.errors import DONE, USAGE, ConfigtronError
+from configtron.errors import DONE, INTERRUPTED, USAGE, ConfigtronError
 from configtron.lab.bed import har
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest, module_for_installed
@@ -39,6 +39,9 @@ def main(arguments: list[str]) -> int:
     except ConfigtronError as error:
         print(f"configtron: {error}", file=sys.stderr)
         return error.code
+    except KeyboardInterrupt:
+        print("configtron: interrupted; the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
     return DONE
 
 

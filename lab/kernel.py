@@ -6,8 +6,10 @@ Method     Unpack /usr/src/linux-source-6.12.tar.xz, apply a recipe's patches, c
            them makes another kernel and never mixes with the old one. Three recipes: LAB, which every guest of the lab
            boots; UML_DEBUG and X86_DEBUG, which stress tests of our kernel code boot (modules.py builds for them).
 Safe       A build works in a folder of its own and is renamed into place when complete: a build that was killed leaves
-           nothing that could be taken for a kernel, and the next one starts clean. A lock keeps two processes from
-           building at once; the kernel is compared with its checksum whenever it is about to be used.
+           nothing that could be taken for a kernel. The next one goes on where it was cut short: the source, if it was
+           unpacked whole (a file says of which kernel), and what kbuild compiled, which compiles again what it has no
+           finished record of. A lock keeps two processes from building at once; the kernel is compared with its
+           checksum whenever it is about to be used.
 Differs    from Debian's user-mode-linux package (6.1, real time only): virtual time, netem that repeats, less CPU.
 """
 
@@ -18,6 +20,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,8 +39,12 @@ KERNEL_PROGRAMS = {
 INIT_PROGRAMS = {"gcc": "gcc"}
 LIBC_HEADER = Path("/usr/include/stdio.h")
 
-# One report per so many per cent: the log of a build stays on one screen.
+# One report per so many per cent, and one after so long: the log of a build stays on one screen, and never rests.
 REPORT_EVERY_PERCENT = 5
+REPORT_EVERY_S = 10.0
+# In the build's folder: which kernel's source was unpacked and patched whole; how many steps of `make` are done.
+UNPACKED, STEPS = "unpacked", "steps"
+CHUNK = 1 << 20
 # An unpacked source and its objects take 1.6 GB, with debugging 2.2 GB; stop before the disk is full.
 NEEDED_BYTES = 3_000_000_000
 
@@ -46,6 +53,8 @@ FIXED_BANNER = {
     "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
     "KBUILD_BUILD_USER": "configtron",
     "KBUILD_BUILD_HOST": "lab",
+    # Else kbuild counts how often the kernel was linked in this folder.
+    "KBUILD_BUILD_VERSION": "1",
 }
 
 Progress = Callable[[str], None]
@@ -139,8 +148,9 @@ def ensure_kernel(progress: Progress, recipe: Recipe = LAB) -> Path:
 def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
     with configured(recipe, progress, "objects") as (work, make, log):
         objects, result = work / "objects", work / "result"
+        compile_kernel(make, work, log, progress, recipe)
+        shutil.rmtree(result, ignore_errors=True)
         result.mkdir()
-        compile_kernel(make, log, progress, recipe)
         if recipe.arch == "um":
             run(["strip", "-o", str(result / recipe.program), str(objects / recipe.image)], log)
         else:
@@ -156,31 +166,94 @@ def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
 def configured(recipe: Recipe, progress: Progress, objects: str) -> Iterator[tuple[Path, list[str], Path]]:
     """(work folder with source/ and `objects`, the `make` command, its log) of a recipe about to be built.
 
-    Objects may go to "source" itself. The work folder is removed when the build went well; a failed one stays, beside
-    its log, for who must find out why.
+    Objects may go to "source" itself. The work folder is removed when the build went well; one that failed or was cut
+    short stays beside its log, and the next build of the same goes on with it.
     """
     require(absent_for(recipe), f"building the {recipe.title}")
-    if shutil.disk_usage(cache_folder()).free < NEEDED_BYTES:
-        raise Missing(f"building the {recipe.title} needs {NEEDED_BYTES / 1e9:.1f} GB free in {cache_folder()}")
-    work = cache_folder() / "kernel-building"
-    shutil.rmtree(work, ignore_errors=True)
+    work = building()
     source, place = work / "source", work / objects
-    for made in (source, place):
-        made.mkdir(parents=True, exist_ok=True)
     log = cache_folder() / "kernel-build.log"
     log.write_text("")
-    progress(f"unpacking {TARBALL.name}")
-    run(["tar", "--extract", "--strip-components=1", f"--file={TARBALL}", f"--directory={source}"], log)
-    for patch in recipe.patches:
-        run(["patch", "--strip=1", f"--directory={source}", f"--input={patch}"], log)
+    what = f"{kernel_folder(recipe).name} {objects}"
+    if unpacked_in(work) == what:
+        progress(f"going on with the {recipe.title} where it was cut short")
+    else:
+        if work.exists():
+            progress("removing what an unfinished build left")
+            shutil.rmtree(work, ignore_errors=True)
+        if shutil.disk_usage(cache_folder()).free < NEEDED_BYTES:
+            raise Missing(f"building the {recipe.title} needs {NEEDED_BYTES / 1e9:.1f} GB free in {cache_folder()}")
+        unpack(source, log, progress)
+        for patch in recipe.patches:
+            run(["patch", "--strip=1", f"--directory={source}", f"--input={patch}"], log)
+        (work / UNPACKED).write_text(what)
+    place.mkdir(exist_ok=True)
     make = ["make", f"--directory={source}", f"ARCH={recipe.arch}"]
     make += [] if place == source else [f"O={place}"]
     allowed = work / "fragments"
     allowed.write_bytes(b"".join(path.read_bytes() for path in recipe.fragments))
+    progress(f"configuring the {recipe.title}")
     run([*make, f"KCONFIG_ALLCONFIG={allowed}", "allnoconfig"], log)
     check_config((place / ".config").read_text(), recipe)
     yield work, make, log
     shutil.rmtree(work)
+
+
+def building() -> Path:
+    """Where a kernel is built."""
+    return cache_folder() / "kernel-building"
+
+
+def unpacked_in(work: Path) -> str:
+    """Which kernel's source lies whole in a build's folder; "" if none does."""
+    try:
+        return (work / UNPACKED).read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def unpack(source: Path, log: Path, progress: Progress) -> None:
+    """The source package's archive, by tar; how far is counted in bytes of the archive."""
+    source.mkdir(parents=True)
+    size, report = max(TARBALL.stat().st_size, 1), paced(progress, f"unpacking {TARBALL.name}")
+    command = bound(["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}"])
+    with (
+        log.open("a") as sink,
+        TARBALL.open("rb") as archive,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()) as tar,
+    ):
+        assert tar.stdin
+        try:
+            while chunk := archive.read(CHUNK):
+                tar.stdin.write(chunk)
+                report(100 * archive.tell() // size)
+            tar.stdin.close()
+        except BrokenPipeError:
+            # tar has given up; it said why.
+            pass
+        except BaseException:
+            tar.terminate()
+            raise
+    if tar.returncode:
+        raise broken("tar", log)
+
+
+def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
+    """A function that hears how many per cent are done (`done` before it began) and passes some of them on."""
+    began = at = time.monotonic()
+    reported = done
+    progress(f"{what}: {done} %")
+
+    def report(percent: int) -> None:
+        nonlocal at, reported
+        now = time.monotonic()
+        if percent < reported + REPORT_EVERY_PERCENT and now - at < REPORT_EVERY_S:
+            return
+        at, reported = now, percent
+        left = (now - began) * (100 - percent) / (percent - done) if percent > done else None
+        progress(f"{what}: {percent} %" + ("" if left is None else f", about {left:.0f} s left"))
+
+    return report
 
 
 def check_config(config: str, recipe: Recipe = LAB) -> None:
@@ -200,7 +273,13 @@ def fragment_lines(recipe: Recipe = LAB) -> list[str]:
 def run(command: list[str], log: Path) -> None:
     with log.open("a") as sink:
         if subprocess.run(bound(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
-            raise Missing(f"{command[0]} failed while building the lab kernel; its words are at the end of {log}")
+            raise broken(command[0], log)
+
+
+def broken(program: str, log: Path) -> Missing:
+    """The error of a build that failed."""
+    anew = f"to begin anew remove {building()}"
+    return Missing(f"{program} failed while building the lab kernel; its words are at the end of {log}; {anew}")
 
 
 def bound(command: list[str]) -> list[str]:
@@ -218,9 +297,12 @@ def build_environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **FIXED_BANNER}
 
 
-def compile_kernel(make: list[str], log: Path, progress: Progress, recipe: Recipe) -> None:
+def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: Recipe) -> None:
+    """Compile what is not compiled yet; `work` keeps how far it is, for a build that is cut short."""
     command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
-    steps = reported = 0
+    count = work / STEPS
+    steps = int(count.read_text() or 0) if count.exists() else 0
+    report = paced(progress, f"building the {recipe.title}", _percent(steps, recipe))
     with (
         log.open("a") as sink,
         subprocess.Popen(
@@ -232,15 +314,18 @@ def compile_kernel(make: list[str], log: Path, progress: Progress, recipe: Recip
             for line in making.stdout:
                 sink.write(line)
                 steps += line.startswith("  ")
-                percent = min(99, 100 * steps // recipe.steps)
-                if percent >= reported + REPORT_EVERY_PERCENT:
-                    reported = percent
-                    progress(f"building the {recipe.title}: {percent} %")
+                # Now, and not at the end: there is none for who is killed.
+                count.write_text(str(steps))
+                report(_percent(steps, recipe))
         except BaseException:
             making.terminate()
             raise
     if making.returncode:
-        raise Missing(f"make failed while building the lab kernel; its words are at the end of {log}")
+        raise broken("make", log)
+
+
+def _percent(steps: int, recipe: Recipe) -> int:
+    return min(99, 100 * steps // recipe.steps)
 
 
 def ensure_programs() -> Path:

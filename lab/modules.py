@@ -18,6 +18,7 @@ from pathlib import Path
 
 from configtron.errors import Missing
 from configtron.lab.kernel import (
+    UNPACKED,
     Progress,
     build_environment,
     build_lock,
@@ -58,6 +59,8 @@ def build_tree(folder: Path, progress: Progress, recipe: Recipe) -> None:
         progress(f"preparing the {recipe.title}'s headers for modules")
         run([*make, f"-j{os.cpu_count() or 1}", "modules_prepare"], log)
         source = work / "source"
+        # From here on it is no whole source any more, should this be cut short.
+        (work / UNPACKED).unlink()
         for path in source.iterdir():
             if path.name not in (*KEPT, ".config"):
                 remove(path)

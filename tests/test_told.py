@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 TOLD = Path(__file__).parent.parent / ".ci" / "told"
@@ -35,3 +38,28 @@ def test_steps_are_said() -> None:
 def test_a_failure_is_shown_whole_and_stays_one() -> None:
     done = told(7)
     assert done.returncode == 7 and done.stderr == SAID
+
+
+def test_a_silent_phase_is_a_line_now_and_then() -> None:
+    """apt-get sets up for minutes, and mypy says nothing until it is done."""
+    said = "0 upgraded, 2 newly installed, 0 to remove\\nUnpacking a\\nUnpacking b\\nSetting up a\\n"
+    words = ["sh", "-c", f"sleep 0.5; printf '{said}'; sleep 1; echo Setting up b"]
+    done = subprocess.run([TOLD, *words], capture_output=True, text=True, check=False,
+                          env={**os.environ, "TOLD_EVERY_S": "0.2"})  # fmt: skip
+    lines = [line.rpartition(",")[0] or line for line in done.stdout.splitlines()]
+    assert list(dict.fromkeys(lines)) == ["  sh", "  unpacking", "  setting up", "  setting up: 1 of 2 packages"]
+    assert done.returncode == 0 and done.stderr == "" and lines.count("  setting up: 1 of 2 packages") >= 2
+
+
+def test_nothing_is_left_behind_and_no_pipe_stays_open(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    done = subprocess.run([TOLD, "true"], capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
+    assert time.monotonic() - begun < 5 and done.stdout == b"" and not list(tmp_path.iterdir())
+
+
+def test_interrupted_it_leaves_nothing_either(tmp_path: Path) -> None:
+    child = subprocess.Popen([TOLD, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True)
+    while not list(tmp_path.glob("*/log")):
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.wait(10) in (130, -signal.SIGINT) and not list(tmp_path.iterdir())

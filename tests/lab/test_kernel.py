@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +112,91 @@ def test_a_build_that_broke_leaves_nothing_to_boot(cache: Path, monkeypatch: pyt
     with pytest.raises(Missing, match=r"tar failed .*/kernel-build\.log"):
         kernel.ensure_kernel(lambda line: None)
     assert not left.exists() and not kernel.kernel_folder().exists()
+
+
+# What stands for a kernel's source: as slow as it is asked to be, at its third of four steps.
+MAKEFILE = """
+allnoconfig:
+\tcp $(KCONFIG_ALLCONFIG) $(O)/.config
+image modules: four
+four:
+\t@for n in 1 2 3 4; do \\
+\t  test -e $(O)/$$n.o && continue; \\
+\t  if test $$n = 3 -a -e $(O)/../../pause -a ! -e $(O)/paused; then touch $(O)/paused; sleep 60; fi; \\
+\t  echo "  CC $$n"; echo $$n >>$(O)/made; touch $(O)/$$n.o; \\
+\tdone
+\t@cat $(O)/made >$(O)/image; : >$(O)/Module.symvers
+"""
+
+
+@pytest.fixture
+def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kernel.Recipe:
+    """A kernel of four steps, with an archive and a recipe of its own."""
+    source = tmp_path / "linux-source"
+    source.mkdir()
+    (source / "Makefile").write_text(MAKEFILE)
+    (source / "large").write_bytes(os.urandom(3 * kernel.CHUNK))
+    archive, fragment = tmp_path / "source.tar.xz", tmp_path / "config.fragment"
+    subprocess.run(["tar", "--create", "--xz", "-f", archive, "-C", tmp_path, source.name], check=True)
+    fragment.write_text("CONFIG_SMALL=y\n")
+    monkeypatch.setattr(kernel, "TARBALL", archive)
+    monkeypatch.setattr(kernel, "absent_packages", lambda programs: [])
+    monkeypatch.setattr(kernel, "NEEDED_BYTES", 0)
+    return kernel.Recipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.Recipe, how: signal.Signals) -> None:
+    objects = kernel.building() / "objects"
+    (cache / "pause").touch()
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            kernel.ensure_kernel(lambda line: None, small)
+        finally:
+            os._exit(1)
+    while not (objects / "paused").exists():
+        time.sleep(0.02)
+    os.killpg(child, how)
+    os.waitpid(child, 0)
+    large = kernel.building() / "source" / "large"
+    before = large.stat().st_ino, large.stat().st_ctime_ns
+    said: list[str] = []
+
+    def hear(line: str) -> None:
+        if "building" in line:
+            assert (large.stat().st_ino, large.stat().st_ctime_ns) == before
+        said.append(line)
+
+    image = kernel.ensure_kernel(hear, small)
+    # Each step once: what was compiled is not compiled again.
+    assert image.read_text() == "1\n2\n3\n4\n" and not kernel.building().exists()
+    assert said[0] == "going on with the small kernel where it was cut short"
+    assert said[2] == "building the small kernel: 50 %" and not any("unpacking" in line for line in said)
+
+
+@pytest.mark.parametrize("left", ["", "another-kernel objects"])
+def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.Recipe, left: str) -> None:
+    (kernel.building() / "source").mkdir(parents=True)
+    (kernel.building() / "source" / "Makefile").write_text("half")
+    if left:
+        (kernel.building() / kernel.UNPACKED).write_text(left)
+    said: list[str] = []
+    assert kernel.ensure_kernel(said.append, small).read_text() == "1\n2\n3\n4\n"
+    assert said[:2] == ["removing what an unfinished build left", "unpacking source.tar.xz: 0 %"]
+    assert any(line.startswith("unpacking source.tar.xz: ") and "about" in line for line in said)
+
+
+def test_progress_comes_by_the_clock_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(kernel.time, "monotonic", lambda: now[0])
+    said: list[str] = []
+    report = kernel.paced(said.append, "building", 20)
+    for now[0], percent in ((1.0, 21), (11.0, 22), (12.0, 23), (13.0, 28)):
+        report(percent)
+    assert said == ["building: 20 %", "building: 22 %, about 429 s left", "building: 28 %, about 117 s left"]
 
 
 def test_a_second_builder_waits(cache: Path) -> None:

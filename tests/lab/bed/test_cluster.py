@@ -24,7 +24,10 @@ def address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cluster, "guests", lambda *_: pretend.guests())
     options = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
+    # Else Dask makes /tmp/dask-scratch-space, which stays.
+    options |= {"local_directory": str(tmp_path)}
     with distributed.LocalCluster(**options, protocol="tcp", host="127.0.0.1") as local:
+        assert all(Path(worker.local_directory).is_relative_to(tmp_path) for worker in local.workers.values())
         yield local.scheduler_address
 
 
