@@ -250,7 +250,8 @@ def effective_mss(sizes: Iterable[int], offered: int, repeated: int | None = Non
 
     sizes      data segment sizes in bytes
     offered    the MSS option we sent, bytes
-    repeated   size of the first retransmission, which is never merged (`probing.md`: one true segment)
+    repeated   size of the first retransmission, which segmentation offload never merges: Linux retransmits one
+               segment at a timeout (net/ipv4/tcp_timer.c, tcp_retransmit_timer)
     """
     largest = max(sizes, default=0)
     if largest > offered and repeated and 0 < repeated <= offered:

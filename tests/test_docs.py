@@ -217,3 +217,26 @@ def test_every_field_is_explained(heading: str, names: Callable[[], set[str]]) -
     ]
     rows = re.findall(r"^\| `([\w-]+)` \| ", part, re.M)
     assert set(rows) == names()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists the files")
+def test_every_document_that_is_cited_is_in_the_repository() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    known = {Path(name).name for name in files}
+    lost = []
+    for name in files:
+        if name.startswith(("fixtures/", "newsfragments/", "tests/")) or not name.endswith((".py", ".c", ".h", ".md", ".toml", ".sql", ".cfg")):
+            continue
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            lost += [f"{name}:{number}: {cited}" for cited in cited_documents(line) if cited not in known]
+            if "the issue's" in line.lower():
+                lost.append(f"{name}:{number}: an issue")
+    assert lost == []
+
+
+def cited_documents(line: str) -> list[str]:
+    return re.findall(r"(?<![\w<*-])([\w.-]*\w\.md)\b", line)
+
+
+def test_a_document_that_is_not_there_is_seen() -> None:
+    assert cited_documents("# 250 sessions, as learner.md's tables; see `docs/learn.md`") == ["learner.md", "learn.md"]

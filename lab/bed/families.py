@@ -14,7 +14,7 @@ Differs    from Pantheon: its Poisson files have other means than their names sa
            queue of one packet through once a millisecond, whatever the rate; ours send them evenly.
            From HotCloud: the paper does not say how its delay is shared nor how long its queue is. Half each way; the
            queue is the path's bandwidth times its delay, at least `LEAST_QUEUE_BYTES`.
-Source     papers.md 5 and testbed.md 6 of the project; Pantheon's experiments.yml; WebPageTest's connection profiles
+Source     CT section 6.1; HC section 2; Pantheon's experiments.yml; WebPageTest's connection profiles
 """
 
 from __future__ import annotations

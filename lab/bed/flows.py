@@ -11,7 +11,7 @@ Method     Servers send to the client (`throttle.py`, in the guest); every packe
 Reads as   `Told`, one a trial in the order asked, with one `Flowed` a flow.
 Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
            does without ECN), not-connected, no-packet-arrived. A part that failed whole is the study's to tell.
-Source     papers.md 7 of the project; Pantheon (Yan and others 2018)
+Source     Pantheon (Yan and others 2018)
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Reads as   `Figures`: throughput of all that arrived, IP's headers and retransmi
 Fails as   `Mismatch` for logs that do not belong together; a flow without an arrival has a reason.
 Differs    from Pantheon: its tunnel numbers packets itself and adds 28 bytes to each; its clocks are synchronised by
            NTP, ours are one.
-Source     papers.md 7 of the project; Pantheon (Yan and others 2018), section 3.2
+Source     Pantheon (Yan and others 2018), section 3.2
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Reads as   Every queue is read back by value after each change, the player by it
 Fails as   `Mismatch` naming the cell, the interface and the knob.
 Differs    from Mahimahi in the kernel's links: loss and delay come before the queue, not after it. A rate counts IP
            packets of full size, as Mahimahi does, and not Ethernet's header too, as tc does.
-Source     testbed.md 2 of the project; sch_netem.c, sch_tbf.c
+Source     Linux net/sched/sch_netem.c, sch_tbf.c; Mahimahi's link queue (Netravali and others 2015)
 """
 
 from __future__ import annotations

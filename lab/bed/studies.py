@@ -8,7 +8,7 @@ Reads as   names that `families.py` and `pages/` know, and a grid.
 Differs    HotCloud's initial windows are 3 to 18 and leave out the default 10; the default is measured besides, since
            every gain is told over it. CT took conditions from traces that are not here: in their place stand HotCloud's
            grid, the links that people buy and Pantheon's six calibrated paths.
-Source     CT Table 1 and section 6, HC Table 2 and section 2; papers.md 1 and 5 of the project.
+Source     CT Table 1 and section 6, HC Table 2 and section 2.
 """
 
 from __future__ import annotations

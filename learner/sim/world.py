@@ -20,7 +20,7 @@ from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
 from configtron.tensor import Tensor
 
-# Networks of an analytic world, classes over them, PoPs of local managers: learner.md's and CT's (five regions).
+# Networks of an analytic world, classes over them, PoPs of local managers: CT's five regions.
 CONDITIONS, CLASSES, POPS = 300, 20, 5
 # What an analytic world is called -> spread of each cell's own, ln.
 ANALYTIC = {"analytic": OWN_LN, "idiosyncratic": IDIOSYNCRATIC_LN}

@@ -14,7 +14,7 @@ from configtron.errors import DONE, INTERRUPTED, BadInput
 if TYPE_CHECKING:
     from configtron.cli.replay.parts import Job
 
-# A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites, as learner.md's tables.
+# A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites.
 SESSIONS, SEEDS = 60_000, 3
 # Decisions at once: as many as are made between two looks at signals.
 MOST_AT_ONCE = 20_000

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from configtron.records import Json
 
 KIND = "simulate"
-# Sessions of the first row of a report, as learner.md's tables; and the share that the last row is of.
+# Sessions of the first row of a report; and the share that the last row is of.
 FIRST, LAST_SHARE = 1000, 0.5
 # Sessions between two looks at the clock and at signals, at most and to begin with; fewer where a policy is so slow
 # that they take longer than this.

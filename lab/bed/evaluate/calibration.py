@@ -10,7 +10,7 @@ Reads as   `calibrated.evaluated`: error by path, with the path's own from one h
 Fails as   an emulator whose guest or flow failed is told to nobody and is spent; a path that failed is missing.
 Differs    from Pantheon: flows of `seconds` instead of 30, four of the kernel's schemes instead of a dozen, and
            paths of this bed (`paths.py`).
-Source     papers.md 7 of the project; Pantheon 5.2
+Source     Pantheon (Yan and others 2018), section 5.2
 """
 
 from __future__ import annotations

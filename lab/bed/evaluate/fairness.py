@@ -13,7 +13,7 @@ Differs    CT does not say how shallow its buffers are, how long its flows run, 
            (4G), 17 and 9 kB (cable), 9 and 5 kB (DSL), where the testbed's usual modem has at least 46 kB. With less
            than the half, loss-based schemes leave the link idle; with less than three packets there is no window at
            all. HTTP's version, which is no matter of one flow, and the knobs without effect are left out.
-Source     CT section 6 and Figure 7; papers.md 5 of the project; Jain, Chiu, Hawe 1984
+Source     CT section 6 and Figure 7; Jain, Chiu, Hawe 1984
 """
 
 from __future__ import annotations

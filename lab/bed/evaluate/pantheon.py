@@ -10,7 +10,7 @@ Fails as   A part that fails is named in `missing`; a flow that fails has its re
 Differs    from Pantheon: Linux's own schemes (it has user-space ones besides), no tunnel, flows on one clock; with
            three flows it counts the whole time. Its ATC paper has no table of these emulators: what is compared is what
            it, and CT section 6 for page loads, say in words.
-Source     papers.md 7 and 5 of the project; Pantheon (Yan and others 2018), sections 3 and 5
+Source     CT section 2.2; Pantheon (Yan and others 2018), sections 3 and 5
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Method     Hidden ones are drawn by seed from the emulators' own space: then wha
 Reads as   `Path`: what to run for its n-th run, and the truth where there is one.
 Differs    from Pantheon, whose paths are the internet's: that is not here. Traces have a queue of `TRACE_QUEUE`
            packets; Mahimahi's have none, and behind those a flow of cubic is as late as it is long.
-Source     papers.md 7 of the project; Pantheon 5.2
+Source     Pantheon (Yan and others 2018), section 5.2
 """
 
 from __future__ import annotations

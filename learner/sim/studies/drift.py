@@ -16,7 +16,7 @@ from configtron.learner.sim.world import World, chance, world
 LEARNERS = ("configtron", "thompson")
 # Where the generators of the drift and of what sessions show begin, beyond those of a world.
 MOVES, SAMPLES = 11, 12
-# When the history of learner.md's tables notices, as a share of all sessions: 2 000 of 40 000.
+# When a manager that only has the history notices, as a share of all sessions: 2 000 of 40 000.
 TOLD = 0.05
 
 

@@ -20,7 +20,7 @@ from configtron.learner.sim.metrics import Measured, over
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.world import World, pops_of
 
-# Seconds between updates unless a study sweeps them: 500 sessions, as learner.md's tables.
+# Seconds between updates unless a study sweeps them: 500 sessions.
 EVERY_S = 50.0
 
 
