@@ -45,7 +45,8 @@ from configtron.tensor import Tensor
 
 CLASSES, EVERY_S, FIRST = 20, 50.0, 1000
 # Goals, as shares of the optimum's load time (median, p95, first thousand, after a drift, of exported rules), of the
-# excess of ConfigTron's policy, and of sessions over 20 % worse than Default; then sessions, seconds, sessions an update.
+# excess of ConfigTron's policy, and of sessions over 20 % worse than Default; then sessions, seconds,
+# sessions an update.
 CLAIM_MEDIAN, CLAIM_P95, CLAIM_EXCESS_SHARE, CLAIM_WORSE = 0.07, 0.23, 0.5, 0.01
 CLAIM_FIRST, CLAIM_AFTER_DRIFT, CLAIM_EXPORT = 0.10, 0.01, 0.015
 CLAIM_SESSIONS, CLAIM_S, CLAIM_LEARNER_S, LEARNER_EVERY = 16_000_000, 10.0, 1200.0, 10_000

@@ -139,6 +139,7 @@ MEASURED: tuple[Knob, ...] = (
         note="cookie: one is handed out, but data in a SYN that carries it is not taken",
         source="RFC 7413; net.ipv4.tcp_fastopen",
     ),
+    Knob("craft", "tcp", note="answers to packets of the user's own (`probe --craft FILE`)", source="RFC 9293 3.1"),
     Knob(
         "delayed_ack",
         "tcp",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from configtron.fingerprint import (
     agreed,
+    craft,
     cwnd_at_request,
     data_rto,
     delayed_ack,
@@ -62,6 +63,7 @@ INFERENCES = {
         Inference("agreed", agreed.PROBES, agreed.infer),
         Inference("ecn", ecn.PROBES, ecn.infer),
         Inference("tfo", tfo.PROBES, tfo.infer),
+        Inference("craft", craft.PROBES, craft.infer),
         Inference("http_version", http_version.PROBES, http_version.infer),
         Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
         Inference("tls_versions", tls_versions.PROBES, tls_versions.infer),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from configtron.probe.craft import craft
 from configtron.probe.cwnd_at_request import cwnd_at_request
 from configtron.probe.delayed_ack import delayed_ack
 from configtron.probe.ecn import ecn
@@ -55,5 +56,6 @@ PROBES = {
         Probe("idle", idle, False, "slow start after idle: a page, a silence, the page again"),
         Probe("ecn", ecn, False, "explicit congestion notification, by a request that is marked"),
         Probe("tfo", tfo, False, "TCP Fast Open: a cookie, and a request in a SYN"),
+        Probe("craft", craft, False, "packets of the user's own template, and what answers them"),
     )
 }

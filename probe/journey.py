@@ -84,6 +84,8 @@ Journey = Generator[Call | Lookup | Beside, Readings | Answer | None, None]
 Asking = Generator[Call | Lookup | Beside, Readings | Answer | None, Readings]
 Gathering = Generator[Call | Lookup | Beside, Readings | Answer | None, list[Observation]]
 
+# How often a user's packets are sent: so many equal answers are grade B, and one lost packet is seen as one.
+CRAFTED_RUNS = 2
 # More redirects than this are a loop or a maze (RFC 9110 15.4 leaves the limit to the client).
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: nobody answers, or somebody says no.
@@ -95,8 +97,13 @@ SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
 ASIDE = ("address", "provider")
 
 
-def journey(target: Target, tests: frozenset[str], profile: str) -> Journey:
-    """The story of one target from one vantage. `target` has an address; `tests` are keys of `TESTS`."""
+def journey(target: Target, tests: frozenset[str], profile: str, crafted: str = "") -> Journey:
+    """The story of one target from one vantage. `target` has an address; `tests` are keys of `TESTS`; with `crafted`
+    (the `packets` of `probe/craft.py`) nothing but these packets is sent.
+    """
+    if crafted:
+        yield from _each([("craft", (("packets", crafted),))] * CRAFTED_RUNS, Page(target))
+        return
     rows = plan(profile, tests)
     seen: list[Observation] = []
     places: dict[str, Page] = {}

@@ -22,6 +22,8 @@ from configtron.report.score import share as part
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
+# The same of a run that sent a user's own packets: it asked for nothing else.
+CRAFTED = ("craft",)
 OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
 # Details in which a verdict keeps what its trials do not share.
@@ -45,14 +47,15 @@ def console(out: TextIO, *, color: bool = True) -> Console:
 
 def overview(found: Sequence[Found]) -> Table:
     """One row per target and vantage; each cell a verdict with its grade."""
-    names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in OVERVIEW}
-    table = _table("host", "vantage", *names.values(), spare=tuple(names[knob] for knob in OVERVIEW_SPARE))
+    knobs = CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW
+    names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
+    table = _table("host", "vantage", *names.values(), spare=tuple(names[k] for k in OVERVIEW_SPARE if k in names))
     table.caption = "behind each value its grade"
     for item in found:
         if item.empty:
             table.add_row(item.site, item.vantage, f"- {item.reason}")
         else:
-            table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in OVERVIEW))
+            table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in knobs))
     return table
 
 

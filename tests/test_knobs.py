@@ -11,7 +11,7 @@ from configtron.nouns import Knob, Observation
 REPORTED = (
     "icw icw_tls cwnd_at_request icw_formula "
     "synack_rto synack_backoff synack_retries synack_end synack_duplicates syn_cookies data_rto min_rto rwin "
-    "rwin_ts wscale rwin_first_ack signature stack ecn sack timestamps tfo delayed_ack slow_start_after_idle "
+    "rwin_ts wscale rwin_first_ack signature stack ecn sack timestamps tfo craft delayed_ack slow_start_after_idle "
     "http_version http_tls http_clear h2c h2_header_table_size h2_enable_push h2_max_concurrent_streams "
     "h2_initial_window_size "
     "h2_max_frame_size h2_max_header_list_size h2_settings h2_window_update h2_reserved "

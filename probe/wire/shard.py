@@ -39,6 +39,7 @@ class Shard:
 
     targets   empty: those in the file `TARGETS` of the shard's folder, in its order
     versions  IP versions to ask for, best first
+    crafted   the `packets` of `probe/craft.py` to send in place of the profile's probes, or ""
     special   whether IANA's special-purpose ranges are blocked (a laboratory's addresses are among them)
     """
 
@@ -59,6 +60,7 @@ class Shard:
     special: bool = True
     blocked: tuple[Source, ...] = ()
     allowed: tuple[Source, ...] | None = None
+    crafted: str = ""
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -176,7 +178,7 @@ class _Journeys:
                 if not self._go_on():
                     return
                 self._places[found.vantage, name_of(found.target)] = found.place
-                yield found.vantage, found.target, journey(found.target, tests, shard.profile)
+                yield found.vantage, found.target, journey(found.target, tests, shard.profile, shard.crafted)
 
     def end(self, vantage: str, target: Target) -> None:
         """That journey is over, and all its results are kept."""

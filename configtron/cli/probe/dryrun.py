@@ -8,6 +8,7 @@ from configtron.cli.probe import plan
 from configtron.cli.probe.kept import Laid
 from configtron.errors import DONE
 from configtron.probe import profiles
+from configtron.probe.journey import CRAFTED_RUNS
 from configtron.records import Json, canonical
 
 
@@ -24,7 +25,7 @@ def dry_run(laid: Laid) -> int:
     names = ", ".join(vantage.name for vantage in laid.vantages)
     pace = f"at most {options.rate_per_s:g} starts per second" if options.rate_per_s else "no rate limit"
     rows = profiles.plan(options.profile, frozenset(options.tests or profiles.TESTS))
-    calls = 1 + len(rows.held) + len(rows.clear) + len(rows.secure)
+    calls = CRAFTED_RUNS if options.crafted else 1 + len(rows.held) + len(rows.clear) + len(rows.secure)
     print(
         f"{laid.size - blocked} of {laid.size} targets would be probed ({blocked} blocked), from {names};"
         f" about {calls} connections each, {pace}; nothing was sent",

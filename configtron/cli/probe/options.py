@@ -18,6 +18,7 @@ class ProbeOptions:
     versions            IP versions to ask for, best first
     resume              number of the run to go on with; 0 begins a new one
     contact             URL or address for those who wonder who asks; stands in every request
+    crafted             the user's own packets (`probe/craft.py`), in place of the profile's probes
     lab, sites, backend raise the lab internet, with the first `sites` names of the list (0: all), on that backend
     lab_troubles, ...   make its sites difficult, its links lossy, its packets overtake each other
     """
@@ -53,6 +54,7 @@ class ProbeOptions:
     save_pcap: Path | None = None
     fail_on: tuple[str, ...] = ()
     contact: str = ""
+    crafted: str = ""
     lab: bool = False
     sites: int = 0
     backend: str = ""

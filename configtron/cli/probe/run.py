@@ -52,6 +52,16 @@ def _sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
+def _template(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> str:
+    """The packets of a template file, as the probe takes them."""
+    if path is None:
+        return ""
+    from configtron.cli.probe.plan import source_of
+    from configtron.probe.wire.craft import read_template
+
+    return read_template(source_of(path).text, str(path))
+
+
 def _typed(name: str) -> bool:
     """Whether an option stands on the command line, and not only in the configuration."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
@@ -119,6 +129,8 @@ def _typed(name: str) -> bool:
     metavar="URL",
     help="Who asks, for the probed: stands in every request.",
 )
+@click.option("--craft", "crafted", type=FILE, callback=_template, metavar="FILE",
+              help="Send the packets of this file, one Scapy expression a line, and show what answers.")  # fmt: skip
 @click.option("--lab", is_flag=True, help="Raise the lab internet and probe that; nothing leaves this host.")
 @click.option("--sites", type=click.IntRange(min=1), default=None, help="With --lab: only the first so many sites.")
 @click.option(

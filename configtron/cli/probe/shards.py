@@ -38,4 +38,5 @@ def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vant
         special=not options.lab,
         blocked=tuple(Source(*source) for source in blocked),
         allowed=tuple(Source(*source) for source in allowed) or None,
+        crafted=options.crafted,
     )

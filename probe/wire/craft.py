@@ -1,0 +1,86 @@
+"""A user's packet template, written as Scapy expressions, becomes the parameter of the probe `craft`.
+
+One packet a line, as Scapy writes it: `TCP(flags="S", options=[("MSS", 1460)])`, `IP(tos=3)/TCP(flags="PA", seq=1,
+ack=1)/b"GET / HTTP/1.0\\r\\n\\r\\n"`. `wait SECONDS` sets how long to listen after each packet from there on; `#`
+begins a comment. Sequence and acknowledgement numbers are relative: 0 is the SYN, 1 the first byte.
+
+Scapy builds the bytes and nothing more: addresses, ports, checksums, rate and blocklist stay the prober's, so a
+template reaches only what the run may reach. A line is a Python expression of the user's own file, evaluated with
+Scapy's TCP, IP and IPv6 and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configtron.errors import BadInput
+from configtron.probe.craft import segment_of
+
+# What a template may set; the rest is the prober's.
+TCP_FIELDS = {"flags", "seq", "ack", "window", "options"}
+IP_FIELDS = {"tos", "tc"}
+# More packets, or a longer silence, than a probe of one host should need.
+MOST_PACKETS, MOST_WAIT_S = 64, 60.0
+
+
+def read_template(text: str, name: str) -> str:
+    """Return the `packets` of `probe/craft.py`. Errors: `BadInput` with the file's name and the line's number;
+    `ModuleNotFoundError` where Scapy is absent.
+    """
+    scapy = _scapy()
+    words = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        where = f"{name}:{number}"
+        words.append(_wait(line, where) if line.split()[0] == "wait" else _packet(line, where, scapy))
+    count = sum(not word.startswith("wait:") for word in words)
+    if not 1 <= count <= MOST_PACKETS:
+        raise BadInput(f"{name}: {count} packets; a template has 1 to {MOST_PACKETS}")
+    return " ".join(words)
+
+
+def _scapy() -> dict[str, Any]:
+    import logging
+
+    # Scapy warns of routes and interfaces that a template does not use.
+    logging.getLogger("scapy.runtime").setLevel(logging.ERROR)
+    from scapy.layers.inet import IP, TCP
+    from scapy.layers.inet6 import IPv6
+
+    return {"IP": IP, "IPv6": IPv6, "TCP": TCP}
+
+
+def _wait(line: str, where: str) -> str:
+    try:
+        seconds = float(line.split(maxsplit=1)[1])
+    except (IndexError, ValueError):
+        seconds = -1.0
+    if not 0 < seconds <= MOST_WAIT_S:
+        raise BadInput(f"{where}: wait takes seconds, above 0 and at most {MOST_WAIT_S:g}")
+    return f"wait:{seconds:g}"
+
+
+def _packet(line: str, where: str, scapy: dict[str, Any]) -> str:
+    try:
+        packet = eval(line, {"__builtins__": {}}, scapy)  # noqa: S307 (the user's own file, as Scapy's scripts are)
+    except Exception as error:  # whatever the user's expression raises is an error of that line
+        raise BadInput(f"{where}: {type(error).__name__}: {error}") from error
+    tcp, ip = scapy["TCP"], (scapy["IP"], scapy["IPv6"])
+    if not hasattr(packet, "haslayer") or not packet.haslayer(tcp):
+        raise BadInput(f"{where}: no TCP packet; write it as TCP(flags='S')")
+    tos = 0
+    for layer in (packet.getlayer(n) for n in range(len(packet.layers()))):
+        allowed = IP_FIELDS if isinstance(layer, ip) else TCP_FIELDS if isinstance(layer, tcp) else None
+        given = {name for name, value in layer.fields.items() if value != layer.default_fields.get(name)}
+        if allowed is not None and (other := given - allowed):
+            raise BadInput(f"{where}: {', '.join(sorted(other))}: the prober sets this; a template sets "
+                           f"{', '.join(sorted(allowed))}")  # fmt: skip
+        tos = layer.fields.get("tos", layer.fields.get("tc", tos)) if isinstance(layer, ip) else tos
+    try:
+        header = bytes(packet[tcp])
+        segment_of(header)
+    except Exception as error:  # Scapy raises whatever a field's value meets
+        raise BadInput(f"{where}: cannot be built: {' '.join(str(error).split())}") from error
+    return f"{tos:x}:{header.hex()}"

@@ -1,0 +1,96 @@
+"""A user's own packets: from template to parameter, packets, verdict, and from a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from configtron.errors import BadInput
+from configtron.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Segment
+from configtron.probe.craft import items, segment_of
+from configtron.probe.script import Send
+from tests.probe.test_options import seen
+
+pytest.importorskip("scapy", reason="templates are written in Scapy's words")
+from configtron.probe.wire.craft import read_template
+
+TEMPLATE = """
+# a SYN with an option that nobody knows, then a request of one byte too few
+TCP(flags="SEC", options=[("MSS", 1400), (253, b"\\xf9\\x89")], window=1024)
+wait 0.5
+IP(tos=3)/TCP(flags="PA", seq=1, ack=1)/b"GET / HTTP/1.0\\r\\n\\r"
+TCP(flags="FPU", seq=18, ack=1)
+"""
+
+
+def test_a_template_becomes_segments() -> None:
+    first, wait, request, last = items(read_template(TEMPLATE, "t"))
+    assert isinstance(first, Send) and isinstance(request, Send) and isinstance(last, Send)
+    assert first.segment.flags == SYN | ECE | CWR and first.segment.window == 1024
+    assert [found for found in first.segment.options if found[0] not in (0, 1)] == [
+        (OPT_MSS, (1400).to_bytes(2, "big")), (253, b"\xf9\x89"),
+    ]  # fmt: skip
+    assert wait == 0.5
+    assert (request.tos, request.segment.payload, request.segment.length) == (3, b"GET / HTTP/1.0\r\n\r", 17)
+    assert request.segment.flags == PSH | ACK and last.segment.flags == FIN | PSH | 0x20
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("TCP(dport=22)", "t:1: dport: the prober sets this"),
+        ("IP(dst='192.0.2.9')/TCP(flags='S')", "t:1: dst: the prober sets this"),
+        ("IP(frag=4)/TCP()", "t:1: frag"),
+        ("TCP(flags='S'", "t:1: SyntaxError"),
+        ("open('/etc/passwd')", "t:1: NameError"),
+        ("IP()/b'x'", "no TCP packet"),
+        ("7", "no TCP packet"),
+        ("wait soon", "wait takes seconds"),
+        ("wait 1e9", "wait takes seconds"),
+        ("TCP(flags='S', window=70000)", "t:1: cannot be built"),
+        ("# nothing", "0 packets"),
+        ("\n".join(["TCP()"] * 65), "65 packets"),
+    ],
+)
+def test_what_a_template_may_not_say(line: str, words: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        read_template(line, "t")
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("word", ["0:00", "0:" + "00" * 20, "x:00", "wait:", "0:" + "00" * 12 + "60" + "00" * 10])
+def test_a_parameter_that_is_no_packet_is_refused(word: str) -> None:
+    with pytest.raises(BadInput):
+        list(items(word))
+
+
+def test_an_option_that_runs_over_the_header_is_refused() -> None:
+    header = bytes(12) + bytes([0x60, 2]) + bytes(6) + bytes([8, 10, 0, 0])
+    with pytest.raises(ValueError, match="option 8"):
+        segment_of(header)
+
+
+def answering(segment: Segment, tos: int) -> Sequence[tuple[Segment, int]]:
+    """SYN: SYN-ACK. Data: an ACK, and 5 bytes in two segments. FIN: a reset."""
+    if segment.flags & RST:
+        return []
+    if segment.flags & SYN:
+        return [(Segment(SYN | ACK, ack=1, window=500, options=((OPT_MSS, b"\x05\xb4"),)), 60)]
+    if segment.length:
+        return [(Segment(ACK, 1, segment.end), 60), *((Segment(ACK, at, segment.end, length=5), 60) for at in (1, 6))]
+    return [(Segment(RST, 11), 60)]
+
+
+def test_answers_are_read_in_order() -> None:
+    verdict = seen("craft", answering, packets=read_template(TEMPLATE, "t"))["craft"]
+    assert (verdict.value, verdict.grade) == ("SA A A+5x2 R", "C")
+    details = dict(verdict.details)
+    assert (details["answers"], details["window"], details["options"]) == (5, 500, (2,))
+    assert details["first_s"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("line", "reason"), [("TCP(flags='S')", "no-synack"), ("TCP(flags='F')", "no-data")])
+def test_silence_has_a_reason(line: str, reason: str) -> None:
+    packets = read_template(line, "t")
+    assert seen("craft", lambda segment, tos: [], packets=packets)["craft"].reason == reason
