@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
 from configtron.errors import BadInput
 
@@ -59,7 +60,8 @@ class Database:
 
     def _connect(self, manner: str) -> sqlite3.Connection:
         if manner == WRITING:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            folder_made(self.path.parent)
+            owned(self.path.resolve())
         uri = f"{self.path.resolve().as_uri()}?{manner}"
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE_S, isolation_level=None)
         connection.execute("PRAGMA foreign_keys = ON")

@@ -49,7 +49,7 @@ def claimed(desk: Desk, driver: str, place: Place) -> Iterator[None]:
         yield
         return
     try:
-        FOLDER.mkdir(exist_ok=True)
+        FOLDER.mkdir(mode=0o700, exist_ok=True)
         claim = _open(file)
     except BlockingIOError as error:
         raise Refused(f"{file}: another apply is claiming this network namespace; wait until it is done") from error

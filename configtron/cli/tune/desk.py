@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configtron.cli.tune.processes import myself
+from configtron.db.private import folder_made, opener
 from configtron.errors import Refused
 from configtron.netns import is_absent
 from configtron.tune.drivers import load
@@ -67,8 +68,9 @@ def lock_path(database: Path) -> Path:
 @contextmanager
 def sole(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
     """Be the only one who acts for this database. The kernel ends it with the process. Errors: `Refused`."""
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with lock_path(database).open("a+") as file:
+    folder_made(database.parent)
+    # Who could open it could hold its lock, and keep everybody from acting.
+    with open(lock_path(database), "a+", opener=opener) as file:
         if not locked(file.fileno(), patience_s):
             who = worker(database).partition(" ")[0]
             raise Refused(f"process {who} is acting on the stack; wait until it is done")

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from functools import cache
@@ -24,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from configtron.errors import Missing, Refused
+from configtron.tune.drivers.trust import others
 
 SOURCES = Path(__file__).parent
 SHIPPED = SOURCES / "shipped"
@@ -37,7 +37,6 @@ COMPILER = "clang"
 OPTIONS = ("-O2", "-g", "-Wall", "-Werror", "-fdebug-compilation-dir=.")
 # What the programs are compiled against: linux/bpf.h comes with libc6-dev, the rest with libbpf-dev.
 _REMEDY = "run: apt-get install clang libbpf-dev"
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _PRIVATE = 0o700
 
 
@@ -131,22 +130,9 @@ def compile_to(fresh: Path, program: str, sources: Path | None = None, target: s
 
 
 def unsafe(path: Path) -> str:
-    """Who but root and ourselves could have written what stands at a path, one line; "" if nobody.
-
-    What is not there yet is judged by the folders above it. A folder with the sticky bit (/tmp) lets nobody exchange
-    what is another's.
-    """
-    whole = path.absolute()
-    for each in dict.fromkeys((*whole.parents[::-1], whole, *whole.resolve().parents[::-1], whole.resolve())):
-        try:
-            found = each.stat()
-        except OSError:
-            continue
-        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-        if found.st_uid not in (0, os.geteuid()):
-            return f"{each} belongs to user {found.st_uid}: no BPF program is loaded from there; set XDG_CACHE_HOME"
-        if found.st_mode & _OTHERS_WRITE and not sticky:
-            return f"{each} can be written by others: no BPF program is loaded from there; run: chmod go-w {each}"
+    """Why nothing is loaded from a path, one line; "" where nobody but root and we ourselves could have written it."""
+    if why := others(path):
+        return f"{why}: no BPF program is loaded from there; mend its owner and mode, or set XDG_CACHE_HOME"
     return ""
 
 
