@@ -49,6 +49,7 @@ def form(told: Told, files: list[str]) -> dict[str, Json]:
             "ended": ended(told),
             "captured_at": told.place or None,
             "merged": told.merged or None,
+            "incomplete": told.incomplete or None,
             "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**{name: _plain(value) for name, value in handshake.items()}, **agreed}),
             **{side: _side(told, side) for side in SIDES},

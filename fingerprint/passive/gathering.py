@@ -21,6 +21,7 @@ from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, End,
 from configtron.fingerprint.passive.connections import Connections, connect
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
+from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are told: some 60 MB of columns.
 MOST = 400_000
@@ -32,6 +33,8 @@ SPOKEN_MOST = 120
 HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
+# Counts of frames in which there may be segments.
+NOT_READ = (UNREAD, "link-type-")
 NS = 1_000_000_000
 # After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive
 # connection that servers allow (Apache's 300 s is the longest default).
@@ -79,6 +82,11 @@ class Gathering:
     def finish(self) -> Iterator[Batch]:
         """The rest."""
         yield from self._tell(last=True)
+
+    @property
+    def unread(self) -> int:
+        """Frames that may have held segments, and that nobody could read."""
+        return sum(count for name, count in self.counts.items() if name.startswith(NOT_READ))
 
     @property
     def open(self) -> int:

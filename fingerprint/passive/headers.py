@@ -3,10 +3,11 @@
 Question   Which frames carry TCP, and what do their headers say?
 Method     Headers are copied out of the buffer as fixed-size records (one take for IP, one for TCP), so that every
            field is one strided column. Lengths are the IP header's, so that Ethernet padding and snapping do not
-           count; a total length of 0 (segmentation offload) means the frame's own.
+           count; a total length of 0 (segmentation offload) means the frame's own. Where IP lies in a tunnel, or behind
+           a header that is not known here, somebody else says where it begins (`tunnels.py`); the rest is the same.
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
-           cut-header, malformed-ip, malformed-tcp, link-type-N. A row whose packet claims more than the frame held on
-           the wire is counted as longer-than-frame, and is read.
+           cut-header, malformed-ip, malformed-tcp, link-type-N, unread-gre and its like. A row whose packet claims more
+           than the frame held on the wire is counted as longer-than-frame, and is read.
 Differs    from tshark, which puts fragments together first; here no fragment is a row.
 Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.
 """
@@ -22,6 +23,7 @@ from configtron.fingerprint.passive.columns import CUT, DF, FILE_SHIFT, Column, 
 from configtron.fingerprint.passive.heads import Heads, keep_heads
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
+from configtron.fingerprint.passive.tunnels import Dissect, unfold
 
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
 # RFC 8200 4.1: hop-by-hop, routing, destination options, mobility, HIP, shim6; counted in 8 bytes after the first 8.
@@ -62,12 +64,17 @@ class Envelopes(NamedTuple):
     ends: Ends
 
 
-def decode(frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str]) -> Rows | None:
-    """The rows of one buffer; what is no row is counted. Bytes worth keeping go to `heads`."""
+def decode(
+    frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None = None
+) -> Rows | None:
+    """The rows of one buffer; what is no row is counted. Bytes worth keeping go to `heads`.
+
+    dissect   finds the packets in frames that are not known here; None: they are counted
+    """
     if not len(frames.start):
         return None
     counts["frames"] += len(frames.start)
-    at = network_at(frames, counts)
+    at = unfold(frames, network_at(frames, counts), dissect, counts)
     room = frames.kept - at
     readable = (at >= 0) & (room > 0)
     counts["cut-header"] += int(np.count_nonzero((at >= 0) & (room <= 0)))

@@ -19,6 +19,11 @@ ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
 VLANS = (0x8100, 0x88A8, 0x9100)
 # More tags than any network stacks: a crafted chain must end.
 VLANS_MOST = 8
+# Other types of Ethernet that can hold no TCP: RARP, wake on LAN, slow protocols, 802.1X, LLDP, PPPoE's discovery, PTP,
+# connectivity faults, loopback tests.
+BARREN = (0x8035, 0x0842, 0x8809, 0x888E, 0x88CC, 0x8863, 0x88F7, 0x8902, 0x9000)
+# Bytes before IP of a frame that we do not know how to read.
+UNKNOWN = -2
 # Where the IP packet stands in frames whose header has one length.
 PLAIN = {NULL: 4, LOOP: 4, **dict.fromkeys(RAWS, 0)}
 # Where the protocol field and the IP packet stand in the others.
@@ -26,7 +31,7 @@ TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
 
 
 def network_at(frames: Frames, counts: Counter[str]) -> Column:
-    """Bytes before the IP packet in each frame; -1 where there is none, which is counted."""
+    """Bytes before the IP packet in each frame; -1: there is none, which is counted; `UNKNOWN`: there may be one."""
     at = np.full(len(frames.start), -1, np.int64)
     one = bool((frames.link == frames.link[0]).all())
     for link in frames.link[:1].tolist() if one else np.unique(frames.link).tolist():
@@ -35,8 +40,10 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
             at[rows] = PLAIN[link]
         elif link in TYPED:
             at[rows] = _typed(frames, rows, *TYPED[link], counts)
+        elif link == UPPER_PDU:
+            counts["plaintext"] += len(at[rows])
         elif link >= 0:
-            counts["plaintext" if link == UPPER_PDU else f"link-type-{link}"] += len(at[rows])
+            at[rows] = UNKNOWN
     return at
 
 
@@ -56,12 +63,14 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
     missed = int(np.count_nonzero(short))
     if missed:
         counts["cut-header"] += missed
+    at[~ip] = UNKNOWN
     if not ip.all():
         other = ~ip & ~short
-        arp = int(np.count_nonzero(other & (kind == ETHER_ARP)))
-        counts["arp"] += arp
-        counts["not-ip"] += int(np.count_nonzero(other)) - arp
-    at[~ip | short] = -1
+        arp, barren = (other & np.isin(kind, kinds) for kinds in ((ETHER_ARP,), BARREN))
+        counts["arp"] += int(np.count_nonzero(arp))
+        counts["not-ip"] += int(np.count_nonzero(barren))
+        at[arp | barren] = -1
+    at[short] = -1
     return at
 
 

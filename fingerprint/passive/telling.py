@@ -55,6 +55,7 @@ class Told(NamedTuple):
     hellos: tuple[Hello | None, Hello | None]
     observations: tuple[Observation, ...]
     target: Target
+    incomplete: bool = False
 
     @property
     def duration_s(self) -> float:
@@ -62,8 +63,12 @@ class Told(NamedTuple):
         return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
 
 
-def tell(batch: Batch, files: list[str], *, tainted: bool = False, opener: Opener | None = None) -> Iterator[Told]:
-    """Each connection that is over, in order. `tainted`: the capture lost frames; `opener` has the keys of TLS."""
+def tell(
+    batch: Batch, files: list[str], *, tainted: bool = False, unread: bool = False, opener: Opener | None = None
+) -> Iterator[Told]:
+    """Each connection that is over, in order. `tainted`: the capture lost frames; `unread`: it holds some that nobody
+    could read, in which there may be segments of any connection; `opener` has the keys of TLS."""
+    why = "drops" if tainted else "unclear:unread-frames" if unread else ""
     columns = {name: column[batch.over].tolist() for name, column in batch.summary.columns.items()}
     flights = [column[batch.over].tolist() for column in batch.summary.flights]
     for place, connection in enumerate(batch.over.tolist()):
@@ -83,7 +88,7 @@ def tell(batch: Batch, files: list[str], *, tainted: bool = False, opener: Opene
         yield Told(
             file, where & FRAME_MASK, columns["started"][place], *ends,
             numbers, _place(numbers), bool(flight[7]), hellos,
-            tuple(_observations(batch, connection, traces, flight, tainted)), target_of(batch, connection),
+            tuple(_observations(batch, connection, traces, flight, why)), target_of(batch, connection), bool(why),
         )  # fmt: skip
 
 
@@ -107,7 +112,7 @@ def _place(numbers: dict[str, float | None]) -> str:
 
 
 def _observations(
-    batch: Batch, connection: int, traces: list[Trace], flight: tuple[int, ...], tainted: bool
+    batch: Batch, connection: int, traces: list[Trace], flight: tuple[int, ...], why: str
 ) -> Iterator[Observation]:
     """Everything that is read; evidence by the file's frame numbers, not the connection's."""
     found = batch.found
@@ -119,13 +124,13 @@ def _observations(
                 continue
             rows = [begin + n for n in observation.evidence if begin + n < end]
             numbers = (found.rows.frame[rows] & FRAME_MASK).tolist() if rows else ()
-            yield _weaker(replace(observation, evidence=tuple(sorted(set(numbers)))), tainted)
+            yield _weaker(replace(observation, evidence=tuple(sorted(set(numbers)))), why)
     if traces[0].probe == "rwin":
         first, last = flight[5], flight[6] + 1
         data = found.server[first:last] & (found.rows.length[first:last] > 0)
         numbers = (found.rows.frame[first:last][data] & FRAME_MASK).tolist()
         for observation in windows(traces[0], flight, tuple(numbers)):
-            yield _weaker(observation, tainted)
+            yield _weaker(observation, why)
 
 
 def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
@@ -145,15 +150,15 @@ def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
     return unseen
 
 
-def _weaker(found: Observation, tainted: bool) -> Observation:
-    """What is left of a verdict if the capture says that it lost frames: counts and times are no longer exact."""
-    if (
-        not tainted
-        or found.value is None
-        or found.knob not in ("icw", "cwnd_at_request", "synack_rto", "data_rto", "synack_retries", "synack_backoff")
-    ):
+# Counts and times: what is missing of a capture makes them wrong.
+COUNTED = frozenset(("icw", "cwnd_at_request", "data_rto", "min_rto", *synack_rto.KNOBS, *syn_cookies.KNOBS))
+
+
+def _weaker(found: Observation, why: str) -> Observation:
+    """What is left of a verdict if frames are missing (`why`): counts and times are no longer exact."""
+    if not why or found.value is None or found.knob not in COUNTED:
         return found
-    return no(found.knob, "drops", Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
+    return no(found.knob, why, Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
 
 
 def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Iterator[Observation]:

@@ -14,6 +14,7 @@ from configtron.errors import DONE, NOTHING, PARTIAL, BadInput, Missing
 from configtron.report.lines import opened as opened_output
 
 if TYPE_CHECKING:
+    from configtron.fingerprint.capture.dissect import Dissector
     from configtron.fingerprint.passive.columns import End
     from configtron.fingerprint.passive.gathering import Batch, Gathering
     from configtron.fingerprint.passive.telling import Told
@@ -43,13 +44,14 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
 
     Several files are one capture, in the order given. Each connection is told with both sides' windows, repeats and
     losses, and with what it shows about its server, graded as docs/grades.md says. What cannot be read is counted on
-    standard error. Exit code 3: a file was cut or broken, and read as far as it goes; 4: no TCP in it.
+    standard error. Frames in tunnels (GRE, MPLS, PPPoE and more) are read by Scapy, if it is installed. Exit code 3: a
+    file was cut or broken, or frames in it could not be read; 4: no TCP in it.
     """
     if keylog is not None:
         _check(keylog, files)
     gathering = gathering_of(stream=stream)
-    secrets = _Secrets(files, keylog)
-    told = _told(_batches(gathering, files, secrets), list(files), gathering, secrets)
+    secrets, dissect = _Secrets(files, keylog), dissector()
+    told = _told(_batches(gathering, files, secrets, dissect), list(files), gathering, secrets)
     with opened_output(output_file) as out:
         if servers:
             _servers(told, form, out)
@@ -61,9 +63,28 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
         click.echo(counted(gathering.counts), err=True)
         if secrets.unused:
             click.echo(f"configtron: {secrets.unused}", err=True)
+        if gathering.unread:
+            click.echo(f"configtron: {_unread(gathering, dissect)}", err=True)
     if not gathering.counts["connections"]:
         return NOTHING
-    return PARTIAL if any(gathering.counts[name] for name in UNREAD) else DONE
+    return PARTIAL if gathering.unread or any(gathering.counts[name] for name in UNREAD) else DONE
+
+
+def _unread(gathering: Gathering, dissect: Dissector) -> str:
+    """Which frames nobody could read, and what helps."""
+    from configtron.fingerprint.passive.gathering import NOT_READ
+
+    kinds = sorted(name.removeprefix("unread-") for name in gathering.counts if name.startswith(NOT_READ))
+    cost = f"{gathering.unread} frames were not read ({', '.join(kinds)}), so no connection counts as whole"
+    return f"{cost}; {dissect.missing}" if dissect.missing else cost
+
+
+def dissector() -> Dissector:
+    """Scapy, once a frame asks for it."""
+    from configtron.cli.extras import missing
+    from configtron.fingerprint.capture.dissect import Dissector
+
+    return Dissector(missing)
 
 
 def _check(keylog: Path, files: tuple[str, ...]) -> None:
@@ -115,7 +136,7 @@ def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
     return Gathering(MOST if stream else None, trips=trips)
 
 
-def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets) -> Iterator[Batch]:
+def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets, dissect: Dissector) -> Iterator[Batch]:
     from configtron.fingerprint.capture.reading import read
     from configtron.fingerprint.capture.source import opened
     from configtron.fingerprint.passive.headers import decode
@@ -123,7 +144,7 @@ def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets) ->
     for number, path in enumerate(files):
         with opened(path) as source:
             for frames in read(source, gathering.counts, file=number, name=path, keylog=secrets.carried):
-                rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
+                rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect)
                 yield from gathering.take(rows)
     yield from gathering.finish()
 
@@ -132,7 +153,8 @@ def _told(batches: Iterable[Batch], files: list[str], gathering: Gathering, secr
     from configtron.fingerprint.passive.telling import tell
 
     for batch in batches:
-        yield from tell(batch, files, tainted=gathering.counts["dropped-by-capture"] > 0, opener=secrets.open)
+        lost = gathering.counts["dropped-by-capture"] > 0
+        yield from tell(batch, files, tainted=lost, unread=gathering.unread > 0, opener=secrets.open)
 
 
 def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from configtron.cli.fingerprint.pcap import gathering_of
+from configtron.cli.fingerprint.pcap import dissector, gathering_of
 from configtron.nouns import Context
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def _batches(gathering: Gathering, path: str) -> Iterator[Batch]:
     from configtron.fingerprint.capture.source import opened
     from configtron.fingerprint.passive.headers import decode
 
+    dissect = dissector()
     with opened(path) as source:
         for frames in read(source, gathering.counts, name=path):
-            yield from gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts))
+            yield from gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect))
     yield from gathering.finish()
 
 

@@ -1,0 +1,158 @@
+"""Frames that the column reader does not know, by Scapy's dissectors: where the IP packet lies that they carry.
+
+Scapy is an extra of its own (`configtron[craft]`), is imported when the first such frame comes, and only with the
+layers that a tunnel may need. It makes objects, some thousand frames a second; what the columns know never comes here.
+Two encapsulations that Scapy lacks are declared below in its own terms: NFLOG and 802.1BR's E-tag.
+
+Source     https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html; IEEE 802.1BR 12; Scapy's documentation, "Adding new
+           protocols"
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+# No stack of tunnels' headers is longer; what lies behind is the columns' business.
+HEAD_BYTES = 512
+NFLOG, NFLOG_PAYLOAD = 239, 9
+IPV4, IPV6, MPLS_UNICAST, MPLS_MULTICAST, PPPOE, E_TAG = 0x0800, 0x86DD, 0x8847, 0x8848, 0x8864, 0x893F
+# The most layers of one frame: a crafted chain must end.
+LAYERS_MOST = 64
+
+
+class Dissector:
+    """Call it with a link type and a frame's bytes: where the innermost IP header begins, -1 if there is none.
+
+    lacks     an import's error -> how to install what it lacked
+    missing   after the first call: that sentence, if Scapy is not installed; then nothing is found
+    """
+
+    def __init__(self, lacks: Callable[[ModuleNotFoundError], object] = str) -> None:
+        self.missing = ""
+        self._lacks = lacks
+        self._find: Callable[[int, bytes], int] | None = None
+
+    def __call__(self, link: int, data: bytes) -> int:
+        """Bytes before the innermost IP header of the frame."""
+        if self._find is None and not self.missing:
+            try:
+                self._find = _finder()
+            except ModuleNotFoundError as error:
+                self.missing = str(self._lacks(error))
+        return -1 if self._find is None else self._find(link, data[:HEAD_BYTES])
+
+
+def _finder() -> Callable[[int, bytes], int]:
+    """Scapy's layers, quietly, and the two that it lacks."""
+    logging.getLogger("scapy").setLevel(logging.CRITICAL)
+    from scapy.config import conf
+    from scapy.contrib import erspan
+    from scapy.contrib.mpls import MPLS
+    from scapy.layers import dot11, ppi
+    from scapy.layers.inet import IP
+    from scapy.layers.inet6 import IPv6
+    from scapy.layers.l2 import GRE, SNAP, CookedLinux, Dot1AD, Dot1Q, Ether
+    from scapy.layers.ppp import PPPoE
+    from scapy.packet import bind_layers
+
+    # Importing them registers what they dissect.
+    assert erspan and dot11 and ppi
+    tag, nflog = _e_tag(), _nflog()
+    lower = ((Ether, "type"), (Dot1Q, "type"), (Dot1AD, "type"), (CookedLinux, "proto"), (SNAP, "code"), (tag, "type"))
+    upper = ((MPLS_UNICAST, MPLS), (MPLS_MULTICAST, MPLS), (PPPOE, PPPoE), (E_TAG, tag), (IPV4, IP), (IPV6, IPv6))
+    for below, name in (*lower, (GRE, "proto")):
+        for number, above in (*upper, (0x8100, Dot1Q), (0x88A8, Dot1AD)):
+            bind_layers(below, above, **{name: number})
+    links = {link: _behind(first) for link, first in {NFLOG: nflog, **conf.l2types.num2layer}.items()}
+
+    def find(link: int, data: bytes) -> int:
+        frame = links.get(link)
+        return -1 if frame is None else _innermost(frame(data), (IP, IPv6))
+
+    return find
+
+
+def _behind(first: Any) -> Any:
+    """A frame with no header of its own: what a dissector cannot read is then its payload, and raises nothing."""
+    from scapy.packet import Packet
+
+    class Frame(Packet):  # type: ignore[misc, unused-ignore]
+        """Of one link type."""
+
+        fields_desc = []
+
+        def guess_payload_class(self, payload: bytes) -> Any:
+            """The class of the link type."""
+            return first
+
+    return Frame
+
+
+def _innermost(packet: Any, kinds: tuple[type, ...]) -> int:
+    """Bytes before the last layer of those kinds; -1 if there is none."""
+    at, found, layer = 0, -1, packet
+    for _ in range(LAYERS_MOST):
+        if not layer:
+            break
+        if isinstance(layer, kinds):
+            found = at
+        at += len(layer.raw_packet_cache or b"")
+        layer = layer.payload
+    return found
+
+
+def _e_tag() -> Any:
+    """802.1BR's tag: two words of E-channel identifiers, their extensions, and the type of what follows."""
+    from scapy.fields import ByteField, ShortField, XShortField
+    from scapy.packet import Packet
+
+    class ETag(Packet):  # type: ignore[misc, unused-ignore]
+        """Behind Ethernet type 0x893F."""
+
+        name = "E-tag"
+        fields_desc = [
+            ShortField("ingress", 0), ShortField("channel", 0), ByteField("ingress_more", 0),
+            ByteField("channel_more", 0), XShortField("type", IPV4),
+        ]  # fmt: skip
+
+    return ETag
+
+
+def _nflog() -> Any:
+    """Linux's netfilter log: a header, then attributes of which one is the packet."""
+    from scapy.fields import ByteField, ConditionalField, LEShortField, ShortField, StrLenField
+    from scapy.layers.inet import IP
+    from scapy.layers.inet6 import IPv6
+    from scapy.packet import NoPayload, Packet
+
+    class Attribute(Packet):  # type: ignore[misc, unused-ignore]
+        """Length and kind in the byte order of the host, little-endian here; padded to four bytes."""
+
+        name = "NFLOG attribute"
+        fields_desc = [
+            LEShortField("size", 4), LEShortField("kind", 0),
+            ConditionalField(
+                StrLenField("value", b"", length_from=lambda one: max(one.size - 4, 0) + 3 & ~3),
+                lambda one: one.kind & 0x7FFF != NFLOG_PAYLOAD,
+            ),
+        ]  # fmt: skip
+
+        def guess_payload_class(self, payload: bytes) -> Any:
+            """The packet behind its attribute; else the next attribute."""
+            if self.kind & 0x7FFF != NFLOG_PAYLOAD:
+                return Attribute
+            return {4: IP, 6: IPv6}.get(payload[0] >> 4 if payload else 0, NoPayload)
+
+    class Nflog(Packet):  # type: ignore[misc, unused-ignore]
+        """The header of a frame."""
+
+        name = "NFLOG"
+        fields_desc = [ByteField("family", 0), ByteField("version", 0), ShortField("resource", 0)]
+
+        def guess_payload_class(self, payload: bytes) -> Any:
+            """Its first attribute."""
+            return Attribute
+
+    return Nflog

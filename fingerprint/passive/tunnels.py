@@ -1,0 +1,92 @@
+"""Frames in which IP lies deeper than the columns look: which they are, and where somebody else finds the packet.
+
+Rules for this file: a loop over frames, which only those enter that the column reader cannot place; a frame that can
+hold no TCP (ARP, LLDP, spanning tree) is not among them. Who finds the packet (`capture/dissect.py`) is handed in.
+
+Source     IANA "IEEE 802 Numbers", "Protocol Numbers"
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column, Frames
+from configtron.fingerprint.passive.link import ETHER_ARP, TYPED, UNKNOWN, VLANS, VLANS_MOST
+
+# (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found.
+Dissect = Callable[[int, bytes], int]
+# What is counted of frames that nobody could read: connections of the same capture may lack segments.
+UNREAD = "unread-"
+# IP in IP, 6in4, GRE, MPLS in IP: protocol numbers of tunnels, and how they are called.
+TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 137: "mpls"}
+IS_TUNNEL = np.zeros(256, bool)
+IS_TUNNEL[list(TUNNELS)] = True
+# Ethernet types of those that Scapy reads, and of others that may hold IP (MACsec, PBB, VN-tag, NSH, TRILL).
+NAMES = {
+    0x8847: "mpls", 0x8848: "mpls", 0x8864: "pppoe", 0x893F: "e-tag", 0x88E5: "macsec", 0x88E7: "pbb", 0x8926: "vn-tag",
+    0x894F: "nsh", 0x22F3: "trill", 0x8903: "fabricpath",
+}  # fmt: skip
+# Types below are lengths (IEEE 802.3): LLC follows. SNAP, and IP without it, are the service access points that matter.
+LENGTHS_BELOW, LLC = 0x0600, "llc"
+ACCESS_POINTS = (b"\xaa\xaa", b"\x06\x06")
+SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
+HEAD_BYTES = 512
+
+
+def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
+    """`at` (bytes before the IP packet, `UNKNOWN`, or -1: none) with the packets found that lie in tunnels."""
+    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(frames, at))
+    for row in rows.tolist():
+        first, link = int(frames.start[row]), int(frames.link[row])
+        data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])
+        name = _name(data, link, int(at[row]))
+        outer, at[row] = int(at[row]), -1
+        if not name:
+            counts["not-ip"] += 1
+            continue
+        found = dissect(link, data) if dissect is not None else -1
+        if max(outer, -1) < found < len(data):
+            at[row] = found
+            counts["dissected"] += 1
+        else:
+            counts[name] += 1
+    return at
+
+
+def _tunnelled(frames: Frames, at: Column) -> Column:
+    """Whether an IP packet holds another packet, as its header says; later fragments hold nothing that can be read."""
+    data = frames.data
+    room = frames.kept - at
+    place = np.where((at >= 0) & (room >= 20), frames.start + at, 0)
+    version = np.where((at >= 0) & (room >= 20), data[place] >> 4, 0)
+    later = ((data[place + 6] & 0x1F) | data[place + 7]) != 0
+    found: Column = ((version == 4) & IS_TUNNEL[data[place + 9]] & ~later) | (
+        (version == 6) & (room >= 40) & IS_TUNNEL[data[place + 6]]
+    )
+    return found
+
+
+def _name(data: bytes, link: int, at: int) -> str:
+    """Under which name a frame counts if nobody reads it; "" if there can be no TCP in it."""
+    if at >= 0:
+        return UNREAD + TUNNELS[data[at + 9] if data[at] >> 4 == 4 else data[at + 6]]
+    if link not in TYPED:
+        return f"link-type-{link}"
+    field, header = TYPED[link]
+    kind = int.from_bytes(data[field : field + 2], "big")
+    for _ in range(VLANS_MOST):
+        if kind not in VLANS:
+            break
+        header += 4
+        kind = int.from_bytes(data[header - 2 : header], "big")
+    body = data[header:]
+    if kind < LENGTHS_BELOW:
+        if body[:2] not in ACCESS_POINTS:
+            return ""
+        inner = int.from_bytes(body[6:8], "big")
+        other = body[:6] == SNAP and inner not in (*NAMES, *VLANS, 0x0800, 0x86DD)
+        return "" if other or (body[:2] == ACCESS_POINTS[0] and body[:6] != SNAP) else UNREAD + LLC
+    return UNREAD + NAMES[kind] if kind in NAMES and kind != ETHER_ARP else ""

@@ -1,0 +1,207 @@
+"""TCP in tunnels: Scapy's dissectors find the same segments that lie there without one, and tshark finds them too."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.errors import DONE, PARTIAL
+from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.reading import read
+from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.passive.columns import Pairs, Rows, joined
+from configtron.fingerprint.passive.headers import decode
+from configtron.fingerprint.passive.heads import Heads
+from tests.fingerprint.capture import write
+from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
+from tests.fingerprint.passive.story import RTT_S, Story
+
+pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
+MACS = bytes.fromhex("020000000001020000000002")
+NFLOG, PPI, ETHERNET = 239, 192, 1
+
+
+def kind(packet: bytes) -> bytes:
+    return b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd"
+
+
+def four(packet: bytes, protocol: int) -> bytes:
+    """An IPv4 header before it."""
+    total = 20 + len(packet)
+    return struct.pack(">BBHHHBBH4s4s", 0x45, 0, total, 7, 0, 64, protocol, 0, b"\x0a\0\0\1", b"\x0a\0\0\2") + packet
+
+
+def six(packet: bytes, following: int) -> bytes:
+    """An IPv6 header before it."""
+    return (
+        struct.pack(">IHBB16s16s", 6 << 28, len(packet), following, 64, b"\xfd" + bytes(15), b"\xfe" + bytes(15))
+        + packet
+    )
+
+
+def ether(body: bytes, number: bytes) -> bytes:
+    return MACS + number + body
+
+
+def ppp(packet: bytes) -> bytes:
+    return (b"\x00\x21" if packet[0] >> 4 == 4 else b"\x00\x57") + packet
+
+
+def pppoe(packet: bytes) -> bytes:
+    return struct.pack(">BBHH", 0x11, 0, 1, len(packet) + 2) + ppp(packet)
+
+
+def whole_frame(packet: bytes) -> bytes:
+    return ether(packet, kind(packet))
+
+
+def nflog(packet: bytes) -> bytes:
+    family = 2 if packet[0] >> 4 == 4 else 10
+    prefix = struct.pack("<HH", 9, 10) + b"seen\0" + bytes(3)
+    return struct.pack(">BBH", family, 0, 5) + prefix + struct.pack("<HH", len(packet) + 4, 9) + packet
+
+
+def llc(packet: bytes) -> bytes:
+    body = b"\xaa\xaa\x03\x00\x00\x00" + kind(packet) + packet
+    return MACS + struct.pack(">H", len(body) if len(body) < 1500 else 1400) + body
+
+
+LABEL, LAST = struct.pack(">I", 17 << 12 | 64), struct.pack(">I", 18 << 12 | 1 << 8 | 64)
+SPAN2, SPAN3 = (b"\x10\0" + number + bytes(4) for number in (b"\x88\xbe", b"\x22\xeb"))
+TAG = struct.pack(">HHBB", 0, 100, 0, 0)
+WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "GRE": (ETHERNET, lambda p: ether(four(b"\0\0" + kind(p) + p, 47), b"\x08\x00")),
+    "GRE with a key, a checksum and a number": (
+        101, lambda p: four(b"\xb0\0" + kind(p) + bytes(4) + b"\0\0\0\1" + b"\0\0\0\2" + p, 47)
+    ),
+    "GRE over IPv6": (101, lambda p: six(b"\0\0" + kind(p) + p, 47)),
+    "GRE with Ethernet": (101, lambda p: four(b"\0\0\x65\x58" + whole_frame(p), 47)),
+    "ERSPAN I": (101, lambda p: four(b"\0\0\x88\xbe" + whole_frame(p), 47)),
+    "ERSPAN II": (101, lambda p: four(SPAN2 + b"\x10\x01\0\x64" + bytes(4) + whole_frame(p), 47)),
+    "ERSPAN III": (101, lambda p: four(SPAN3 + b"\x20\x01\0\x64" + bytes(8) + whole_frame(p), 47)),
+    "PPPoE": (ETHERNET, lambda p: ether(pppoe(p), b"\x88\x64")),
+    "PPPoE in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x64" + pppoe(p), b"\x81\x00")),
+    "IP in IP": (101, lambda p: four(p, 4 if p[0] >> 4 == 4 else 41)),
+    "IP in IPv6": (101, lambda p: six(p, 4 if p[0] >> 4 == 4 else 41)),
+    "MPLS": (ETHERNET, lambda p: ether(LABEL + LAST + p, b"\x88\x47")),
+    "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
+    "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
+    "MPLS in IP": (101, lambda p: four(LAST + p, 137)),
+    "E-tag": (ETHERNET, lambda p: ether(TAG + kind(p) + p, b"\x89\x3f")),
+    "E-tag and a VLAN": (ETHERNET, lambda p: ether(TAG + b"\x81\x00\0\5" + kind(p) + p, b"\x89\x3f")),
+    "NFLOG": (NFLOG, nflog),
+    "PPI": (PPI, lambda p: struct.pack("<BBHI", 0, 0, 8, 1) + whole_frame(p)),
+    "LLC and SNAP": (ETHERNET, llc),
+    "PPP": (9, lambda p: b"\xff\x03" + ppp(p)),
+}  # fmt: skip
+
+
+def rows_of(data: bytes, dissect: Dissector | None) -> tuple[Rows, Counter[str]]:
+    counts: Counter[str] = Counter()
+    pairs, heads = Pairs(), Heads()
+    parts = [decode(one, pairs, heads, counts, dissect) for one in read(Source(io.BytesIO(data)), counts, buffer=4096)]
+    return joined([part for part in parts if part is not None]), counts
+
+
+@pytest.mark.parametrize("name", WRAPS)
+def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
+    link, wrap = WRAPS[name]
+    data = write.pcap([(at, wrap(frame)) for at, frame in TALK], nano=True, link=link)
+    rows, counts = rows_of(data, Dissector())
+    assert same(rows, PLAIN) and counts["tcp"] == counts["dissected"] == len(TALK)
+    # Cut in the options, as short captures are, the segments are still there.
+    assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], nano=True, link=link, snap=110), Dissector())[1]["tcp"]
+    path = tmp_path / "tunnel.pcap"
+    path.write_bytes(data)
+    assert not shutil.which("tshark") or _tsharks(path) == _ours(rows)
+
+
+def _ours(rows: Rows) -> list[tuple[int, int, int]]:
+    numbers = (rows.frame, rows.seq, rows.length)
+    return [(int(a), int(b), int(c)) for a, b, c in zip(*numbers, strict=True)]
+
+
+def _tsharks(path: Path) -> list[tuple[int, int, int]]:
+    """(frame, raw sequence number, payload) of every segment that tshark sees."""
+    fields = [word for name in ("frame.number", "tcp.seq_raw", "tcp.len") for word in ("-e", name)]
+    words = ["tshark", "-n", "-r", str(path), "-Y", "tcp", "-T", "fields", "-E", "occurrence=l", *fields]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return [tuple(map(int, line.split("\t"))) for line in out.splitlines()]  # type: ignore[misc]
+
+
+def half_labelled(folder: Path) -> Path:
+    """A connection whose server's data goes through MPLS on its way here."""
+    story = Story()
+    story.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
+    story.ack(2 * RTT_S + 0.002, 2)
+    story.flight(3 * RTT_S + 0.002, 10, 4)
+    frames = [
+        (at, ether(LAST + frame, b"\x88\x47") if frame[12:16] == b"\xc6\x33\x64\x02" else write.ethernet(frame))
+        for at, frame in sorted(story.frames)
+    ]
+    path = folder / "half.pcap"
+    path.write_bytes(write.pcap(frames, nano=True, link=1))
+    return path
+
+
+def test_with_labels_on_some_frames_a_connection_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fingerprint", "pcap", "-f", "jsonl", str(half_labelled(tmp_path))]) == DONE
+    (one,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert one["observations"]["icw"]["value"] == 10 and one["observations"]["icw"]["grade"] == "C"
+    assert "incomplete" not in one
+
+
+def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A SYN-ACK in clear, the data labelled, and beside it a connection that may lack segments as well."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "scapy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "scapy", None)
+    data = half_labelled(tmp_path).read_bytes()
+    other = Story(port=40001)
+    other.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
+    other.ack(2 * RTT_S + 0.002, 2)
+    other.flight(3 * RTT_S + 0.002, 10, 4)
+    frames = [(at, write.ethernet(frame)) for at, frame in sorted(other.frames)]
+    path = tmp_path / "both.pcap"
+    path.write_bytes(data + write.pcap(frames, nano=True, link=1)[24:])
+    assert run(["fingerprint", "pcap", "-f", "jsonl", str(path)]) == PARTIAL
+    out, err = capsys.readouterr()
+    assert "unread-mpls" in err and "configtron[craft]" in err
+    for one in map(json.loads, out.splitlines()):
+        assert one["incomplete"] is True
+        assert {o.get("grade") for knob, o in one["observations"].items() if knob in ("icw", "data_rto")} <= {"N"}
+
+
+def test_crafted_tunnels_end() -> None:
+    """Labels without end, attributes of no length, bytes by chance: no exception, no TCP, little time."""
+    endless = ether(LABEL * 3000, b"\x88\x47")
+    empty = struct.pack(">BBH", 2, 0, 5) + struct.pack("<HH", 0, 1) * 5000
+    for link, frame in (
+        (ETHERNET, endless),
+        (NFLOG, empty),
+        (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
+        (9, b"\xff"),
+    ):
+        rows, counts = rows_of(write.pcap([(0, frame)], link=link), Dissector())
+        assert rows.size == 0 and counts["frames"] == 1 and sum(counts.values()) > 1
+
+
+def test_scapy_is_imported_for_unknown_frames_only(tmp_path: Path) -> None:
+    code = "import sys; from configtron.cli.outermost import run; run(sys.argv[1:]); print('scapy' in sys.modules)"
+    path = tmp_path / "plain.pcap"
+    path.write_bytes(write.pcap([(at, write.ethernet(frame)) for at, frame in TALK], nano=True, link=1))
+    for file, wanted in ((path, "False"), (half_labelled(tmp_path), "True")):
+        words = [sys.executable, "-c", code, "-q", "fingerprint", "pcap", "-f", "csv", "-o", "/dev/null", str(file)]
+        assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == wanted
