@@ -188,7 +188,7 @@ def test_every_measured_name_is_explained() -> None:
 def _of_a_connection() -> set[str]:
     verdicts = {f"{knob}{suffix}" for knob in connections.SHOWN for suffix in ("", "_grade", "_reason")}
     told = set(connections.columns()) - verdicts
-    return {re.sub("^(client|server)_(?!name)", "", name) for name in told} | {"merged"}
+    return {re.sub("^(client|server)_(?!name)", "", name) for name in told} | {"merged", "incomplete"}
 
 
 def _of_a_context() -> set[str]:
@@ -196,11 +196,12 @@ def _of_a_context() -> set[str]:
 
 
 def _counts() -> set[str]:
-    """Names that stand in the code that counts, and link-type-N, which is made there."""
+    """Names that stand in the code that counts, and link-type-N and unread-NAME, which are made there."""
     files = [*(ROOT / "fingerprint" / "capture").glob("*.py"), *(ROOT / "fingerprint" / "passive").glob("*.py"),
              ROOT / "configtron" / "cli" / "fingerprint" / "socket.py"]  # fmt: skip
     return {name for file in files for found in COUNTED.findall(file.read_text()) for name in found if name} | {
-        "link-type-N"
+        "link-type-N",
+        "unread-NAME",
     }
 
 
