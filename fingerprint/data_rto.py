@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
 from configtron.fingerprint.stream import Flight, Handshake, handshake_of
+from configtron.fingerprint.synack_rto import agreed_trip
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
 from configtron.fingerprint.window import SYNACK_LOST_S, hold
 from configtron.nouns import Observation, Packet, Trace, Value
@@ -197,8 +198,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
     """The runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later)."""
-    trips_s = [_number(t.detail(name)) for t in exact for name in ("trip", "rtt") if t.detail(name) is not None]
-    most_s = min(trips_s, default=0.0) * USUAL_TRIP + USUAL_SLACK_S
+    seen_s = [[_number(t.detail(name)) for name in ("trip", "rtt") if t.detail(name) is not None] for t in exact]
+    trips_s = [min(several) for several in seen_s if several]
+    least_s = agreed_trip(trips_s)
+    most_s = (min(trips_s, default=0.0) if least_s is None else least_s) * USUAL_TRIP + USUAL_SLACK_S
     return [t for t in exact if _number(t.detail("trip")) <= most_s]
 
 

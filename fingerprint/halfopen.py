@@ -31,7 +31,9 @@ class HalfOpen:
     """What was heard; indices are into the packet list, times in s.
 
     answers      the first SYN-ACK and its copies, duplicates left out, before any second asking
-    duplicates   most duplicates of one answer; None if our own repeated SYN may have made them
+    duplicates   how many duplicates most answers had (the network doubles some, a server all); None if our own repeated
+                 SYN may have made them
+    doubled      how many answers had any, of how many
     arrival_s    from our last SYN to the first answer: the round trip, if the first answer was not lost
     asked        how often the first SYN was sent
     echo_rtt_s   the round trip that an echo showed; None if none did
@@ -46,6 +48,7 @@ class HalfOpen:
 
     answers: tuple[int, ...] = ()
     duplicates: int | None = 0
+    doubled: tuple[int, int] = (0, 0)
     arrival_s: float = 0.0
     asked: int = 0
     echo_rtt_s: float | None = None
@@ -80,7 +83,8 @@ def half_open(packets: Sequence[Packet]) -> HalfOpen:
     silent = [n for n, echo in enumerate(echoes) if echo.gaps]
     return HalfOpen(
         tuple(answers),
-        max(counted) - 1 if counted else None,
+        sorted(counted)[(len(counted) - 1) // 2] - 1 if counted else None,
+        (sum(size > 1 for size in counted), len(counted)),
         arrival_s,
         len(before),
         min((echo.rtt_s for echo in echoes if echo.rtt_s is not None), default=None),

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from configtron.fingerprint.stream import BURST_GAP_MIN_S, BURST_GAP_RTTS, Handshake, handshake_of
+from configtron.fingerprint.stream import BURST_GAP_MIN_S, BURST_GAP_RTTS, Handshake, handshake_of, is_doubled
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
 from configtron.nouns import SYN, Observation, Packet, Trace, Value
 
@@ -86,7 +86,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return (no(knob, "refused" if opening.reset else "no-synack", trace),)
     if trace.tainted:
         return (no(knob, trace.tainted[0], trace),)
-    rounds = _rounds(trace.packets)
+    rounds = _rounds(trace.packets, opening.rtt_s)
     details: dict[str, Value] = {"before": tuple(rounds.before), "after": rounds.after}
     if trace.ending in ("closed", "reset"):
         return (no(knob, trace.ending, trace, details=details),)
@@ -158,28 +158,36 @@ def _timeout_s(trip_s: float, holds: Sequence[float]) -> float:
     return longest_s
 
 
-def _rounds(packets: Sequence[Packet]) -> Rounds:
-    """Fresh segments between one word of ours and the next; the second request begins the last round."""
+def _rounds(packets: Sequence[Packet], rtt_s: float | None) -> Rounds:
+    """Fresh segments between one word of ours and the next; the second request begins the last round.
+
+    What came in the silence was never acknowledged, so a timer repeats it: after the second request, too, it is old.
+    """
     asks = sorted({p.segment.seq for p in packets if p.way == "out" and p.segment.length and not p.segment.flags & SYN})
     found = Rounds()
     edge, end, fresh, second = 1, 1, set[int](), False
+    heard_at: dict[int, float] = {}
     began = heard = said = 0.0
     for packet in packets:
         segment = packet.segment
         if packet.way == "out":
+            asked = len(asks) > 1 and segment.length > 0 and segment.seq == asks[1] and not second
+            found.again |= asked and bool(fresh)
             if fresh and not second:
                 found.before.append(len(fresh))
                 found.ends.append(end)
                 found.holds.append(packet.at - began)
                 fresh = set()
-            if len(asks) > 1 and segment.length and segment.seq == asks[1] and not second:
+            if asked:
                 second, found.idle_s = True, packet.at - heard
             edge, said = max(edge, segment.ack), packet.at
         elif segment.length > 0 and not segment.flags & SYN:
             found.mss = max(found.mss, segment.length)
             heard = packet.at if not second else heard
-            if segment.seq < edge or second and segment.seq in fresh:
-                found.again = True
+            before = heard_at.get(segment.seq)
+            heard_at[segment.seq] = packet.at
+            if segment.seq < edge or second and before is not None:
+                found.again |= before is None or not is_doubled(packet.at - before, rtt_s)
                 continue
             if not fresh:
                 began = packet.at

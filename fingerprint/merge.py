@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from configtron.fingerprint import ACROSS
+from configtron.fingerprint.contradiction import upheld
 from configtron.fingerprint.icw_agreement import agree_icw
 from configtron.fingerprint.verdict import AGREE_B, PASSING, count_grade, number, seen, settled
 from configtron.nouns import Observation
@@ -41,7 +42,10 @@ def merge(trials: Sequence[Observation]) -> Observation:
 
 
 def merge_all(trials: Iterable[Observation]) -> dict[str, Observation]:
-    """Verdicts by knob, in knob order; what only several trials together show (`ACROSS`) takes its knob's place."""
+    """Verdicts by knob, in knob order; what only several trials together show (`ACROSS`) takes its knob's place.
+
+    No verdict contradicts all trials of its knob.
+    """
     by_knob: dict[str, list[Observation]] = {}
     for trial in trials:
         by_knob.setdefault(trial.knob, []).append(trial)
@@ -50,7 +54,7 @@ def merge_all(trials: Iterable[Observation]) -> dict[str, Observation]:
         verdict = across(by_knob)
         if verdict is not None:
             verdicts[verdict.knob] = verdict
-    return {knob: verdicts[knob] for knob in sorted(verdicts)}
+    return {knob: upheld(verdicts[knob], by_knob.get(knob, ())) for knob in sorted(verdicts)}
 
 
 def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]) -> Observation:

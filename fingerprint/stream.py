@@ -21,6 +21,9 @@ BURST_GAP_MIN_S = 0.03
 BURST_GAP_RTTS = 1.5
 # ... or this many times the largest pause already seen inside the burst.
 BURST_GAP_FACTOR = 4.0
+# A packet that the network delivers twice comes again this soon, or within this share of a round trip (a copy takes the
+# same path, and may be overtaken): sooner than any server can know that something is missing.
+DOUBLED_S, DOUBLED_RTTS = 0.005, 0.5
 # Two samples of a round trip within this share of each other are of the same path.
 AGREE_SHARE = 0.1
 
@@ -86,6 +89,7 @@ class Flight:
     rto     the first byte again (or, if it had been lost, for the first time) after the burst: the retransmission timer
     last    the last segment again: a tail loss probe of a response that is over
     again   other bytes again
+    copy    the same bytes again, so soon that the network delivered them twice
     fin     the end of the response
     rst     the end of the connection
     ack     nothing but an acknowledgement
@@ -108,6 +112,7 @@ class Flight:
     burst_gap_s: float = BURST_GAP_MIN_S
     paused: bool = False
     sampled: bool = False
+    _heard_at: dict[tuple[int, int], float] = field(default_factory=dict)
     _asked: Packet | None = None
     _asked_twice: bool = False
     _asked_last: float = 0.0
@@ -157,6 +162,10 @@ class Flight:
         start, end = segment.seq, segment.seq + segment.length
         if end <= self.base:
             return "again"
+        doubled = self._is_doubled(packet)
+        self._heard_at[start, end] = packet.at
+        if doubled:
+            return "copy"
         self._in_company(packet)
         late = self.burst_over(packet.at)
         if start < self.edge and (late or self._covered(start, end)):
@@ -168,6 +177,10 @@ class Flight:
             self.fin_at_seq = end
             return "fin"
         return "new"
+
+    def _is_doubled(self, packet: Packet) -> bool:
+        before = self._heard_at.get((packet.segment.seq, packet.segment.end), -math.inf)
+        return is_doubled(packet.at - before, self.rtt_s)
 
     def burst_over(self, at: float) -> bool:
         """Whether the pause before `at` is longer than any within the burst could be."""
@@ -243,6 +256,11 @@ class Flight:
             if piece <= reach < self.pieces[piece]:
                 reach = self.pieces[piece]
         return reach >= end
+
+
+def is_doubled(apart_s: float, rtt_s: float | None) -> bool:
+    """Whether the same packet came again so soon that the network, and not its sender, doubled it."""
+    return apart_s <= max(DOUBLED_S, DOUBLED_RTTS * (rtt_s or 0.0))
 
 
 def effective_mss(sizes: Iterable[int], offered: int, repeated: int | None = None) -> int:

@@ -6,7 +6,7 @@ Method     A withheld handshake. Where no copy ever comes: RST, the same SYN aga
 Stop when  as `synack_rto.py`.
 Reads as   syn_cookies: "no" if copies came (something remembers us) or the number after the RST is another one; "yes"
            if it is the same: it was computed from our SYN. synack_duplicates: how many more SYN-ACKs came within 0.1 s
-           of an answer, the most of all answers.
+           of an answer, in most answers: a server doubles them all, a network some.
 Fails as   no-synack, refused, no-repeat (nothing repeated, and no answer after the RST), drops.
 Differs    from counting SYN-ACKs: a server that does not repeat, or whose copies were lost, is not taken for one with
            cookies, nor a duplicate for a timer of some ms.
@@ -36,7 +36,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         duplicates = no("synack_duplicates", "no-repeat", trace)
     else:
         method = "SYN-ACKs within 0.1 s of an answer"
-        duplicates = yes("synack_duplicates", opening.duplicates, trace, "", method, "C", (first,))
+        counted: dict[str, Value] = {"doubled": opening.doubled}
+        duplicates = yes("synack_duplicates", opening.duplicates, trace, "", method, "C", (first,), counted)
     numbers = opening.numbers
     if len(opening.answers) > 1:
         cookies = yes("syn_cookies", "no", trace, "", "copies of the SYN-ACK came", "C", (first,))
@@ -51,14 +52,24 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """Duplicates out of all runs: the most, since each copy may be lost; nobody sends a copy that was not sent."""
+    """Duplicates out of all runs: the most, since each copy may be lost; none, if most answers of all runs had none."""
     every = trials.get("synack_duplicates", ())
     exact = [t for t in every if t.grade == "C"]
     if not exact:
         return None
-    most = max(t.value for t in exact if isinstance(t.value, int))
+    doubled, answers = (sum(counts) for counts in zip(*map(_doubled, exact), strict=True))
+    most = max(t.value for t in exact if isinstance(t.value, int)) if 2 * doubled > answers else 0
     agreeing = sum(t.value == most for t in exact)
     # One lost copy does not unmake the others: having heard any at all is what counts.
     grade = count_grade(sum(bool(t.value) == bool(most) for t in exact))
     details: dict[str, Value] = {"agreeing": agreeing, **(seen(exact) if agreeing < len(exact) else {})}
     return over("synack_duplicates", every, most, grade, "", exact[0].method, details=details)
+
+
+def _doubled(trial: Observation) -> tuple[int, int]:
+    """How many answers of a run came twice or more, of how many."""
+    match trial.detail("doubled"):
+        case (int(doubled), int(answers)):
+            return doubled, answers
+        case _:
+            return int(bool(trial.value)), 1

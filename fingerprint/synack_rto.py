@@ -33,6 +33,8 @@ KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
 CAPTURE = "capture"
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
+# Round trips of one path agree within this share and time (queues, schedulers).
+SAME_TRIP, SAME_TRIP_S = 0.1, 0.01
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
@@ -151,7 +153,7 @@ class _Run(NamedTuple):
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The timer out of all runs, with the round trip that any run of this target saw.
+    """The timer out of all runs, each with its own round trip, or the shortest that two connections saw.
 
     The shortest counts, because a lost copy only lengthens. A run that heard a single gap of a doubling multiple has
     lost copies and says nothing against it. A run is sure if its first answer was the original and two gaps or more
@@ -161,7 +163,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     exact = [t for t in every if t.grade == "C"]
     if not exact or not all(_numbers(t.detail("gaps")) for t in exact):
         return None
-    runs = [_resolved(t, shortest_trip(trials)) for t in exact]
+    runs = [_resolved(t, _trip(t, trials)) for t in exact]
     first_s = min(run.schedule.first_s for run in runs)
     near = [run for run in runs if run.schedule.first_s <= first_s * (1 + WHEEL)]
     best = next(run for run in near if run.schedule.first_s == first_s)
@@ -191,7 +193,7 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
     base_s, kinds = _number(timer.value), {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
     counts, read_in = [], []
     for trial in exact:
-        rtt_s = shortest_trip(trials)
+        rtt_s = _trip(trial, trials)
         details = {**dict(trial.details), **({} if rtt_s is None else {"rtt": rtt_s})}
         read = _resolved(trial, rtt_s).schedule
         kind = read.kind or (str(*kinds) if len(kinds) == 1 else "")
@@ -238,10 +240,30 @@ def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | Non
     return over("synack_end", every, value, count_grade(len(same)), "", same[0].method, details=details)
 
 
+def _trip(trial: Observation, trials: Mapping[str, Sequence[Observation]]) -> float | None:
+    """The round trip (s) of a run: its own echo's, or else what other connections saw."""
+    own = trial.detail("rtt")
+    return float(own) if isinstance(own, int | float) and own > 0 else agreed_trip(_trips(trials))
+
+
 def shortest_trip(trials: Mapping[str, Sequence[Observation]]) -> float | None:
     """The shortest round trip (s) that any reading of this target kept; a lost packet only lengthens one."""
+    return min(_trips(trials), default=None)
+
+
+def agreed_trip(trips_s: Sequence[float]) -> float | None:
+    """The shortest of these round trips that two agree on, or the only one.
+
+    A lost packet only lengthens a round trip; a single short one may be of another path, and so of no other connection.
+    """
+    order = sorted(trips_s)
+    agreed = (a for a, b in zip(order, order[1:], strict=False) if b - a <= SAME_TRIP * a + SAME_TRIP_S)
+    return next(agreed, order[0] if len(order) == 1 else None)
+
+
+def _trips(trials: Mapping[str, Sequence[Observation]]) -> list[float]:
     kept = [t.detail("rtt") for readings in trials.values() for t in readings]
-    return min((float(rtt) for rtt in kept if isinstance(rtt, int | float) and rtt > 0), default=None)
+    return [float(rtt) for rtt in kept if isinstance(rtt, int | float) and rtt > 0]
 
 
 def _resolved(trial: Observation, rtt_s: float | None) -> _Run:

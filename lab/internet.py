@@ -75,6 +75,7 @@ def draw(
     troubles: bool = False,
     loss_percent: float = 0.0,
     reorder_percent: float = 0.0,
+    duplicate_percent: float = 0.0,
     versions: tuple[int, ...] = (4,),
 ) -> Internet:
     """The internet of that seed over these names; with troubles, some sites behave badly (troubles.py).
@@ -89,8 +90,16 @@ def draw(
     drawn = _with_short_pages(seed, drawn)
     if troubles:
         drawn = afflict(seed, _with_stacks(seed, drawn), plants, regions)
-    spoilt = (loss_percent, reorder_percent)
-    return Internet(seed, tuple(regions), _with_addresses(drawn), plants, *spoilt, tuple(sorted({4, *versions})))
+    return Internet(
+        seed,
+        tuple(regions),
+        _with_addresses(drawn),
+        plants,
+        loss_percent,
+        reorder_percent,
+        tuple(sorted({4, *versions})),
+        duplicate_percent,
+    )
 
 
 def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) -> list[Site]:

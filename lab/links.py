@@ -27,7 +27,13 @@ OFFLOADS = {"rx": (0x14, 0x15), "gro": (0x2B, 0x2C), "gso": (0x23, 0x24), "tso":
 RTM_NEWQDISC, NLMSG_ERROR = 36, 2
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 1, 4, 0x100, 0x400
 TC_H_ROOT = 0xFFFFFFFF
-TCA_KIND, TCA_OPTIONS, TCA_NETEM_REORDER, TCA_NETEM_LATENCY64, TCA_NETEM_PRNG_SEED = 1, 2, 3, 10, 14
+TCA_KIND, TCA_OPTIONS, TCA_NETEM_DELAY_DIST = 1, 2, 2
+TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 10, 11, 14
+# A table of delays as netem draws from it: entries are shares of the jitter, NETEM_DIST_SCALE being the whole of it.
+# With so many entries a share of packets is exact to a hundredth of a per cent (at most NETEM_DIST_MAX, 16384).
+NETEM_DIST_SCALE, DIST_ENTRIES = 8192, 10_000
+# What is reordered comes later by an eighth of this, up to all of it: so far apart are two paths of one load balancer.
+REORDERED_LATE_MS, REORDERED_LEAST = 20.0, 1 / 8
 # Packets under way at once on the longest link (0.2 s) at 500 Mbit/s of full segments; netem drops beyond its limit.
 NETEM_LIMIT_PACKETS = 100_000
 
@@ -87,20 +93,29 @@ def _ethtool(control: socket.socket, interface: str, command: int, value: int) -
 
 
 def netem(
-    netns: str, interface: str, *, delay_ms: float, loss_percent: float, reorder_percent: float, seed: int
+    netns: str,
+    interface: str,
+    *,
+    delay_ms: float,
+    loss_percent: float = 0.0,
+    reorder_percent: float = 0.0,
+    duplicate_percent: float = 0.0,
+    seed: int,
 ) -> None:
-    """Delay and lose what leaves by this interface; the seed is that of netem's own chance.
+    """Delay, lose, double and reorder what leaves by this interface; the seed is that of netem's own chance.
 
-    What is reordered leaves at once: it overtakes everything that waits, by the whole delay (sch_netem.c, "gap").
+    What is reordered comes up to `REORDERED_LATE_MS` later and what follows overtakes it, so no packet is faster than
+    the path (netem's own "gap" sends what it reorders without any delay). A duplicate comes with its original.
     By netlink, because iproute2 6.1 cannot hand over a seed. Small seeds are hashed first: the generator's first
     numbers after one are near zero, so that every run would lose an early packet.
     """
-    lost, overtaking = (round(percent / 100 * 0xFFFFFFFF) for percent in (loss_percent, reorder_percent))
-    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter; a gap of 1 lets any packet overtake
-    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 1 if overtaking else 0, 0, 0)
-    # struct tc_netem_reorder: probability, correlation
-    options += _attribute(TCA_NETEM_REORDER, struct.pack("=II", overtaking, 0)) if overtaking else b""
+    lost, doubled = (round(percent / 100 * 0xFFFFFFFF) for percent in (loss_percent, duplicate_percent))
+    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
+    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 0, doubled, 0)
     options += _attribute(TCA_NETEM_LATENCY64, struct.pack("=q", round(delay_ms * 1e6)))
+    if reorder_percent:
+        options += _attribute(TCA_NETEM_JITTER64, struct.pack("=q", round(REORDERED_LATE_MS * 1e6)))
+        options += _attribute(TCA_NETEM_DELAY_DIST, struct.pack(f"={DIST_ENTRIES}h", *late_shares(reorder_percent)))
     options += _attribute(TCA_NETEM_PRNG_SEED, struct.pack("=Q", splitmix64(seed)))
     with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         # struct tcmsg: family, interface, handle 1:, parent
@@ -115,9 +130,23 @@ def netem(
     shown = subprocess.run(
         ["tc", *(["-netns", netns] if netns else []), "qdisc", "show", "dev", interface], capture_output=True, text=True
     ).stdout
-    wanted = {f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms": True, "loss": lost > 0, "reorder": overtaking > 0}
+    late = f"{delay_ms:g}ms  {REORDERED_LATE_MS:g}ms"
+    wanted = {
+        f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms": True,
+        late: reorder_percent > 0,
+        "loss": lost > 0,
+        "duplicate": doubled > 0,
+    }
     if any((words in shown) != there for words, there in wanted.items()):
         raise Missing(f"{netns or 'root'}: {interface} shows {shown.strip()!r} instead of netem with {delay_ms:g} ms")
+
+
+def late_shares(percent: float) -> list[int]:
+    """netem's table of delays: that share of packets is late, evenly from `REORDERED_LEAST` to all of the jitter."""
+    late = max(round(DIST_ENTRIES * percent / 100), 1)
+    step = (1 - REORDERED_LEAST) / max(late - 1, 1)
+    shares = [round(NETEM_DIST_SCALE * (REORDERED_LEAST + n * step)) for n in range(late)]
+    return shares + [0] * (DIST_ENTRIES - late)
 
 
 def splitmix64(seed: int) -> int:

@@ -108,7 +108,7 @@ class Plant:
 
 @dataclass(frozen=True, slots=True)
 class Internet:
-    """The whole truth of one seed. `loss_percent` and `reorder_percent` are each link's, in each direction.
+    """The whole truth of one seed. Percentages are of packets, on each link, in each direction.
 
     `versions` of IP are those that every server has an address of; 4 is always among them.
     """
@@ -120,6 +120,7 @@ class Internet:
     loss_percent: float = 0.0
     reorder_percent: float = 0.0
     versions: tuple[int, ...] = (4,)
+    duplicate_percent: float = 0.0
 
     def region(self, name: str) -> Region:
         """The region of that name."""

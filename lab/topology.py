@@ -94,7 +94,7 @@ def _raise_vantage(link: Link, has_six: bool) -> None:
     _neighbours(link.router_interface, _mac(60, link.number, 1), known)
     # the prober's address is not the kernel's: what comes for it must not be sent on
     links.sysctl(link.netns, [("net/ipv4/ip_forward", "0"), ("net/ipv4/conf/all/rp_filter", "0")])
-    if link.rtt_ms or link.loss_percent:
+    if link.rtt_ms or link.loss_percent or link.duplicate_percent:
         ends = (("", link.router_interface, 0), (link.netns, "eth0", 1))
         for netns, interface, end in ends:
             seed = link.seed * 2 + end
@@ -104,6 +104,7 @@ def _raise_vantage(link: Link, has_six: bool) -> None:
                 delay_ms=link.rtt_ms / 2,
                 loss_percent=link.loss_percent,
                 reorder_percent=link.reorder_percent,
+                duplicate_percent=link.duplicate_percent,
                 seed=seed,
             )
 

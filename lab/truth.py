@@ -307,6 +307,8 @@ def from_json(text: str) -> Internet:
         row["loss_percent"],
         row["reorder_percent"],
         tuple(row["versions"]),
+        # truths written before there were duplicates
+        row.get("duplicate_percent", 0.0),
     )
 
 

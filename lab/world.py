@@ -49,6 +49,7 @@ class Link:
     rtt_ms: int
     loss_percent: float
     reorder_percent: float
+    duplicate_percent: float
     seed: int
 
     @property
@@ -233,6 +234,7 @@ def _link(internet: Internet, region: Region) -> Link:
         region.rtt_ms,
         internet.loss_percent,
         internet.reorder_percent,
+        internet.duplicate_percent,
         seed,
     )
 

@@ -126,7 +126,7 @@ def _client(client: Client) -> None:
     for netns, device, address in (("gateway", client.name, client.gateway), (client.name, "eth0", client.address)):
         links.ip(netns, [f"addr add {address}/{length} dev {device} {nodad}", f"link set {device} up"])
         links.without_offloads(netns, device)
-        links.netem(netns, device, delay_ms=client.rtt_ms / 2, loss_percent=0, reorder_percent=0, seed=1)
+        links.netem(netns, device, delay_ms=client.rtt_ms / 2, seed=1)
     links.ip(client.name, ["link set lo up", f"route add default via {client.gateway}"])
 
 

@@ -134,3 +134,13 @@ def test_a_handshake_that_took_longer_than_the_path_has_another_timer() -> None:
     usual = reading("data_rto", 0.233, gaps=(0.233,), missed=0, regular=True, trip=0.02, rtt=0.02)
     assert verdicts((late[0],), (late[1],), (usual,))["data_rto"].value == 0.233
     assert verdicts((late[0],), (late[1],))["data_rto"].grade == "C"
+
+
+def test_a_repeated_request_leaves_the_round_trip_in_doubt() -> None:
+    """Karn's rule: whose ACK is it? A server that may have sampled no round trip shows no minimum."""
+    packets, ending = play(icw(TARGET, "agent", repeats=2), Losing(FakeServer(rtt_s=0.05), frozenset()))
+    asked = next(p for p in packets if p.way == "out" and p.segment.length)
+    twice = sorted((*packets, asked._replace(at=asked.at + 0.001)), key=lambda p: p.at)
+    for rows, sure in ((packets, True), (tuple(twice), False)):
+        trace = Trace("t", TARGET, "here", "icw", (("mss", 536), ("repeats", 2)), 0, rows, ending=ending)
+        assert {o.knob: o.reason for o in read(trace)}["min_rto"] == (None if sure else "synack-repeated")

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.fingerprint import icw
+from configtron.fingerprint import data_rto, icw
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
 from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, PSH, SYN, Packet, Segment, Target, Trace
+from configtron.probe.icw import icw as icw_script
+from configtron.probe.play import play
+from tests.fakeserver import FakeServer
 
+TARGET = Target("a.example")
 MSS, RTT_S, ASK = 536, 0.02, 80
 OFFER = ((OPT_MSS, MSS.to_bytes(2, "big")),)
 
@@ -188,3 +192,43 @@ def test_of_a_strangers_conversation_only_full_segments_prove_a_window(
     moved[0] = moved[0]._replace(segment=moved[0].segment._replace(length=spoken))
     (seen,) = icw.infer(replace(trace, packets=(*before, *moved), vantage="capture"))
     assert (seen.value, seen.grade, seen.detail("proof")) == (value, grade, proof)
+
+
+class Doubling:
+    """A wire that delivers each packet of the server twice, the copy so much later."""
+
+    def __init__(self, server: FakeServer, late_s: float) -> None:
+        self.server, self.late_s = server, late_s
+        self.copies: list[Packet] = []
+
+    def send(self, segment: Segment, tos: int = 0) -> Packet:
+        return self.server.send(segment)
+
+    def receive(self, until: float) -> Packet | None:
+        if self.copies and self.copies[0].at <= until:
+            following = self.server.receive(self.copies[0].at)
+            if following is None:
+                return self.copies.pop(0)
+        else:
+            following = self.server.receive(until)
+        if following is not None:
+            self.copies.append(following._replace(at=following.at + self.late_s))
+        return following
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.00002, 0.004])
+@pytest.mark.parametrize("number", [1, 10, 24])
+@pytest.mark.parametrize("sack", [False, True])
+def test_packets_that_the_network_doubles_are_no_repeats(late_s: float, number: int, sack: bool) -> None:
+    server = FakeServer(icw=number, sack=sack)
+    script = icw_script(TARGET, "agent", mss=MSS, sack=sack, early=not sack)
+    packets, ending = play(script, Doubling(server, late_s))
+    trace = Trace("t", TARGET, "here", "icw", (("mss", MSS), ("sack", sack)), 0, packets, ending=ending)
+    (seen,) = icw.infer(trace)
+    assert (seen.value, seen.grade) == (number, "C"), seen.details
+
+
+def test_a_doubled_first_segment_is_no_timeout() -> None:
+    packets, ending = play(icw_script(TARGET, "agent", repeats=2), Doubling(FakeServer(), 0.00002))
+    trace = Trace("t", TARGET, "here", "icw", (("mss", MSS), ("repeats", 2)), 0, packets, ending=ending)
+    assert [o.value for o in data_rto.infer(trace)] == pytest.approx([0.25, 0.2], abs=1e-6)

@@ -144,3 +144,28 @@ def test_small_segments_fill_a_window_like_large_ones() -> None:
     verdict = next(o for o in found if o.knob == "slow_start_after_idle")
     assert (verdict.detail("before"), verdict.detail("after")) == ((10, 20, 40, 80, 160, 200), 180)
     assert verdict.value is None, verdict.details
+
+
+def test_a_body_that_came_late_and_was_repeated_is_no_first_window() -> None:
+    """A head is flushed and acknowledged; the body comes in our silence, so a timer repeats its first segment, once
+    more after the second request. A window of one segment was not seen."""
+    head, size = 82, 10
+    rows = [Packet(0.0, "out", Segment(SYN)), Packet(0.02, "in", Segment(SYN | ACK, ack=1))]
+    rows.append(Packet(0.02, "out", Segment(ACK, 1, 1, length=75)))
+    rows.append(Packet(0.04, "in", Segment(ACK, 1, 76, length=head)))
+    rows += [Packet(at, "out", Segment(ACK, 76, 1 + head)) for at in (0.1, 0.6)]
+    rows += [Packet(0.625, "in", Segment(ACK, 1 + head + n * MSS, 76, length=MSS)) for n in range(size)]
+    rows += [Packet(at, "in", Segment(ACK, 1 + head, 76, length=MSS)) for at in (0.85, 1.3, 2.2)]
+    rows.append(Packet(4.6, "out", Segment(ACK, 76, 1 + head, length=75)))
+    rows.append(Packet(4.7, "in", Segment(ACK, 1 + head, 151, length=MSS)))
+    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(rows)))
+    verdict = next(o for o in found if o.knob == "slow_start_after_idle")
+    assert (verdict.value, verdict.detail("before")) == (None, (1, size)), verdict.details
+
+
+def test_a_segment_that_the_network_doubles_is_no_retransmission() -> None:
+    script: Any = PROBES["idle"].script
+    packets, ending = play(script(TARGET, "agent"), Server(icw=4))
+    doubled = [copy for p in packets for copy in ((p, p) if p.way == "in" and p.segment.length else (p,))]
+    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(doubled), ending=ending))
+    assert next(o for o in found if o.knob == "slow_start_after_idle").value == "on"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -165,3 +166,16 @@ def test_a_round_trip_that_nobody_measured_is_none() -> None:
     unknown = Observation("delayed_ack", None, "no-data", "s", "", "N", "t", (), (), (("rtt", 0.0),))
     seen = merge_all([timer(1.04, 0.4, 0.4), timer(1.04, 0.4, 0.4), unknown])["synack_rto"]
     assert seen.value == pytest.approx(1.04)
+
+
+def test_the_network_doubles_some_answers_a_server_all() -> None:
+    """A SYN-ACK that came twice, of several, is the network's; those of a server that doubles are doubled, but for a
+    lost copy."""
+    trace = held(HalfOpenServer())
+    answers = [n for n, p in enumerate(trace.packets) if p.way == "in"]
+    for doubled, value in ((answers[1:2], 0), (answers[:-1], 1)):
+        rows = [row for n, p in enumerate(trace.packets) for row in ((p, p) if n in doubled else (p,))]
+        other = held(HalfOpenServer(copies=2 if value else 1))
+        found = [*read(replace(trace, packets=tuple(rows))), *read(other)]
+        assert merge_all(found)["synack_duplicates"].value == value
+        assert merge_all(found)["synack_rto"].value == pytest.approx(1.0, rel=WHEEL)

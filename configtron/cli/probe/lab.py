@@ -59,8 +59,11 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
     """The internet of that seed, with one site per target name; without distances where the backend has no delays."""
     if any(target.address or target.port != 80 or target.path != "/" for target in targets):
         raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
-    if (options.lab_troubles or options.lab_loss or options.lab_reorder) and not _backend(options).delays:
-        raise BadInput(f"troubles, loss and reordering need queues that {options.backend} has not; choose uml-virtual")
+    impaired = options.lab_loss or options.lab_reorder or options.lab_duplicate
+    if (options.lab_troubles or impaired) and not _backend(options).delays:
+        raise BadInput(
+            f"troubles, loss, reordering and duplicates need queues that {options.backend} has not; choose uml-virtual"
+        )
     return internet.draw(
         options.seed,
         sorted({target.host for target in targets}),
@@ -68,6 +71,7 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
         troubles=options.lab_troubles,
         loss_percent=options.lab_loss,
         reorder_percent=options.lab_reorder,
+        duplicate_percent=options.lab_duplicate,
         versions=options.versions,
     )
 

@@ -61,3 +61,4 @@ class ProbeOptions:
     lab_troubles: bool = False
     lab_loss: float = 0.0
     lab_reorder: float = 0.0
+    lab_duplicate: float = 0.0

@@ -144,6 +144,8 @@ def _typed(name: str) -> bool:
               help="With --lab: lose packets, on each way.")  # fmt: skip
 @click.option("--lab-reorder", type=click.FloatRange(0, 50), callback=finite, default=0, metavar="PERCENT",
               help="With --lab: let packets overtake others, on each way.")  # fmt: skip
+@click.option("--lab-duplicate", type=click.FloatRange(0, 50), callback=finite, default=0, metavar="PERCENT",
+              help="With --lab: deliver packets twice, on each way.")  # fmt: skip
 def run(
     only4: bool,
     only6: bool,
@@ -184,8 +186,8 @@ def run(
         raise BadInput("--resume goes on with the run's own targets; name no others beside it")
     if not options.lab and (options.sites or options.backend):
         raise BadInput("--sites and --backend belong to --lab")
-    if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder):
-        raise BadInput("--lab-troubles, --lab-loss and --lab-reorder belong to --lab")
+    if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder or options.lab_duplicate):
+        raise BadInput("--lab-troubles, --lab-loss, --lab-reorder and --lab-duplicate belong to --lab")
     from configtron.cli.probe import campaign
     from configtron.db.store import Store
 
