@@ -45,6 +45,7 @@ class FakeServer:
     _tlp: bool = False
     _established: bool = False
     _asked: bool = False
+    _heard: int = 1
     _sent: int = 0
     _acked: int = 0
     _data_segments: int = 0
@@ -59,6 +60,7 @@ class FakeServer:
         elif segment.flags & SYN:
             self._syn(segment, arrival)
         elif segment.length:
+            self._heard = max(self._heard, segment.end)
             self._request(arrival)
         elif segment.flags & ACK:
             self._ack(segment, arrival)
@@ -108,7 +110,7 @@ class FakeServer:
         if self._asked:
             return
         self._asked = True
-        self._plan(at, Segment(ACK, seq=1, ack=2))
+        self._plan(at, Segment(ACK, seq=1, ack=self._heard))
         rto = self.rtt_s + max(self.rto_min_s, 2 * self.rtt_s)
         pause_s = self.think_s if self.think_after else 0.0
         fresh = self._burst(at, self.icw)
@@ -158,7 +160,7 @@ class FakeServer:
         end = offset + size
         flags = ACK | PSH | (FIN if self.closes and end >= self.page else 0)
         head = self.greeting
-        return Segment(flags, seq=1 + offset, ack=2, payload=(head if offset == 0 else b"")[:size], length=size)
+        return Segment(flags, seq=1 + offset, ack=self._heard, payload=(head if offset == 0 else b"")[:size], length=size)
 
     def _ack(self, segment: Segment, at: float) -> None:
         self._cancel("synack")
