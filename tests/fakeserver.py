@@ -159,8 +159,8 @@ class FakeServer:
         size = min(size, self.page - offset)
         end = offset + size
         flags = ACK | PSH | (FIN if self.closes and end >= self.page else 0)
-        head = self.greeting
-        return Segment(flags, seq=1 + offset, ack=self._heard, payload=(head if offset == 0 else b"")[:size], length=size)
+        payload = (self.greeting if offset == 0 else b"")[:size]
+        return Segment(flags, seq=1 + offset, ack=self._heard, payload=payload, length=size)
 
     def _ack(self, segment: Segment, at: float) -> None:
         self._cancel("synack")
