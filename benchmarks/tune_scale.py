@@ -4,8 +4,9 @@ what the whole command takes for that change.
 Goal: a hundred thousand prefixes are in force in at most 3 s and a change of a hundred in at most 50 ms, with each of
 kmod, ebpf and route; everything is read back and compared, or the row says so. Both are the driver's calls alone
 (columns up to "complete"). Who types `configtron tune apply` after a change of a hundred waits for the whole command
-("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a keeper; "cmd
-cpu" is its processor time, in the kernel too, its keeper's apart. Up to a hundred thousand prefixes: importing a
+("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a keeper.
+"apply cpu" and "cmd cpu" are seconds of the processor, "diff cpu" is milliseconds, in the kernel too, the keeper's
+apart. Up to a hundred thousand prefixes: importing a
 million takes a minute.
 
 Every driver that knows prefixes is taken; one that cannot act here says why instead. Each size runs in a fresh network
@@ -57,8 +58,8 @@ PROFILES = {
     "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
     "slow": Profile("slow", (("initcwnd", 4), ("tcp_congestion_control", "reno"))),
 }
-COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "read s", "revert s", "lookup ns", "setting ns", "complete",
-           "cmd s", "cmd cpu")  # fmt: skip
+COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "lookup ns", "setting ns",
+           "complete", "cmd s", "cmd cpu")  # fmt: skip
 # The command is measured up to so many, and where another process sees what the driver did.
 COMMAND_MOST = 100_000
 ONLY_HERE = ("memory",)
@@ -104,13 +105,16 @@ def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
         row["apply cpu"] = time.process_time() - spent
         row["read s"] = seconds(lambda: back.append(driver.read()))
         complete = all((rules.prefixes, dict(rules.profiles)) == (want.prefixes, PROFILES) for rules in back)
-        took = []
+        took, used = [], []
         for turn in range(DIFFS):
             some = list(want.prefixes)[turn * CHANGED : (turn + 1) * CHANGED]
             other = {prefix: "slow" if want.prefixes[prefix] == "fast" else "fast" for prefix in some}
+            spent = time.process_time()
             took.append(seconds(lambda changed=other: back.append(driver.apply(Changes(prefixes=changed)))))  # type: ignore[misc]
+            used.append(time.process_time() - spent)
             complete = complete and back[-1].prefixes == other
         row["diff ms"], row["diff worst"] = sorted(took)[DIFFS // 2] * 1000, max(took) * 1000
+        row["diff cpu"] = sorted(used)[DIFFS // 2] * 1000
         row["lookup ns"] = LOOKUPS[driver.name](place) if driver.name in LOOKUPS else None
         row["setting ns"] = SETTINGS[driver.name](place) if driver.name in SETTINGS else None
         row["complete"] = "yes" if complete else "NO"

@@ -41,3 +41,10 @@ def test_only_theirs_are_counted_as_served(seen: Any) -> None:
     """`move` takes ports that somebody still listens at: every port but 22's is named, 8080 and 8081 in part."""
     assert seen["move"] == [len(MEANT), len(MEANT)]
     assert seen["others see nothing"] and seen["nothing left"]
+
+
+def test_a_rollback_finds_what_no_journal_knows() -> None:
+    """A database that was lost: the choice of listeners is read from the kernel."""
+    assert aside("unlisted.py") == {
+        "rows": [["ebpf", "unjournaled", "undone"], ["ebpf", "unjournaled", "undone"]], "nothing left": True,
+    }  # fmt: skip

@@ -26,7 +26,8 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from configtron import netns
@@ -132,6 +133,21 @@ class EbpfDriver:
             return self._moved(here)
         except OSError as error:
             raise Refused(f"the kernel refused to move open connections: {error.strerror}") from error
+
+    def listened(self) -> list[EbpfDriver]:
+        """The driver for each choice of listeners that is pinned here, whichever journal knows of it or none.
+
+        Of a place that names listeners itself there are no others.
+        """
+        if self.place.listen or _no_means() or not pins.ROOT.exists():
+            return []
+        found = []
+        for folder in sorted(pins.ROOT.iterdir()):
+            with suppress(OSError), Tables(folder) as tables:
+                place = replace(self.place, listen=tables.listen())
+                if place.listen and pins.folder(place) == folder:
+                    found.append(EbpfDriver(place))
+        return found
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
         """Knob -> (how often the kernel refused it at a connection, its last reason). Empty when all is well."""

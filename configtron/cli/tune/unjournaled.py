@@ -45,8 +45,12 @@ def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
         if name in journaled or (not named and name == FOR_TRIALS):
             continue
         driver = here.load(name, place)
-        if not driver.missing() and (what := standing(driver)):
-            yield Found(driver, what, claims.other(here, name, place))
+        if driver.missing():
+            continue
+        # what is pinned for some listeners only reads as nothing at the place without them
+        for each in (driver, *getattr(driver, "listened", list)()):
+            if what := standing(each):
+                yield Found(each, what, claims.other(here, name, place))
 
 
 def standing(driver: Driver) -> str:
