@@ -10,16 +10,22 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 
-from configtron.errors import Missing
+from configtron.errors import Missing, Refused
 from configtron.lab.kernel import cache_folder
+from configtron.trust import others
 
 
 def compiled(source: Path, folder: Path | None = None) -> Path:
-    """The object file, compiled by clang unless the cache has it for this very source."""
+    """The object file, compiled by clang unless the cache has it for this very source.
+
+    Errors: `Missing`; `Refused` where somebody else could have written what lies there, for it runs in the kernel.
+    """
     folder = folder or cache_folder()
     stem = source.name.partition(".")[0]
     name = f"{stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.o"
     built = folder / name
+    if why := others(built):
+        raise Refused(f"{why}: no BPF program is loaded from there; mend its owner and mode, or set XDG_CACHE_HOME")
     if built.exists():
         return built
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,6 +39,7 @@ def compiled(source: Path, folder: Path | None = None) -> Path:
         raise Missing("clang is not installed; run: apt-get install clang libbpf-dev") from error
     except subprocess.CalledProcessError as error:
         raise Missing(f"{source.name} does not compile (is libbpf-dev installed?):\n{error.stderr}") from error
+    fresh.chmod(0o600)
     fresh.rename(built)
     return built
 

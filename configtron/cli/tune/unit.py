@@ -25,7 +25,7 @@ def unit(name: str | None, output_folder: Path | None) -> int:
     /var/lib/configtron/configtron.db: give the commands the same one. What they may do is narrowed to what the drivers
     need. Nothing is enabled or started.
     """
-    from configtron.tune.drivers.trust import others
+    from configtron.trust import others
     from configtron.tune.units import TIMER, WATCH, units
 
     database = click.get_current_context().find_root().params.get("db")

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from configtron.errors import Missing, Refused
-from configtron.tune.drivers.trust import others
+from configtron.trust import others
 
 SOURCES = Path(__file__).parent
 SHIPPED = SOURCES / "shipped"
