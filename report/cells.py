@@ -13,6 +13,7 @@ from statistics import median
 from typing import TextIO
 
 from configtron.records import Json, canonical, pairs_form
+from configtron.report.folding import table_lines, width_of
 from configtron.samples import Kept
 
 SCHEMA = "configtron.cell/1"
@@ -57,19 +58,12 @@ def write_csv(cells: Iterable[Kept], out: TextIO) -> None:
         table.writerow(row | {name: canonical(row[name]) for name in ("settings", "read_back")})
 
 
-def write_table(cells: Iterable[Kept], out: TextIO, *, color: bool) -> None:
+def write_table(cells: Iterable[Kept], out: TextIO) -> None:
     """A row a condition: cells, medians that are known, loads, and what is wrong with the rest."""
-    from rich.table import Table
-
-    from configtron.report.tables import console
-
-    table = Table("condition", box=None, header_style="bold")
-    for name in ("cells", "known", "loads", "median of medians, s"):
-        table.add_column(name, justify="right")
-    table.add_column("not known")
-    for condition, group in groupby(cells, key=lambda cell: cell.condition):
-        table.add_row(condition, *_row(list(group)))
-    console(out, color=color).print(table)
+    head = ("condition", "cells", "known", "loads", "median of medians, s", "not known")
+    rows = [(condition, *_row(list(group))) for condition, group in groupby(cells, key=lambda cell: cell.condition)]
+    right = [name not in ("condition", "not known") for name in head]
+    out.writelines(f"{line}\n" for line in table_lines([head, *rows], width_of(out), right=right))
 
 
 def _row(cells: list[Kept]) -> Iterator[str]:

@@ -12,53 +12,56 @@ from typing import TextIO
 from configtron.errors import BadInput
 from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
 from configtron.records import Json, canonical
+from configtron.report.folding import table_lines, width_of
 from configtron.report.lines import visible
 
 # What a line calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.evaluated/1"
 WORDS = {HOLDS: "holds", PARTLY: "in part", ABSENT: "NOT SO", UNKNOWN: "not measured"}
 FACT_COLUMNS = ("claim", "paper", "ours", "verdict", "words")
-# A terminal's width that all have.
+# Text is no wider, be the terminal what it is.
 WIDTH = 110
 # More rows fill a screen: the whole is in CSV and on the page.
 MOST_ROWS = 30
+# Without a terminal a title or claim is one line, as long as it is.
+_ENDLESS = 1_000_000
 
 
 def write_table(found: Sequence[Evaluated], out: TextIO) -> None:
     """For people: claims with both figures, then the tables."""
+    screen = width_of(out)
+    width = min(WIDTH, screen or WIDTH)
     for one in found:
-        out.write(f"{one.title} ({one.paper})\n\n")
-        for line in textwrap.wrap(one.missing and f"Not whole: {one.missing}", WIDTH):
+        for line in textwrap.wrap(f"{one.title} ({one.paper})", screen or _ENDLESS):
+            out.write(f"{line}\n")
+        out.write("\n")
+        for line in textwrap.wrap(one.missing and f"Not whole: {one.missing}", width):
             out.write(f"{line}\n")
         for fact in one.facts:
-            out.writelines(f"{line}\n" for line in _fact(fact))
+            out.writelines(f"{line}\n" for line in _fact(fact, width, screen or _ENDLESS))
         for table in one.tables:
-            out.write(f"\n{table.title}\n")
-            out.writelines(f"{line}\n" for line in _table(table))
+            title = textwrap.wrap(table.title, screen or _ENDLESS)
+            out.writelines(f"{line}\n" for line in ("", *title))
+            out.writelines(f"{line}\n" for line in _table(table, screen))
         out.write("\n")
 
 
-def _fact(fact: Fact) -> Iterator[str]:
-    yield f"  {WORDS[fact.verdict]:<12} {visible(fact.claim)}"
+def _fact(fact: Fact, width: int, screen: int) -> Iterator[str]:
+    for n, line in enumerate(textwrap.wrap(visible(fact.claim), max(screen - 15, 20))):
+        yield f"  {'' if n else WORDS[fact.verdict]:<12} {line}"
     rows = (("paper", fact.paper), ("ours", fact.ours), ("why", fact.words))
     for name, text in rows:
-        for n, line in enumerate(textwrap.wrap(visible(text), WIDTH - 22)):
+        for n, line in enumerate(textwrap.wrap(visible(text), max(width - 22, 20))):
             yield f"{'':15}{name + ':' if n == 0 else '':<7}{line}"
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: Table, screen: int | None) -> Iterator[str]:
     rows = [[_short(cell) for cell in row] for row in table.rows[:MOST_ROWS]]
-    widths = [max(len(row[n]) for row in [list(table.columns), *rows]) for n in range(len(table.columns))]
     numeric = [all(not isinstance(row[n], str) for row in table.rows) for n in range(len(table.columns))]
-    for row in [list(table.columns), *rows]:
-        cells = (_laid(*each) for each in zip(row, widths, numeric, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
+    for line in table_lines([list(table.columns), *rows], screen and screen - 2, right=numeric):
+        yield f"  {line}".rstrip()
     if len(table.rows) > MOST_ROWS:
         yield f"  ... and {len(table.rows) - MOST_ROWS} more: -f csv, --html"
-
-
-def _laid(text: str, width: int, is_number: bool) -> str:
-    return text.rjust(width) if is_number else text.ljust(width)
 
 
 def _short(cell: Cell) -> str:

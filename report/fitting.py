@@ -8,6 +8,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Column, Table
 
+from configtron.report.folding import share_out
+
 # Without a terminal there is no width to keep to; wide enough for the widest table here.
 PLAIN_WIDTH = 150
 # A cell as short as this is one word, blanks or not: "0.0 % of 60", ">= 24 L".
@@ -36,7 +38,8 @@ class Fitting(Table):
             kept = [column for column in kept if column.header != name]
             gone.append(name.replace("\n", " "))
         room = width - _needed(kept)
-        widths = _share_out(kept, room) if room >= 0 else [None] * len(kept)
+        least, longest = [_least(column) for column in kept], [_longest(column) for column in kept]
+        widths = share_out(least, longest, room) if room >= 0 else [None] * len(kept)
         caption = [str(self.caption)] if self.caption else []
         caption += [f"for want of width without: {', '.join(gone)}; | less -S shows them"] if gone else []
         made = Table(box=self.box, title=self.title, caption="\n".join(caption) or None, pad_edge=self.pad_edge,
@@ -46,17 +49,6 @@ class Fitting(Table):
         for cells in zip(*(column.cells for column in kept), strict=True):
             made.add_row(*cells)
         return made
-
-
-def _share_out(columns: Sequence[Column], room: int) -> list[int | None]:
-    """Each column as wide as its longest word, and the room that is left to those that want more, evenly."""
-    widths: list[int | None] = [_least(column) for column in columns]
-    wants = [_longest(column) - _least(column) for column in columns]
-    for n, place in enumerate(sorted(range(len(columns)), key=wants.__getitem__)):
-        more = min(wants[place], room // (len(columns) - n))
-        widths[place] = _least(columns[place]) + more
-        room -= more
-    return widths
 
 
 def _needed(columns: Sequence[Column]) -> int:

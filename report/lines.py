@@ -12,6 +12,7 @@ from typing import TextIO
 from configtron.errors import BadInput
 from configtron.nouns import Observation, Vantage
 from configtron.records import Result, canonical, result_to_json, target_record, value_form
+from configtron.report.folding import table_lines, width_of
 from configtron.report.found import Found
 
 COLUMNS = (
@@ -91,7 +92,4 @@ def write_list(names: Sequence[str], rows: Sequence[Sequence[str | int]], form: 
         csv.writer(out, lineterminator="\n").writerows((names, *rows))
     else:
         told = [tuple(names), *(tuple(map(str, row)) for row in rows)]
-        widths = [max(len(row[n]) for row in told) for n in range(len(names))]
-        for row in told:
-            line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-            out.write(line.rstrip() + "\n")
+        out.writelines(f"{line}\n" for line in table_lines(told, width_of(out)))

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """A context manager, so that the terminal is left tidy; on a terminal and unless quiet it has a bar."""
+    """A context manager, so that the terminal is left tidy; on a terminal that may be written on in colour, and unless
+    quiet, it has a bar, which moves the cursor."""
 
     def __init__(
         self,
@@ -28,8 +29,8 @@ class Shown:
         self._what, self._err, self._quiet, self._clock = what, err, quiet, clock
         self._began = clock()
         self._bar: Bar | None = None
-        if not quiet and err.isatty():
-            self._bar = _bar(err, color)
+        if not quiet and color and err.isatty():
+            self._bar = _bar(err)
             self._task = self._bar.add_task(what, total=None, note="")
 
     def __enter__(self) -> Self:
@@ -59,10 +60,10 @@ class Shown:
         return True
 
 
-def _bar(err: TextIO, color: bool) -> Bar:
+def _bar(err: TextIO) -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-    return Bar(*columns, TimeElapsedColumn(), console=Console(file=err, no_color=not color), transient=True)
+    return Bar(*columns, TimeElapsedColumn(), console=Console(file=err), transient=True)

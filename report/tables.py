@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -40,9 +40,11 @@ class _Console(Console):
 
 
 def console(out: TextIO, *, color: bool = True) -> Console:
-    """Where tables go: colours only on a terminal that wants them."""
+    """Where tables go: colours, bold and italic only on a terminal that wants them."""
     width = None if out.isatty() else PLAIN_WIDTH
-    return _Console(file=out, no_color=not color, width=width, highlight=False, emoji=False, markup=False)
+    # Without a colour system rich writes no escape at all; `no_color` would leave bold and italic.
+    system: Literal["auto"] | None = "auto" if color else None
+    return _Console(file=out, color_system=system, width=width, highlight=False, emoji=False, markup=False)
 
 
 def overview(found: Sequence[Found]) -> Table:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from configtron.records import Json, canonical
+from configtron.report.folding import table_lines, width_of
 from configtron.report.lines import visible
 
 # What a row calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.tuning/1"
-# Cells of a table are cut there, but for those of the last column, which says what to do.
+# Cells of a table that is not folded are cut there, but for those of the last column, which says what to do.
 WIDEST = 60
 
 Row = Mapping[str, Json]
@@ -29,17 +30,17 @@ def write_rows(
             writer.writerow(columns)
         writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
     else:
-        out.writelines(f"{line}\n" for line in aligned(columns, rows))
+        out.writelines(f"{line}\n" for line in aligned(columns, rows, width_of(out)))
 
 
-def aligned(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
-    """A table's lines; none if there are no rows."""
+def aligned(columns: Sequence[str], rows: Iterable[Row], width: int | None = None) -> list[str]:
+    """A table's lines, folded to a terminal's `width`; none if there are no rows."""
     cells = [[visible(_cell(row.get(column))) for column in columns] for row in rows]
     if not cells:
         return []
-    table = [list(columns), *([*map(_short, row[:-1]), row[-1]] for row in cells)]
-    widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    if width is None:
+        cells = [[*map(_short, row[:-1]), row[-1]] for row in cells]
+    return table_lines([list(columns), *cells], width)
 
 
 def _cell(value: Json) -> str:

@@ -42,7 +42,7 @@ def test_a_row_of_csv_has_the_same() -> None:
 
 def test_the_table_counts_what_is_known() -> None:
     out = io.StringIO()
-    write_table(CELLS, out, color=False)
+    write_table(CELLS, out)
     text = out.getvalue()
     first, second = (line.split() for line in text.splitlines()[1:3])
     assert first == ["a", "2", "1", "30", "0.20", "1", "wide-interval"]

@@ -67,7 +67,7 @@ def show(store: Measuring, number: int, layout: Layout, folder: Path, wanted: Wa
         if wanted.form in WRITERS:
             WRITERS[wanted.form](cells, out)
         else:
-            report.write_table(cells, out, color=settings().color)
+            report.write_table(cells, out)
     shards = store.shards(number)
     _write_tensor(store, number, layout, [folder / TENSOR, *([wanted.tensor] if wanted.tensor else [])], tally, shards)
     if settings().loudness >= 0:

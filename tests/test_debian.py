@@ -1,0 +1,71 @@
+"""`make packages` in a root of its own: what packages enable is not enabled afterwards, what was enabled stays so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import ROOT
+
+# What the package's scripts do where there is no systemctl: deb-systemd-helper, update-rc.d.
+APT = """#!/bin/sh
+case $* in *install*) ;; *) exit 0 ;; esac
+cat "$ROOT/usr/sbin/policy-rc.d" >"$ROOT/policy-seen"
+mkdir -p "$ROOT/etc/systemd/system/multi-user.target.wants" "$ROOT/etc/rc2.d"
+ln -s /lib/systemd/system/caddy.service "$ROOT/etc/systemd/system/multi-user.target.wants/caddy.service"
+ln -s /lib/systemd/system/h2o.service "$ROOT/etc/systemd/system/multi-user.target.wants/h2o.service"
+ln -s ../init.d/h2o "$ROOT/etc/rc2.d/S01h2o"
+exit ${APT_CODE:-0}
+"""
+STUBS = {
+    "apt-get": APT,
+    "apt-cache": "#!/bin/sh\necho '  Candidate: 1.0'\n",
+    "dpkg-query": "#!/bin/sh\nexit 1\n",
+    "id": "#!/bin/sh\necho 0\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A Debian without our packages, on which the administrator has enabled cron."""
+    made = tmp_path / "root"
+    wants = made / "etc" / "systemd" / "system" / "multi-user.target.wants"
+    for folder in (wants, made / "etc" / "rc2.d", made / "usr" / "sbin", tmp_path / "bin"):
+        folder.mkdir(parents=True)
+    (wants / "cron.service").symlink_to("/lib/systemd/system/cron.service")
+    (made / "etc" / "rc2.d" / "S01cron").symlink_to("../init.d/cron")
+    for name, text in STUBS.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    return made
+
+
+def packages(root: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    path = f"{root.parent / 'bin'}:{os.environ['PATH']}"
+    return subprocess.run([ROOT / ".ci" / "debian"], env={**os.environ, "PATH": path, "ROOT": str(root), **more},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_no_service_is_enabled(root: Path) -> None:
+    done = packages(root)
+    assert done.returncode == 0 and "their services are not started and not enabled" in done.stdout
+    assert "not enabled: caddy.service" in done.stdout
+    links = {path.name for path in root.rglob("*") if path.is_symlink()}
+    assert links == {"cron.service", "S01cron", "K01h2o"}
+
+
+def test_no_service_is_started_and_the_policy_is_put_back(root: Path) -> None:
+    policy = root / "usr" / "sbin" / "policy-rc.d"
+    policy.write_text("the administrator's\n")
+    assert packages(root).returncode == 0
+    assert "exit 101" in (root / "policy-seen").read_text() and policy.read_text() == "the administrator's\n"
+
+
+def test_a_failure_puts_it_all_back_too(root: Path) -> None:
+    (root.parent / "bin" / "apt-get").write_text(APT.replace("ln -s /", "ln -sf /").replace("ln -s .", "ln -sf ."))
+    done = packages(root, APT_CODE="100")
+    assert done.returncode == 4 and not (root / "usr" / "sbin" / "policy-rc.d").exists()
+    assert {path.name for path in root.rglob("*") if path.is_symlink()} == {"cron.service", "S01cron", "K01h2o"}
