@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interrupts import heeding_ctrl_c
 from tests.test_layers import ROOT
 
 # Tests that Ctrl-C falls into: the code under test takes the exception, or the signal.
@@ -53,7 +54,7 @@ def test_one_ends_it(first: str, group: bool, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS.format(first=first))
     child = subprocess.Popen([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=tmp_path,
                              env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,
-                             start_new_session=True)  # fmt: skip
+                             start_new_session=True, preexec_fn=heeding_ctrl_c)  # fmt: skip
     while not (tmp_path / "begun").exists():
         assert child.poll() is None
         time.sleep(0.02)

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.interrupts import heeding_ctrl_c
+
 TOLD = Path(__file__).parent.parent / ".ci" / "told"
 SAID = """Reading package lists...
 Need to get 12.3 MB of archives.
@@ -58,7 +60,8 @@ def test_nothing_is_left_behind_and_no_pipe_stays_open(tmp_path: Path) -> None:
 
 
 def test_interrupted_it_leaves_nothing_either(tmp_path: Path) -> None:
-    child = subprocess.Popen([TOLD, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True)
+    child = subprocess.Popen([TOLD, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)},
+                             start_new_session=True, preexec_fn=heeding_ctrl_c)  # fmt: skip
     while not list(tmp_path.glob("*/log")):
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)

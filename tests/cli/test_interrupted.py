@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from configtron.errors import INTERRUPTED
+from tests.interrupts import heeding_ctrl_c
 from tests.test_layers import ROOT
 
 # A process that gets SIGINT when a module of that name is looked for, or has just been run.
@@ -30,7 +31,9 @@ main()
 
 def at(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     script = SCRIPT.format(root=str(ROOT), name=name, words=list(words))
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, preexec_fn=heeding_ctrl_c
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,9 @@ def test_during_an_import(name: str) -> None:
 def test_a_start_that_ignores_it_goes_on_ignoring_it() -> None:
     script = SCRIPT.format(root=str(ROOT), name="click", words=["probe", "lists"])
     ignored = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{script}"
-    done = subprocess.run([sys.executable, "-c", ignored], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", ignored], capture_output=True, text=True, timeout=60, preexec_fn=heeding_ctrl_c
+    )
     assert done.returncode == 0 and done.stderr == "" and "alexa-top1k" in done.stdout
 
 
@@ -59,5 +64,7 @@ def test_after_the_work_it_ends_without_a_word() -> None:
         "sys.argv = ['configtron', 'probe', 'lists']\n"
         "from configtron.cli import main\nmain()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, preexec_fn=heeding_ctrl_c
+    )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "") and "alexa-top1k" in done.stdout
