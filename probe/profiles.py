@@ -137,7 +137,7 @@ BRINGS_COOKIE = ("http_version", "icw", "rwin", "cwnd_at_request")
 HELD = ("rto",)
 # Reasons for which nothing may have been read only since packets were lost, and how often a call is made again for
 # them: both SYNs, or request and answer, of two calls in a row are lost once in a hundred thousand times at 5 % loss.
-AGAIN = ("no-synack", "no-data", "drops", "unclear:no-ack", "unclear:first-segment-lost")
+AGAIN = ("no-synack", "no-data", "drops", "clock-step", "unclear:no-ack", "unclear:first-segment-lost")
 AGAIN_MOST = 1
 # Trials beyond the plan that a target may have where its answers leave a parameter unknown (`fingerprint/wants.py`), in
 # each of its strands; and which rows they are, in turn. Windows are asked for at their edge first, which no lost tail

@@ -4,7 +4,9 @@ Question   How can every TCP header of a busy interface be had, in memory that d
 Method     AF_PACKET with TPACKET_V3: the kernel writes what the filter passes, cut to the snap length, into blocks that
            we have mapped; a full block, or one that is old enough, is ours until we hand it back. A block is copied out
            and handed back at once, so that the kernel seldom waits; its records are then columns, as a file's are.
-Reads as   `Frames`, stamped in nanoseconds by the kernel, and how many frames were lost since the ring was opened.
+Reads as   `Frames`, stamped in nanoseconds by the kernel's wall clock and shown by one that no step moves
+           (`configtron/clock.py`); how many frames were lost since the ring was opened, and how many stamps a step of
+           the wall clock made unsure.
 Why not    libpcap: it uses the same ring, but hands over one packet a call, and a call into Python costs more than all
            that is done with a packet afterwards. Its compiler of filters is used (by whoever opens a ring).
 Differs    from libpcap on interfaces without Ethernet header: there the kernel takes the link header off, and frames
@@ -23,10 +25,11 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from configtron.clock import SteadyClock
 from configtron.errors import BadInput, Missing
 from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.fingerprint.passive.link import ETHERNET, RAW
@@ -50,6 +53,7 @@ _RECORD = np.dtype(
     [("next", "=u4"), ("sec", "=u4"), ("nsec", "=u4"), ("kept", "=u4"), ("length", "=u4"), ("status", "=u4"),
      ("mac", "=u2"), ("net", "=u2")]
 )  # fmt: skip
+Stamps = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def interfaces() -> list[str]:
@@ -62,7 +66,9 @@ class Ring:
 
     def __init__(self, interface: str, program: Callable[[int], bytes]) -> None:
         self.interface = interface
-        self.dropped = 0
+        self.dropped = self.unsure = 0
+        self._clock = SteadyClock()
+        self._empty_ns = self._clock.now_ns()
         self._next, self._number = 0, 1
         self._copy = np.zeros(BLOCK_BYTES + PADDING, np.uint8)
         kind, self.link = _look(interface)
@@ -94,7 +100,10 @@ class Ring:
 
     def hear(self, timeout_s: float) -> Iterator[Frames]:
         """What has come, a block at a time; waits for it as long as told. The frames are good until the next ones."""
+        before_ns = self._clock.now_ns()
         if not self._ready():
+            # Blocks are handed over when they are full, or this old.
+            self._empty_ns = before_ns - 2 * RETIRE_MS * 1_000_000
             self._wait(timeout_s)
         while self._ready():
             begin = self._next * BLOCK_BYTES
@@ -125,12 +134,26 @@ class Ring:
         begin = np.asarray(begins, np.int64)
         size = _RECORD.itemsize
         records = np.ndarray((len(self._copy) - size + 1,), f"V{size}", self._copy, 0, (1,))[begin].view(_RECORD)
-        stamps = records["sec"].astype(np.int64) * 1_000_000_000 + records["nsec"]
+        stamps = self._steady(records["sec"].astype(np.int64) * 1_000_000_000 + records["nsec"])
         number, self._number = self._number, self._number + packets
         return Frames(
             self._copy, begin + records["mac"], records["kept"].astype(np.int64), records["length"].astype(np.int64),
             stamps, np.full(packets, self.link, np.int64), number,
         )  # fmt: skip
+
+    def now_ns(self) -> int:
+        """The time, on the clock of the frames' stamps."""
+        return self._clock.now_ns()
+
+    def _steady(self, stamps: Stamps) -> Stamps:
+        """The kernel's stamps on a clock that no step of the wall clock moves."""
+        self._clock.measure()
+        shift_ns = self._clock.shift_ns(self._empty_ns)
+        if shift_ns is not None:
+            return stamps + shift_ns
+        found = [self._clock.steady_ns(stamp, self._empty_ns) for stamp in stamps.tolist()]
+        self.unsure += sum(not sure for _, sure in found)
+        return np.array([at for at, _ in found], np.int64)
 
     def drops(self) -> int:
         """Frames lost for want of room, since the ring was opened."""

@@ -64,11 +64,13 @@ class Told(NamedTuple):
 
 
 def tell(
-    batch: Batch, files: list[str], *, tainted: bool = False, unread: bool = False, opener: Opener | None = None
-) -> Iterator[Told]:
+    batch: Batch, files: list[str], *, tainted: bool = False, unread: bool = False, stepped: bool = False,
+    opener: Opener | None = None,
+) -> Iterator[Told]:  # fmt: skip
     """Each connection that is over, in order. `tainted`: the capture lost frames; `unread`: it holds some that nobody
-    could read, in which there may be segments of any connection; `opener` has the keys of TLS."""
-    why = "drops" if tainted else "unclear:unread-frames" if unread else ""
+    could read, in which there may be segments of any connection; `stepped`: nobody is sure of their times, since the
+    clock was set; `opener` has the keys of TLS."""
+    why = "drops" if tainted else "clock-step" if stepped else "unclear:unread-frames" if unread else ""
     columns = {name: column[batch.over].tolist() for name, column in batch.summary.columns.items()}
     flights = [column[batch.over].tolist() for column in batch.summary.flights]
     for place, connection in enumerate(batch.over.tolist()):

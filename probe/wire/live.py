@@ -15,7 +15,6 @@ import ctypes
 import errno
 import socket
 import struct
-from collections.abc import Iterator
 
 from configtron.errors import BadInput, Missing
 from configtron.netns import inside
@@ -42,7 +41,10 @@ _BUFFER_BYTES = 1 << 19
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 _TIMESPEC = struct.Struct("qq")
 
-Arrival = tuple[int, bytes, int, int]  # at_ns, IP packet, its original length, gso_size
+# When the kernel stamped it (wall clock, ns), IP packet, its original length, gso_size.
+Arrival = tuple[int, bytes, int, int]
+# Frames taken over before the first of them is answered: their copying takes a tenth of a millisecond.
+AT_ONCE = 16
 
 
 class Station:
@@ -64,18 +66,19 @@ class Station:
         """The socket that becomes readable."""
         return self._ear.fileno()
 
-    def hear(self) -> Iterator[Arrival]:
-        """All frames that have arrived, in order."""
+    def hear(self) -> list[Arrival]:
+        """Frames that have arrived, in order, at most `AT_ONCE`; fewer, if no more are there."""
         receive, buffers, view, buffer = self._ear.recvmsg_into, [self._buffer], self._view, self._buffer
         flags = socket.MSG_DONTWAIT | socket.MSG_TRUNC
-        while True:
+        heard: list[Arrival] = []
+        while len(heard) < AT_ONCE:
             try:
                 size, ancillary, _, source = receive(buffers, _ANCILLARY_BYTES, flags)
             except BlockingIOError:
-                return
+                break
             except OSError as problem:
                 if problem.errno == errno.ENETDOWN:
-                    return
+                    break
                 raise
             if source[2] == socket.PACKET_OUTGOING or not ancillary:
                 continue
@@ -84,7 +87,8 @@ class Station:
             start = _HEADERS_BYTES
             while buffer[start - 2] == 0x81 and buffer[start - 1] == 0:
                 start += 4
-            yield seconds * 1_000_000_000 + nanoseconds, bytes(view[start:size]), size - start, gso_size
+            heard.append((seconds * 1_000_000_000 + nanoseconds, bytes(view[start:size]), size - start, gso_size))
+        return heard
 
     def say(self, packet: bytes, address: str) -> None:
         """Send an IP packet; raises OSError as the kernel does."""

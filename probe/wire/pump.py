@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 import select
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +20,7 @@ from random import Random
 from types import TracebackType
 from typing import Protocol, Self, cast
 
+from configtron.clock import SteadyClock
 from configtron.errors import BadInput
 from configtron.nouns import Target, Trace, Value, Vantage
 from configtron.probe import PROBES
@@ -28,7 +28,7 @@ from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Flow, Recording, beginning
 from configtron.probe.wire.frames import Envelope, dissect, packed
 from configtron.probe.wire.isolation import Isolation
-from configtron.probe.wire.live import Station
+from configtron.probe.wire.live import AT_ONCE, Station
 from configtron.probe.wire.sourceports import SourcePorts
 from configtron.probe.wire.stream import carry
 from configtron.probe.wire.tls import Trust
@@ -68,6 +68,7 @@ class Pump:
     def __init__(
         self, vantages: Sequence[Vantage], *, ports: range, seed: int, agent: str, turns: Turns | None = None
     ) -> None:
+        self._clock = SteadyClock()
         self._agent = agent
         self._turns: Turns = turns or AtOnce()
         self._random = Random(seed)
@@ -84,7 +85,7 @@ class Pump:
             for vantage in vantages:
                 isolation = Isolation(vantage, ports)
                 stack.callback(isolation.close)
-                post = _Post(vantage, ports, self._random)
+                post = _Post(vantage, ports, self._random, self._clock)
                 stack.callback(post.station.close)
                 self._posts.append(post)
                 self._epoll.register(post.station.fileno(), select.EPOLLIN)
@@ -105,8 +106,8 @@ class Pump:
         return sum(len(post.flows) for post in self._posts)
 
     def now(self) -> float:
-        """Seconds since the epoch: the clock that packets are stamped with."""
-        return time.time_ns() / 1e9
+        """Seconds since the epoch, which no step of the wall clock moves; packets are stamped with it too."""
+        return self._clock.now_ns() / 1e9
 
     def begin(
         self, vantage: str, trace_id: str, target: Target, probe: str, params: tuple[tuple[str, Value], ...]
@@ -116,7 +117,7 @@ class Pump:
         row = PROBES[probe]
         said = row.script(target, self._agent, **dict(params))
         script, log = carry(cast(StreamScript, said), target, self._trust) if row.stream else (cast(Script, said), None)
-        now_ns = time.time_ns()
+        now_ns = self._clock.now_ns()
         key, envelope = post.ends(target, now_ns)
         about = beginning(trace_id, target, vantage, probe, params, now_ns, self._agent)
         flow = Flow(about, script, post.say, envelope, self._random.getrandbits(32), log=log)
@@ -126,20 +127,24 @@ class Pump:
 
     def poll(self, timeout_s: float) -> list[Recording]:
         """Hear what arrives and let lapse what is over, until something finishes or the time is up."""
-        until_ns = time.time_ns() + int(timeout_s * 1e9)
+        until_ns = self._clock.now_ns() + int(timeout_s * 1e9)
         while True:
-            now_ns = time.time_ns()
+            now_ns = self._clock.now_ns()
             if not self._finished:
                 wait_ns = until_ns - now_ns
                 if self._due:
                     wait_ns = min(wait_ns, self._due[0][0] + LAPSE_GRACE_NS - now_ns)
                 ready = {fd for fd, _ in self._epoll.poll(max(wait_ns, 0) / 1e9)}
-                now_ns = time.time_ns()
+                asked_ns, now_ns = now_ns, self._clock.now_ns()
             else:
                 ready = {fd for fd, _ in self._epoll.poll(0)}
+                asked_ns = now_ns
+            self._clock.measure()
             for post in self._posts:
                 if post.station.fileno() in ready:
                     self._hear(post)
+                # Whatever waits there from now on was stamped after that.
+                post.empty_ns = asked_ns
             self._lapse(now_ns - LAPSE_GRACE_NS)
             if self._finished or now_ns >= until_ns:
                 return self._hand_over(now_ns)
@@ -153,17 +158,29 @@ class Pump:
         self._stack.close()
 
     def _hear(self, post: _Post) -> None:
-        flows = post.flows
-        for at_ns, data, length, gso_size in post.station.hear():
-            found = dissect(data, length)
-            if found is None:
-                continue
-            key = (found.source, found.source_port, found.destination_port)
-            flow = flows.get(key)
-            if flow is None:
-                continue
-            flow.arrive(at_ns, found, data, gso_size)
-            self._settle(post, key, flow)
+        """Take in what has arrived at a post, until nothing more is there."""
+        clock, full = self._clock, True
+        while full:
+            arrivals = post.station.hear()
+            full = len(arrivals) == AT_ONCE
+            clock.measure()
+            for stamp_ns, data, length, gso_size in arrivals:
+                at_ns, sure = clock.steady_ns(stamp_ns, post.empty_ns)
+                self._arrive(post, at_ns, data, length, gso_size, sure=sure)
+
+    def _arrive(self, post: _Post, at_ns: int, data: bytes, length: int, gso_size: int, *, sure: bool) -> None:
+        """Hand a frame to its flow, if it is one's."""
+        found = dissect(data, length)
+        if found is None:
+            return
+        key = (found.source, found.source_port, found.destination_port)
+        flow = post.flows.get(key)
+        if flow is None:
+            return
+        if not sure:
+            flow.taint("clock-step")
+        flow.arrive(at_ns, found, data, gso_size)
+        self._settle(post, key, flow)
 
     def _lapse(self, over_ns: int) -> None:
         due = self._due
@@ -198,7 +215,7 @@ class Pump:
             self._turns.settled(self.now())
         if flow.player.ending is not None:
             del post.flows[key]
-            post.ports.give_back(flow.about.target.address, key[1], key[2], time.time_ns())
+            post.ports.give_back(flow.about.target.address, key[1], key[2], self._clock.now_ns())
             self._finished.append(flow.recording())
             return
         due_ns = flow.due_ns
@@ -228,8 +245,10 @@ class Pump:
 class _Post:
     """One vantage at work: its sockets, its ports, its open flows."""
 
-    def __init__(self, vantage: Vantage, ports: range, random: Random) -> None:
-        self.vantage = vantage
+    def __init__(self, vantage: Vantage, ports: range, random: Random, clock: SteadyClock) -> None:
+        self.vantage, self._clock = vantage, clock
+        # When nothing waited in the station's buffer.
+        self.empty_ns = clock.now_ns()
         self.station = Station(vantage, ports)
         self.ports = SourcePorts(ports, random)
         self.flows: dict[Key, Flow] = {}
@@ -247,7 +266,7 @@ class _Post:
 
     def say(self, packet: bytes, address: str) -> int:
         """Send; the time just before. On a short path the answer is stamped before the system call returns."""
-        at_ns = time.time_ns()
+        at_ns = self._clock.now_ns()
         self.station.say(packet, address)
         return at_ns
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
@@ -127,7 +126,7 @@ class _Post:
             if watch.elapsed_s >= due_s:
                 due_s = watch.elapsed_s + window_s
                 self._look()
-                self._tell(gathering.lapse(time.time_ns()))
+                self._tell(gathering.lapse(self._ring.now_ns()))
                 watch.progress(gathering.open)
         if gone is None:
             self._drain()
@@ -165,6 +164,8 @@ class _Post:
         self._here = frozenset(plain(address) for address in addresses())
         self._surroundings.read()
         self._gathering.counts["dropped-by-capture"] = self._ring.drops()
+        if self._ring.unsure:
+            self._gathering.counts["clock-step"] = self._ring.unsure
 
     def _tell(self, batches: Iterable[Batch]) -> None:
         from configtron.fingerprint.passive.local import sighted
@@ -172,7 +173,8 @@ class _Post:
 
         for batch in batches:
             lost = self._gathering.counts["dropped-by-capture"] > 0
-            found = list(tell(batch, [self._ring.interface], tainted=lost))
+            stepped = self._ring.unsure > 0
+            found = list(tell(batch, [self._ring.interface], tainted=lost, stepped=stepped))
             about = self._surroundings.about
             self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found])
             if self._printed is not None:
