@@ -4,8 +4,8 @@
 name = "eu"                        # unique; short, it stands in every trace id
 region = "Europe"
 netns = "v-eu"                     # network namespace as `ip netns` names it; absent = the host's own
-interface = "eth0"                 # device to send by; absent = as the routes say
-source_address = "10.60.4.2"       # absent = as the routes say
+interface = "eth0"                 # device to send by; absent = as the routes say, for each target
+source_address = "10.60.4.2"       # configured there; absent = as the routes say
 source_address6 = "2001:db8::2"
 resolver = "10.61.3.53"            # DNS server asked from there, with port if not 53; absent = /etc/resolv.conf
 """

@@ -17,6 +17,7 @@ from configtron.nouns import Observation, Target, Vantage
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.journey import Answer, Readings, name_of
 from configtron.probe.wire.resolve import resolve
+from configtron.probe.wire.routes import route_to
 from configtron.records import Result
 
 # Targets whose names are resolved together: some seconds' work of a resolver, and few enough to be kept in memory.
@@ -143,5 +144,11 @@ def _resolved(names: Sequence[str], vantage: Vantage, versions: Sequence[int]) -
 
 
 def _reachable(vantage: Vantage, address: str) -> bool:
-    """Whether the vantage has a source address of that IP version."""
-    return bool(vantage.source_address6 if ":" in address else vantage.source_address)
+    """Whether the vantage has a source address of that IP version: its own, or, where it names no interface, that of
+    the route."""
+    source = vantage.source_address6 if ":" in address else vantage.source_address
+    if vantage.interface or source:
+        return bool(source)
+    if vantage.source_address or vantage.source_address6:
+        return False
+    return route_to(address, netns=vantage.netns) is not None

@@ -4,7 +4,8 @@ The kernel knows nothing of our flows: to it, a SYN-ACK for us is a mistake that
 the measurement. Two ways to keep it quiet, tried in this order:
 
 Unowned   The source address belongs to no kernel in the vantage's namespace, so that packets to it are none of its
-          business. Nothing is changed; it is only verified.
+          business. Nothing is changed; it is only verified. So it is in namespaces that configtron made; elsewhere an
+          address that is not configured is somebody else's (`standing.py`).
 Table     The address is the host's. One nft table of our own, `configtron_<pid>_<start>`, drops outgoing RSTs that
           leave from our port range and do not carry our mark. Our own RSTs carry it. The range must lie outside the
           kernel's ephemeral one (net.ipv4.ip_local_port_range), so that no ordinary connection can be using it; no
@@ -37,9 +38,10 @@ class Isolation:
         self._table = ""
         owned = addresses(vantage.netns)
         mine = [a for a in (vantage.source_address, vantage.source_address6) if a]
-        if not mine:
+        if not mine and vantage.interface:
             raise BadInput(f"vantage {vantage.name!r} has no source_address; name one")
-        if not any(a in owned for a in mine):
+        # Without an interface and an address of its own, a vantage uses the kernel's: those of the routes.
+        if mine and not any(a in owned for a in mine):
             self._refuse_forwarding(vantage)
             return
         self._refuse_ephemeral(ports)
@@ -107,11 +109,10 @@ def _nft(netns: str, script: str) -> str:
     except FileNotFoundError:
         raise Missing(
             "the source address is this host's own, and `nft` is absent to keep the kernel's RSTs back;"
-            " run: apt-get install nftables, or use an address in a namespace of its own"
+            " run: apt-get install nftables"
         ) from None
     if done.returncode:
         raise Missing(
-            f"nft: {done.stderr.strip()}; to keep the kernel's RSTs back it needs CAP_NET_ADMIN: run as root,"
-            " or use an address in a namespace of its own"
+            f"nft: {done.stderr.strip()}; to keep the kernel's RSTs back it needs CAP_NET_ADMIN: run as root"
         )
     return done.stdout

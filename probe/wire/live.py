@@ -20,6 +20,7 @@ from configtron.errors import BadInput, Missing
 from configtron.netns import inside
 from configtron.nouns import Vantage
 from configtron.probe.wire.filter import compile_filter
+from configtron.probe.wire.frames import packed
 
 # 32 MiB hold about 40 000 small frames (768 bytes each as the kernel counts), several seconds
 # of 1000 connections a second.
@@ -47,11 +48,22 @@ Arrival = tuple[int, bytes, int, int]
 AT_ONCE = 16
 
 
+class Unsuitable(Missing):
+    """An interface whose frames cannot be read."""
+
+
 class Station:
     """One vantage's sockets, used from one thread."""
 
     def __init__(self, vantage: Vantage, ports: range) -> None:
         self.vantage = vantage
+        # Source addresses, by their length in bytes.
+        self.sources = {
+            size: packed(address) if address else b""
+            for size, address in ((4, vantage.source_address), (16, vantage.source_address6))
+        }
+        # When nothing waited in the buffer, by the pump's clock.
+        self.empty_ns = 0
         try:
             with inside(vantage.netns):
                 self._ear = _listening(vantage, ports)
@@ -129,7 +141,7 @@ def _listening(vantage: Vantage, ports: range) -> socket.socket:
         raise BadInput(f"vantage {vantage.name!r}: interface {vantage.interface!r}: {problem.strerror}") from None
     if vantage.interface and ear.getsockname()[3] not in _ETHERNET_LIKE:
         ear.close()
-        raise Missing(
+        raise Unsuitable(
             f"vantage {vantage.name!r}: {vantage.interface} is not an Ethernet-like interface; use one that is"
         )
     return ear

@@ -61,6 +61,11 @@ def abandoned(name: str) -> bool:
     return owner(int(parts[1])) != f"{parts[1]}-{parts[2]}"
 
 
+def is_own(name: str) -> bool:
+    """Whether a namespace is one that a living process of ours made."""
+    return name.startswith(f"{_PREFIX}-") and name.count("-") >= 3 and not abandoned(name)
+
+
 def sweep() -> list[str]:
     """Remove the namespaces that dead processes left; their names."""
     left = sorted(p.name for p in NAMED.iterdir() if abandoned(p.name)) if NAMED.is_dir() else []

@@ -10,11 +10,14 @@ order given, flows are looked up, never iterated over in hash order. In virtual 
 
 from __future__ import annotations
 
+import errno
 import heapq
+import os
 import select
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from types import TracebackType
@@ -28,7 +31,8 @@ from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Flow, Recording, beginning
 from configtron.probe.wire.frames import Envelope, dissect, packed
 from configtron.probe.wire.isolation import Isolation
-from configtron.probe.wire.live import AT_ONCE, Station
+from configtron.probe.wire.live import AT_ONCE, Station, Unsuitable
+from configtron.probe.wire.routes import route_to
 from configtron.probe.wire.sourceports import SourcePorts
 from configtron.probe.wire.stream import carry
 from configtron.probe.wire.tls import Trust
@@ -82,13 +86,11 @@ class Pump:
         with ExitStack() as stack:
             stack.callback(self._trust.close)
             stack.callback(self._epoll.close)
+            stack.callback(self._close_posts)
             for vantage in vantages:
                 isolation = Isolation(vantage, ports)
                 stack.callback(isolation.close)
-                post = _Post(vantage, ports, self._random, self._clock)
-                stack.callback(post.station.close)
-                self._posts.append(post)
-                self._epoll.register(post.station.fileno(), select.EPOLLIN)
+                self._posts.append(_Post(vantage, ports, self._random, self._clock, self._epoll))
             self._stack = stack.pop_all()
         self._by_name = {post.vantage.name: post for post in self._posts}
 
@@ -118,9 +120,10 @@ class Pump:
         said = row.script(target, self._agent, **dict(params))
         script, log = carry(cast(StreamScript, said), target, self._trust) if row.stream else (cast(Script, said), None)
         now_ns = self._clock.now_ns()
-        key, envelope = post.ends(target, now_ns)
+        station = post.towards(target.address)
+        key, envelope = post.ends(target, station, now_ns)
         about = beginning(trace_id, target, vantage, probe, params, now_ns, self._agent)
-        flow = Flow(about, script, post.say, envelope, self._random.getrandbits(32), log=log)
+        flow = Flow(about, script, partial(post.say, station), envelope, self._random.getrandbits(32), log=log)
         post.flows[key] = flow
         flow.start()
         self._settle(post, key, flow)
@@ -141,10 +144,11 @@ class Pump:
                 asked_ns = now_ns
             self._clock.measure()
             for post in self._posts:
-                if post.station.fileno() in ready:
-                    self._hear(post)
-                # Whatever waits there from now on was stamped after that.
-                post.empty_ns = asked_ns
+                for station in post.stations.values():
+                    if station.fileno() in ready:
+                        self._hear(post, station)
+                    # Whatever waits there from now on was stamped after that.
+                    station.empty_ns = asked_ns
             self._lapse(now_ns - LAPSE_GRACE_NS)
             if self._finished or now_ns >= until_ns:
                 return self._hand_over(now_ns)
@@ -157,15 +161,19 @@ class Pump:
             post.flows.clear()
         self._stack.close()
 
-    def _hear(self, post: _Post) -> None:
-        """Take in what has arrived at a post, until nothing more is there."""
+    def _close_posts(self) -> None:
+        for post in self._posts:
+            post.close()
+
+    def _hear(self, post: _Post, station: Station) -> None:
+        """Take in what has arrived at a station, until nothing more is there."""
         clock, full = self._clock, True
         while full:
-            arrivals = post.station.hear()
+            arrivals = station.hear()
             full = len(arrivals) == AT_ONCE
             clock.measure()
             for stamp_ns, data, length, gso_size in arrivals:
-                at_ns, sure = clock.steady_ns(stamp_ns, post.empty_ns)
+                at_ns, sure = clock.steady_ns(stamp_ns, station.empty_ns)
                 self._arrive(post, at_ns, data, length, gso_size, sure=sure)
 
     def _arrive(self, post: _Post, at_ns: int, data: bytes, length: int, gso_size: int, *, sure: bool) -> None:
@@ -232,7 +240,8 @@ class Pump:
 
     def _taint_dropped(self) -> None:
         for post in self._posts:
-            if not post.station.drops():
+            # All are asked: asking sets a counter back.
+            if not sum(station.drops() for station in post.stations.values()):
                 continue
             for flow in post.flows.values():
                 flow.taint("drops")
@@ -243,31 +252,63 @@ class Pump:
 
 
 class _Post:
-    """One vantage at work: its sockets, its ports, its open flows."""
+    """One vantage at work: its sockets, its ports, its open flows.
 
-    def __init__(self, vantage: Vantage, ports: range, random: Random, clock: SteadyClock) -> None:
-        self.vantage, self._clock = vantage, clock
-        # When nothing waited in the station's buffer.
-        self.empty_ns = clock.now_ns()
-        self.station = Station(vantage, ports)
+    A vantage that names its interface has one station. One that does not has a station for each pair of interface and
+    source address that the routes to its targets lead by, opened when the first such target is begun.
+    """
+
+    def __init__(self, vantage: Vantage, ports: range, random: Random, clock: SteadyClock, epoll: select.epoll) -> None:
+        self.vantage, self._range, self._clock, self._epoll = vantage, ports, clock, epoll
         self.ports = SourcePorts(ports, random)
         self.flows: dict[Key, Flow] = {}
-        self._source4 = packed(vantage.source_address) if vantage.source_address else b""
-        self._source6 = packed(vantage.source_address6) if vantage.source_address6 else b""
+        self.stations: dict[tuple[str, str], Station] = {}
+        if vantage.interface:
+            self._open(vantage, (vantage.interface, ""))
 
-    def ends(self, target: Target, now_ns: int) -> tuple[Key, Envelope]:
+    def towards(self, address: str) -> Station | str:
+        """The station by which an address is reached, or why there is none."""
+        vantage = self.vantage
+        if vantage.interface:
+            return self.stations[vantage.interface, ""]
+        field = "source_address6" if ":" in address else "source_address"
+        route = route_to(address, netns=vantage.netns, source=getattr(vantage, field))
+        if route is None or not route.source:
+            return os.strerror(errno.ENETUNREACH)
+        there = route.interface, route.source
+        if there not in self.stations:
+            bare = replace(vantage, interface=route.interface, source_address="", source_address6="")
+            try:
+                self._open(replace(bare, **{field: route.source}), there)
+            except Unsuitable as error:
+                return str(error)
+        return self.stations[there]
+
+    def _open(self, vantage: Vantage, place: tuple[str, str]) -> None:
+        station = self.stations[place] = Station(vantage, self._range)
+        station.empty_ns = self._clock.now_ns()
+        self._epoll.register(station.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for station in self.stations.values():
+            station.close()
+
+    def ends(self, target: Target, station: Station | str, now_ns: int) -> tuple[Key, Envelope]:
         """A source port for a target, as the flow's key and envelope."""
         remote = packed(target.address)
-        source = self._source4 if len(remote) == 4 else self._source6
+        source = bytes(len(remote)) if isinstance(station, str) else station.sources[len(remote)]
         if not source:
             raise BadInput(f"vantage {self.vantage.name!r} has no source address for {target.address}")
         port = self.ports.take(target.address, target.port, now_ns)
         return (remote, target.port, port), Envelope(source, remote, port, target.port)
 
-    def say(self, packet: bytes, address: str) -> int:
+    def say(self, station: Station | str, packet: bytes, address: str) -> int:
         """Send; the time just before. On a short path the answer is stamped before the system call returns."""
+        if isinstance(station, str):
+            raise OSError(errno.ENETUNREACH, station)
         at_ns = self._clock.now_ns()
-        self.station.say(packet, address)
+        station.say(packet, address)
         return at_ns
 
 

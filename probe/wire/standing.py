@@ -1,60 +1,68 @@
-"""Where we stand when nobody says: the source address and the device that the kernel's routes would use."""
+"""Where a vantage stands: what it names is checked; what it leaves open is decided for each target, by the routes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
-from configtron.errors import BadInput, Missing
+from configtron.errors import BadInput, Missing, Refused
 from configtron.netns import is_absent
 from configtron.nouns import Target, Vantage
-from configtron.probe.wire.namespaces import ip
+from configtron.probe.wire.namespaces import ip, is_own
+from configtron.probe.wire.routes import is_local, route_to
 
 # Addresses for documentation (RFC 5737, RFC 3849): asked of the routing table, never of the network.
 ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 
 def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int] = (4,)) -> Vantage:
-    """The vantage with a source address and an interface; those that it names stay as they are, but are checked.
+    """The vantage, checked. Without an interface it stays without: each target is met by its own (`routes.py`).
 
-    Where all targets are given as addresses, the first of them decides (so that a server on this host is met on its
-    own device); else the default route does, for each IP version that is asked for.
+    With an interface and no source address, the address is the one that the kernel would send from there.
+
+    Errors: `BadInput` where a namespace or device does not exist, `Refused` where a source address is not this host's,
+    `Missing` where no route leads anywhere.
     """
     if is_absent(vantage.netns):
         raise BadInput(f"vantage {vantage.name!r}: no network namespace {vantage.netns!r}; `ip netns` lists them")
-    source = vantage.source_address or vantage.source_address6
-    if source and vantage.interface:
-        return _checked(vantage)
-    literal = [target.address for target in targets]
-    version = ip_address(source).version if source else versions[0]
-    towards = literal[0] if literal and all(literal) else ELSEWHERE[version]
-    if source and ip_address(towards).version != version:
-        towards = ELSEWHERE[version]
-    route = _route(towards, source, vantage.netns)
-    if route is None:
-        raise Missing(f"vantage {vantage.name!r}: no route to {towards}; name source_address and interface")
-    field = "source_address" if ip_address(towards).version == 4 else "source_address6"
-    found = vantage if source else replace(vantage, **{field: route["prefsrc"]})
-    for other in (v for v in versions if v != version and not all(literal)):
-        # A host without that version has no route, and its targets are told so one by one.
-        route_of = _route(ELSEWHERE[other], "", vantage.netns)
-        name = "source_address" if other == 4 else "source_address6"
-        if route_of is not None and not getattr(found, name):
-            found = replace(found, **{name: route_of["prefsrc"]})
-    return _checked(replace(found, interface=vantage.interface or route["dev"]))
+    _check_source(vantage)
+    sources = {4: vantage.source_address, 6: vantage.source_address6}
+    towards = [(target.address, sources[ip_address(target.address).version]) for target in targets if target.address]
+    towards += [(ELSEWHERE[version], sources[version]) for version in versions]
+    if vantage.interface:
+        return _by_interface(_checked(vantage), [address for address, _ in towards])
+    if not any(route_to(address, netns=vantage.netns, source=source) for address, source in towards):
+        raise Missing(f"vantage {vantage.name!r}: no route to {towards[0][0]}; name source_address and interface")
+    return vantage
 
 
-def _route(towards: str, source: str, netns: str) -> dict[str, str] | None:
-    """What the kernel would do from that source; if the source is not the kernel's, from any."""
-    for origin in (("from", source), ()) if source else ((),):
-        try:
-            (route,) = json.loads(ip("-j", "route", "get", towards, *origin, netns=netns))
-            return {"dev": route["dev"], "prefsrc": route.get("prefsrc", "")}
-        except (Missing, ValueError):
-            continue
-    return None
+def _by_interface(vantage: Vantage, towards: Sequence[str]) -> Vantage:
+    """With the addresses that the kernel would send from by that interface, where the vantage names none."""
+    if vantage.source_address or vantage.source_address6:
+        return vantage
+    for address in towards:
+        route = route_to(address, netns=vantage.netns, interface=vantage.interface)
+        name = "source_address" if ip_address(address).version == 4 else "source_address6"
+        if route is not None and route.source and not getattr(vantage, name):
+            vantage = replace(vantage, **{name: route.source})
+    if not (vantage.source_address or vantage.source_address6):
+        raise Missing(
+            f"vantage {vantage.name!r}: no route to {towards[0]} by {vantage.interface}; name another interface"
+        )
+    return vantage
+
+
+def _check_source(vantage: Vantage) -> None:
+    """Answers to an address that is not ours would go to somebody else. In a namespace that configtron made, no kernel
+    owns the source address."""
+    for address in (vantage.source_address, vantage.source_address6):
+        if address and not is_own(vantage.netns) and not is_local(address, vantage.netns):
+            where = f"in network namespace {vantage.netns!r}" if vantage.netns else "on this host"
+            raise Refused(
+                f"vantage {vantage.name!r}: source address {address} is not configured {where}, so somebody else would"
+                " get the answers; nothing was sent; `ip address` lists those that are"
+            )
 
 
 def _checked(vantage: Vantage) -> Vantage:

@@ -171,7 +171,7 @@ def test_hundreds_at_once(site: Site) -> None:
 def test_lost_frames_taint_the_traces_in_flight(site: Site) -> None:
     with Pump([site.vantage], ports=PORTS, seed=1, agent="test") as pump:
         # The least that a socket can be given: a few frames.
-        pump._posts[0].station._ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        next(iter(pump._posts[0].stations.values()))._ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         for number in range(20):
             pump.begin("host", f"{number}", site.target, "icw", (("mss", 64),))
             time.sleep(0.001)

@@ -10,10 +10,15 @@ from configtron.probe.wire.standing import standing
 LOCAL = [Target("127.0.0.1", "127.0.0.1")]
 
 
-@pytest.mark.parametrize(("given", "source"), [("", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")])
-def test_servers_of_this_host_are_met_on_loopback(given: str, source: str) -> None:
-    found = standing(Vantage("a", "A", source_address=given), LOCAL)
-    assert (found.source_address, found.interface) == (source, "lo")
+@pytest.mark.parametrize("given", ["", "127.0.0.2"])
+def test_what_is_left_open_stays_open_for_each_target(given: str) -> None:
+    """`route_to` decides: servers of this host are met on loopback (`test_routes.py`)."""
+    vantage = Vantage("a", "A", source_address=given)
+    assert standing(vantage, LOCAL) == vantage
+
+
+def test_an_interface_that_is_named_gives_the_source_address() -> None:
+    assert standing(Vantage("a", "A", interface="lo"), LOCAL).source_address == "127.0.0.1"
 
 
 def test_what_does_not_exist_is_said_at_once() -> None:
@@ -27,7 +32,7 @@ def test_what_does_not_exist_is_said_at_once() -> None:
 def test_an_address_of_each_version_that_is_asked_for() -> None:
     names = [Target("a.example")]
     with own_namespace() as (vantage, _):
-        bare = Vantage("a", "A", netns=vantage.netns)
+        bare = Vantage("a", "A", netns=vantage.netns, interface="eth0")
         six = standing(bare, names, (6,))
         assert (six.source_address, six.interface) == ("", "eth0") and six.source_address6.endswith("::2")
         both = standing(bare, names, (4, 6))
