@@ -10,7 +10,7 @@ from pathlib import Path
 
 from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
-from configtron.errors import BadInput
+from configtron.errors import BadInput, Unwritten, cannot_write
 
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
 LOCK_PATIENCE_S = 30.0
@@ -31,10 +31,13 @@ ADVICE = (
     ("readonly", "the database cannot be written; mend its permissions, or name another file by `--db FILE`"),
     ("unable to open", "cannot be opened; mend the folder's permissions, or name another file by `--db FILE`"),
     ("locked", "another program keeps the database locked; wait for it, or name another file by `--db FILE`"),
-    ("full", "no space left on the device"),
+    ("full", "no space left on the device; make room, or name another file by `--db FILE`"),
     ("disk I/O error", "the disk cannot be written or read, maybe for want of space; make room, or name another file by"
      " `--db FILE`"),
 )  # fmt: skip
+
+# Of these: the disk is full, or fails.
+NO_ROOM = ("full", "disk I/O error")
 
 
 class Database:
@@ -90,11 +93,12 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise BadInput(f"{self.path}: {_advice(str(error))}") from error
+            kind = Unwritten if any(sign in str(error) for sign in NO_ROOM) else BadInput
+            raise kind(f"{self.path}: {_advice(str(error))}") from error
         except UnicodeEncodeError as error:
             raise BadInput(f"{error.object[:SHOWN]!r} is no text that can be kept or looked up") from error
         except OSError as error:
-            raise BadInput(f"{self.path}: {error.strerror or error}; choose another place by `--db FILE`") from error
+            raise cannot_write(self.path, error, "; choose another place by `--db FILE`") from error
 
 
 def _manner(path: Path, traceless: bool) -> str:

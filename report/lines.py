@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from configtron.errors import BadInput
+from configtron.errors import cannot_write
 from configtron.nouns import Observation, Vantage
 from configtron.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.folding import table_lines, width_of
@@ -30,7 +30,7 @@ def opened(path: str) -> Iterator[TextIO]:
     try:
         file = Path(path).open("w", encoding="utf-8", newline="")
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
+        raise cannot_write(path, error) from error
     with file:
         yield file
 
@@ -43,7 +43,7 @@ def can_be_written(*files: str | Path | None) -> None:
             try:
                 Path(file).open("ab").close()
             except OSError as error:
-                raise BadInput(f"{file}: {error.strerror}; name a file that can be written") from error
+                raise cannot_write(file, error, "; name a file that can be written") from error
 
 
 def visible(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from click.core import ParameterSource
 from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.extras import missing
 from configtron.cli.root import root
-from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
+from configtron.cli.settings import hint
+from configtron.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
 
 # Set by the shell's completion script (`docs/completion/`).
 COMPLETE = "_CONFIGTRON_COMPLETE"
@@ -26,12 +28,9 @@ def run(words: Sequence[str] | None = None) -> int:
         root.main(prog_name="configtron", complete_var=COMPLETE)
     try:
         # Not `root.main`, which turns a closed pipe into exit code 1: that means something else here.
-        with root.make_context("configtron", list(sys.argv[1:] if words is None else words)) as ctx:
-            code = root.invoke(ctx)
+        code = _performed(list(sys.argv[1:] if words is None else words))
         sys.stdout.flush()
-        return code if isinstance(code, int) else DONE
-    except click.exceptions.Exit as done:
-        return done.exit_code
+        return code
     except ConfigtronError as error:
         click.echo(f"configtron: {error}", err=True)
         return error.code
@@ -58,10 +57,36 @@ def run(words: Sequence[str] | None = None) -> int:
         return DONE
     except OSError as error:
         # A full disk, a folder that is a file: the system's own words, and which file, are the best that can be said.
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"configtron: {where}{error.strerror or error}", err=True)
+        click.echo(f"configtron: {_place(error)}{error.strerror or error}", err=True)
         _leave_stdout()
-        return NOTHING
+        return UNWRITTEN if error.errno in CANNOT_WRITE else NOTHING
+
+
+def _performed(words: list[str]) -> int:
+    """One command line, performed; its exit code."""
+    try:
+        with root.make_context("configtron", words) as ctx:
+            try:
+                code = root.invoke(ctx)
+            except ConfigtronError as error:
+                if len(error.args) == 1:
+                    error.args = (hint(str(error)),)
+                raise
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return code if isinstance(code, int) else DONE
+
+
+def _place(error: OSError) -> str:
+    """Which file it is about, as the line's beginning: one with a name, or standard output, if that cannot be written:
+    a full disk behind it, or it was closed (`>&-`)."""
+    if error.filename:
+        return f"{error.filename}: "
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return "standard output: "
+    return "standard output: " if error.errno == errno.EBADF else ""
 
 
 def _from_file(error: click.BadParameter) -> click.BadParameter:
@@ -76,13 +101,15 @@ def _from_file(error: click.BadParameter) -> click.BadParameter:
 
 
 def _open_standard() -> None:
-    """Whoever starts us with a closed standard stream (`>&-`) gets nothing there; no file of ours takes its number."""
+    """No file of ours takes the number of a standard stream that was closed (`>&-`). What is written to a closed
+    standard output is an error, as for every other program; what is written to a closed standard error goes nowhere.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             try:
                 os.fstat(number)
             except OSError:
-                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+                os.dup2(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), number)
                 os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,21 @@ def settings() -> Settings:
     found = click.get_current_context().find_root().obj
     assert isinstance(found, Settings)
     return found
+
+
+# A command of ours within a text for people.
+COMMAND = re.compile(r"\bconfigtron (?=(?:probe|fingerprint|tune|learn|replay)\b)")
+
+
+def hint(text: str) -> str:
+    """A text for people whose commands, typed as they stand, mean the database in use: `--db` is put in where it is
+    not the default one. Errors get it in `outermost.py`; all other lines that name a command call it."""
+    given = click.get_current_context(silent=True)
+    found = given.find_root().obj if given is not None else None
+    if not isinstance(found, Settings) or found.db == default_db():
+        return text
+    named = shlex.join(["configtron", "--db", str(found.db)])
+    return COMMAND.sub(lambda _: f"{named} ", text)
 
 
 def default_db() -> Path:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from configtron.errors import DONE, INTERRUPTED, USAGE, ConfigtronError
+from configtron.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, USAGE, ConfigtronError, cannot_write
 
 
 def main(arguments: list[str]) -> int:
@@ -32,6 +32,11 @@ def main(arguments: list[str]) -> int:
     except ConfigtronError as error:
         print(f"configtron: {error}", file=sys.stderr)
         return error.code
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE:
+            raise
+        print(f"configtron: {cannot_write(error.filename or folder, error)}", file=sys.stderr)
+        return UNWRITTEN
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -1,6 +1,9 @@
 """Bad input gets one line and its exit code before anything is sent or kept; never a traceback."""
 
 import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from configtron.cli.outermost import run
 from configtron.cli.probe.kept import SHARDS, kept
 from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
-from configtron.errors import NOTHING, REFUSED, USAGE, BadInput
+from configtron.errors import REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 
 Spoken = pytest.CaptureFixture[str]
@@ -61,8 +64,34 @@ def test_a_full_disk_is_one_line(home: Path, capsys: Spoken) -> None:
     assert run(["probe", "export", "last", "-o", "/dev/full"]) == USAGE  # no database yet
     with Store(home / "x.db") as store:
         store.begin_run("{}")
-    assert run(["--db", str(home / "x.db"), "probe", "show", "-o", "/dev/full"]) == NOTHING
+    assert run(["--db", str(home / "x.db"), "probe", "show", "-o", "/dev/full"]) == UNWRITTEN
     assert capsys.readouterr().err.splitlines()[-1] == f"configtron: {os.strerror(28)}"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, with room for a database and little else."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(folder)], check=True)
+    try:
+        with Store(folder / "x.db") as store:
+            store.begin_run("{}")
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.root
+def test_a_full_disk_has_its_own_code_in_the_database_too(full: Path, capsys: Spoken) -> None:
+    with suppress(OSError), (full / "rest").open("wb") as rest:
+        while True:
+            rest.write(bytes(4096))
+    words = ["--db", str(full / "x.db")]
+    for command in (["probe", "127.0.0.1"], ["tune", "profile", "set", "fast", f"tcp_congestion_control={'x' * 9}"]):
+        assert run([*words, *command]) == UNWRITTEN
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("configtron:")]
+        assert "space" in line.lower()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '["{}"]'])

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from configtron.errors import UNWRITTEN
+
 # Each of them costs more than `--version` may.
 HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()
 
@@ -51,6 +53,17 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "words", ["probe lists alexa-top1k", "probe lists", "--version", "tune doctor -f jsonl", "learn policies", "--help"]
+)
+def test_what_is_lost_on_a_closed_standard_output_is_an_error(words: str, tmp_path: Path) -> None:
+    """As `cat >&-`: nobody may take silence for an empty answer."""
+    command = f"{sys.executable} -m configtron --db {tmp_path}/t.db {words} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == UNWRITTEN, done.stderr
+    assert done.stderr.splitlines()[-1] == "configtron: standard output: Bad file descriptor"
 
 
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.probe.names import known_knob, run_number
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
@@ -71,10 +71,11 @@ def _remark(run: Run, found: Compared) -> None:
     if settings().loudness < 0:
         return
     if not found.parameters:
-        click.echo(f"run {run.id}: {run.status}, no verdict to compare; see `configtron probe show {run.id}`", err=True)
+        click.echo(hint(f"run {run.id}: {run.status}, no verdict to compare; see `configtron probe show {run.id}`"),
+                   err=True)  # fmt: skip
     elif len(found.vantages) < 2:
-        click.echo(f"run {run.id}: seen from {found.baseline} alone, so there is nothing to compare with; "
-                   "`configtron probe --vantages FILE` looks from several regions", err=True)  # fmt: skip
+        click.echo(hint(f"run {run.id}: seen from {found.baseline} alone, so there is nothing to compare with; "
+                        "`configtron probe --vantages FILE` looks from several regions"), err=True)  # fmt: skip
     elif run.status != "done":
         click.echo(f"run {run.id}: {run.status}; these are the figures so far", err=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.probe.names import finite
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Watch:
         self._store.finish_watch(self.number, status, canonical(last))
         self._writer.close(last)
         if settings().loudness >= 0:
-            again = f"; see them again with: configtron fingerprint contexts {self.number}" if self._kept else ""
+            again = hint(f"; see them again with: configtron fingerprint contexts {self.number}") if self._kept else ""
             click.echo(f"{self._what}: {summed(self.source, self.counts)}{again}", err=True)
 
     @property

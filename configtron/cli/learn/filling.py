@@ -17,10 +17,10 @@ from typing import TextIO
 
 from configtron.cli.learn.outcome import Wanted, show
 from configtron.cli.probe.runs import held
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring, Shard
-from configtron.errors import INTERRUPTED, BadInput
+from configtron.errors import INTERRUPTED, BadInput, cannot_write
 from configtron.lab.bed import measure
 from configtron.lab.bed.layout import Layout, laid_out
 from configtron.lab.bed.shard import Orders
@@ -109,7 +109,7 @@ class _Measured:
                 progress.update(self.at, last=True)
                 self.store.finish(self.number, status)
                 if status != ALL:
-                    again = f"configtron learn measure --resume {self.number}"
+                    again = hint(f"configtron learn measure --resume {self.number}")
                     progress.say(f"measurement {self.number}: {status}; go on with: {again}")
         code = show(self.store, self.number, self.layout, self.folder, self.wanted)
         return INTERRUPTED if status == STOPPED else code
@@ -121,7 +121,7 @@ class _Measured:
             try:
                 status = sys.stderr if str(path) == "-" else stack.enter_context(path.open("w"))
             except OSError as error:
-                raise BadInput(f"{path}: {error.strerror}") from error
+                raise cannot_write(path, error) from error
         what = f"measurement {self.number}"
         return Filling(what, sys.stderr, quiet=given.loudness < 0, color=given.color, status=status)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write(form: str, path: str, columns: Sequence[str], rows: Iterable[dict[str,
 def say(text: str) -> None:
     """A line to stderr, unless they are not wanted."""
     if settings().loudness >= 0:
-        click.echo(text, err=True)
+        click.echo(hint(text), err=True)
 
 
 def saved(store: Outcomes, name: str) -> Learner:

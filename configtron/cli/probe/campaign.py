@@ -26,10 +26,10 @@ from configtron.cli.probe.optout import OptOut
 from configtron.cli.probe.outcome import show
 from configtron.cli.probe.runs import find, held, run_folder
 from configtron.cli.probe.tally import Tally
-from configtron.cli.settings import Settings, settings
+from configtron.cli.settings import Settings, hint, settings
 from configtron.cli.terminated import terminated
 from configtron.db.store import Store
-from configtron.errors import INTERRUPTED, BadInput
+from configtron.errors import INTERRUPTED, BadInput, cannot_write
 from configtron.probe.wire.shard import Shard
 from configtron.records import canonical
 from configtron.report.progress import Progress
@@ -103,12 +103,12 @@ def _check_outputs(options: ProbeOptions) -> None:
         try:
             path.open("a").close()
         except OSError as error:
-            raise BadInput(f"{path}: {error.strerror}") from error
+            raise cannot_write(path, error) from error
     if options.save_pcap:
         try:
             options.save_pcap.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"{options.save_pcap}: {error.strerror}") from error
+            raise cannot_write(options.save_pcap, error) from error
 
 
 def _perform(
@@ -145,7 +145,7 @@ def _perform(
             store.finish_run(number, status)
             LOG.info("run %d: %s", number, status)
             if status != "done":
-                progress.say(f"run {number}: {status}; go on with: configtron probe --resume {number}")
+                progress.say(hint(f"run {number}: {status}; go on with: configtron probe --resume {number}"))
     if options.save_pcap:
         _copy_evidence(folder, options.save_pcap, shards)
     code = show(options, given, store, number, rules)
@@ -197,6 +197,6 @@ def _progress(options: ProbeOptions, held: Settings, what: str, stack: ExitStack
         try:
             status = stack.enter_context(options.status_updates_file.open("w"))
         except OSError as error:
-            raise BadInput(f"{options.status_updates_file}: {error.strerror}") from error
+            raise cannot_write(options.status_updates_file, error) from error
     with Progress(what, sys.stderr, quiet=held.loudness < 0, color=held.color, status=status) as progress:
         yield progress

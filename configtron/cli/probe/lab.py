@@ -20,7 +20,7 @@ from pathlib import Path
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.shards import shard_of
 from configtron.cli.probe.tally import Tally
-from configtron.errors import DONE, INTERRUPTED, BadInput, ConfigtronError
+from configtron.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
 from configtron.lab import internet, truth, uml
 from configtron.lab import world as worlds
 from configtron.lab.kernel import ensure_kernel
@@ -176,6 +176,8 @@ def _check(guest: uml.Running, folder: Path) -> None:
         return
     if code == INTERRUPTED:
         raise KeyboardInterrupt
+    if code == UNWRITTEN:
+        raise Unwritten(f"{folder}: no space left for the lab's packets; make room, then go on by --resume")
     said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
     words = " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)
     raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {words}; see {folder}")

@@ -10,9 +10,9 @@ from pathlib import Path
 from configtron.cli.probe.fail_on import Rule, Tried
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.runs import render, vantages_of_run
-from configtron.cli.settings import Settings
+from configtron.cli.settings import Settings, hint
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, BadInput
+from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, cannot_write
 from configtron.records import canonical
 from configtron.report.found import Found, found_in
 from configtron.report.lines import opened
@@ -36,7 +36,7 @@ def show(options: ProbeOptions, held: Settings, store: Store, number: int, rules
     for text in held_true:
         print(f"configtron: --fail-on {text} holds", file=sys.stderr)
     if held.loudness >= 0 and run.status != "interrupted":
-        print(f"run {number}: {run.status}; see it again with: configtron probe show {number}", file=sys.stderr)
+        print(hint(f"run {number}: {run.status}; see it again with: configtron probe show {number}"), file=sys.stderr)
     if held_true:
         return CONDITION
     if blocked and blocked == total:
@@ -67,4 +67,4 @@ def _metadata(path: Path, config: str, counts: dict[str, int | str]) -> None:
     try:
         path.write_text(canonical({"schema": "configtron.run/1", **counts, "config": json.loads(config)}) + "\n")
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
+        raise cannot_write(path, error) from error

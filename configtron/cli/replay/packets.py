@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.probe.names import run_number
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def packets(
     for path in _update(done) if update else ():
         told.say(f"kept as what is expected: {path}")
     if not played:
-        told.say("no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes")
+        told.say(hint("no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes"))
     with opened(output_file) as out:
         _show(played, form, out)
     if junit:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from configtron.cli.settings import hint
 from configtron.cli.tune import claims, keeping
 from configtron.cli.tune.desk import Desk, gone
 from configtron.errors import BadInput, ConfigtronError, Mismatch
@@ -88,7 +89,7 @@ def _take_back(desk: Desk, act: Act, error: BaseException) -> None:
         undo(desk, act, why)
     except (ConfigtronError, OSError) as second:
         not_yet(desk, act, why, second)
-        again = "it is tried again: configtron tune status"
+        again = hint("it is tried again: configtron tune status")
         raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
 
 
@@ -132,7 +133,7 @@ def besides(desk: Desk, act: Act) -> str:
     """What else a kept act needs, to be told to whoever keeps it: routes do not follow the host's own by themselves."""
     if not hasattr(desk.load(act.driver, act.place), "follow"):
         return ""
-    return "its routes follow a change of gateway only while `configtron tune watch` runs"
+    return hint("its routes follow a change of gateway only while `configtron tune watch` runs")
 
 
 def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:

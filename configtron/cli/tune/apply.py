@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import Finite, form_options, place, policy_options, where_options
 from configtron.errors import DONE, NOTHING, Missing
 
@@ -75,7 +75,7 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     if settings().loudness >= 0:
         click.echo(_advice(act, changes) + also, err=True)
         if frozen := found.counts()["frozen"]:
-            click.echo(f"{frozen} frozen by another hand and left alone: configtron tune status", err=True)
+            click.echo(hint(f"{frozen} frozen by another hand and left alone: configtron tune status"), err=True)
     return DONE
 
 
@@ -135,7 +135,7 @@ def _interrupted(here: Desk, where: Place, found: Planned) -> None:
     """Say what stands, where the interruption came after all was in force."""
     act = here.book.standing(found.driver.name, where, here.space_of(where))
     if act is not None:
-        click.echo(f"act {act.id} is {act.status}; take it back: configtron tune rollback", err=True)
+        click.echo(hint(f"act {act.id} is {act.status}; take it back: configtron tune rollback"), err=True)
 
 
 def _advice(act: Act | None, changes: int) -> str:
@@ -143,8 +143,8 @@ def _advice(act: Act | None, changes: int) -> str:
         return "nothing to change, and nothing is in force"
     done = f"{changes} changes" if changes else "nothing to change"
     if not act.lease_s:
-        return f"act {act.id}: {done}; kept. Take it back: configtron tune rollback"
-    return (
+        return hint(f"act {act.id}: {done}; kept. Take it back: configtron tune rollback")
+    return hint(
         f"act {act.id}: {done}; undone in {act.lease_s:g} s unless renewed (configtron tune watch) or kept "
         "(configtron tune rollback --keep)"
     )

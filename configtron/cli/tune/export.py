@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import place, where_options
 from configtron.errors import DONE, Missing
 
@@ -66,5 +66,5 @@ def _sysctl(wanted: Rules) -> Iterator[str]:
     if profile is not None:
         check(profile, REACHES, REFUSED, "sysctl")
     elif wanted.profiles:
-        yield "# nothing to set: no profile is the default (configtron tune prefix set default NAME)"
+        yield hint("# nothing to set: no profile is the default (configtron tune prefix set default NAME)")
     yield from forms.sysctl(profile, files(profile) if profile else {})

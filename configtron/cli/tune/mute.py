@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, NOTHING
 
@@ -42,5 +42,5 @@ def unmute(ids: tuple[str, ...]) -> int:
     with Tuning(settings().db) as book:
         if book.unmute(ids):
             return DONE
-    click.echo("none of them is muted; `configtron tune mute` lists what is", err=True)
+    click.echo(hint("none of them is muted; `configtron tune mute` lists what is"), err=True)
     return NOTHING

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, place, policy_options, where_options
 from configtron.errors import DONE
 
@@ -59,7 +59,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     if settings().loudness >= 0:
         click.echo(_summary(found), err=True)
     for act in halves:
-        click.echo(f"act {act} is under way, or was left half done: configtron tune recover", err=True)
+        click.echo(hint(f"act {act} is under way, or was left half done: configtron tune recover"), err=True)
     if claim:
         click.echo(f"apply will be refused: {claim}", err=True)
     guarded(found.driver, found.target)
@@ -101,8 +101,8 @@ def _summary(found: Planned) -> str:
     counts = found.counts()
     parts = [f"{counts[state]} {state}" for state in ("due", "muted", "frozen") if counts[state]]
     if counts["frozen"]:
-        parts[-1] += " (by another hand; see configtron tune status)"
+        parts[-1] += hint(" (by another hand; see configtron tune status)")
     if not (found.advices or found.have.profiles):
-        parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
+        parts = [hint("nothing to change: no client has a profile yet (configtron tune profile set, prefix set)")]
     held = f"; {found.held} prefixes held back" if found.held else ""
     return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}; nothing was written"

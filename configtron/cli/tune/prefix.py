@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
@@ -62,7 +62,7 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
             book.set_default("")
             count += 1
     if not count:
-        click.echo("none of them has a profile; `configtron tune prefix list` shows those that do", err=True)
+        click.echo(hint("none of them has a profile; `configtron tune prefix list` shows those that do"), err=True)
     return DONE if count else NOTHING
 
 

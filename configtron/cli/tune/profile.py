@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
@@ -119,5 +119,5 @@ def drop(name: str) -> int:
 
 
 def _absent(name: str) -> int:
-    click.echo(f"no profile is called {name!r}; `configtron tune profile list` shows them", err=True)
+    click.echo(hint(f"no profile is called {name!r}; `configtron tune profile list` shows them"), err=True)
     return NOTHING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.errors import DONE, NOTHING, BadInput
 
 
@@ -23,6 +23,6 @@ def resume(scopes: tuple[str, ...], everything: bool) -> int:
     with Tuning(settings().db) as book:
         count = book.resume(None if everything else scopes)
     if settings().loudness >= 0:
-        told = f"{count} scopes resumed" if count else "none of them is frozen; `configtron tune status` lists what is"
-        click.echo(told, err=True)
+        none = hint("none of them is frozen; `configtron tune status` lists what is")
+        click.echo(f"{count} scopes resumed" if count else none, err=True)
     return DONE if count else NOTHING

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, place, where_options
 from configtron.errors import DONE
 
@@ -82,9 +82,9 @@ def _about(act: Act, boot: str, space: str, left: float | None, keeper: str) -> 
     if act.space not in ("", space):
         return f"in another network namespace, {act.space}"
     if act.status not in IN_FORCE:
-        return act.why or "under way, or left behind: configtron tune recover"
+        return act.why or hint("under way, or left behind: configtron tune recover")
     if left is not None and not keeper:
-        return "nobody will undo it: configtron tune recover"
+        return hint("nobody will undo it: configtron tune recover")
     return act.why
 
 
@@ -136,7 +136,7 @@ def frozen_text(scopes: Sequence[str]) -> str:
         return ""
     count = f"{scopes[0]} is" if len(scopes) == 1 else f"{len(scopes)} scopes are"
     which = scopes[0] if len(scopes) == 1 else "SCOPE..., or --all"
-    return f"{count} frozen: no plan touches what another hand changed, until configtron tune resume {which}"
+    return hint(f"{count} frozen: no plan touches what another hand changed, until configtron tune resume {which}")
 
 
 def _frozen(book: Tuning) -> Iterator[dict[str, Json]]:
