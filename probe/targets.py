@@ -126,6 +126,7 @@ def _line(text: str, place: Place, path: str) -> Iterator[Target]:
     elif "://" in text:
         yield _url(text, place)
     elif "/" in text and not _is_block(text):
+        _refuse_path_of_address(text, place)
         yield _url(f"http://{text}", place)
     elif "/" in text:
         yield from _block(text, place, Target("", path=path))
@@ -160,6 +161,19 @@ def _row(text: str, place: Place, path: str) -> Iterator[Target]:
 def _is_block(text: str) -> bool:
     before, _, after = text.partition("/")
     return after.isdigit() and (":" in before or before.replace(".", "").isdigit())
+
+
+def _refuse_path_of_address(text: str, place: Place) -> None:
+    """An address and "/" is a block; what follows is then a number, and not the path of a page."""
+    before, _, after = text.partition("/")
+    if before.startswith("[") or not (":" in before or _looks_like_ipv4(before)):
+        return
+    try:
+        ip_address(before)
+    except ValueError:
+        return
+    raise place.error(f"{text[:LONGEST_NAME]!r}: not an address block: {after!r} is no prefix length; a page of it is"
+                      f" http://{f'[{before}]' if ':' in before else before}/{after}"[:2 * LONGEST_NAME])  # fmt: skip
 
 
 def _block(text: str, place: Place, like: Target) -> Iterator[Target]:

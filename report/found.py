@@ -15,7 +15,8 @@ from configtron.records import Result
 
 
 class Found(NamedTuple):
-    """One target from one vantage. `site` is the name asked for, `evidence` the results behind the verdicts."""
+    """One target from one vantage. `site` is the name asked for (with port and path, where several were asked for under
+    one name), `evidence` the results behind the verdicts."""
 
     site: str
     fingerprint: Fingerprint
@@ -44,18 +45,36 @@ class Found(NamedTuple):
 
 
 def found_in(results: Iterable[Result]) -> Iterator[Found]:
-    """Merge results that come ordered by site and vantage, as the store gives them."""
+    """Merge results that come ordered by site and vantage, as the store gives them.
+
+    A site of which several ports or pages were asked for gives one each, and they are called after those as well.
+    """
     for (site, vantage), group in groupby(results, key=lambda result: (result.site, result.vantage)):
-        evidence = tuple(group)
-        readings = (reading for result in evidence for reading in result.observations)
-        verdicts = merge_all(readings)
-        provider = verdicts["provider"].value if "provider" in verdicts else None
-        yield Found(site, Fingerprint(_target(site, evidence, str(provider or "")), vantage, verdicts), evidence)
+        pages: dict[str, list[Result]] = {}
+        for result in group:
+            pages.setdefault(_page(result), []).append(result)
+        for name in sorted(pages):
+            yield _found(site if len(pages) == 1 else name or site, site, vantage, tuple(pages[name]))
 
 
-def _target(site: str, evidence: tuple[Result, ...], provider: str) -> Target:
+def _page(result: Result) -> str:
+    """What its target is called within the run (`probe/journey.py`): host, port and path; "" where that is unknown."""
+    _, _, rest = result.trace_id.partition("/")
+    return rest.rpartition("/")[0]
+
+
+def _found(name: str, site: str, vantage: str, evidence: tuple[Result, ...]) -> Found:
+    readings = (reading for result in evidence for reading in result.observations)
+    verdicts = merge_all(readings)
+    provider = verdicts["provider"].value if "provider" in verdicts else None
+    return Found(name, Fingerprint(_target(name, site, evidence, str(provider or "")), vantage, verdicts), evidence)
+
+
+def _target(name: str, site: str, evidence: tuple[Result, ...], provider: str) -> Target:
     """The target as it was named: of the ports and hosts it led to, the plainest; with its provider, if it is known."""
     plain = min((result.target for result in evidence), key=lambda target: (target.host != site, target.port))
+    if name != site:
+        plain = next((result.target for result in evidence if result.probe == "dns"), plain)
     given = next((result.target.provider for result in evidence if result.target.provider), "")
     return replace(plain, host=site, provider=provider or given)
 

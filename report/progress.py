@@ -15,19 +15,34 @@ from configtron.report.shown import Shown
 # A status line each second, as zmap does; a plain line rarely, since it stays in logs.
 STATUS_EVERY_S = 1.0
 PLAIN_EVERY_S = 10.0
+# A bar's length in parts, and how far it may go by an estimate alone.
+PARTS, NEARLY = 1000, 0.99
+# A time left is shown after so long, and so much of the run: before, it would be a guess.
+LEFT_AFTER_S, LEFT_FROM = 5.0, 0.02
 
 
 class Counts(NamedTuple):
-    """A moment of a run: targets (times vantages) in all and finished; connections made, and those without answer."""
+    """A moment of a run: targets (times vantages) in all and finished; connections made, and those without answer;
+    about how many connections there will be (0: nobody knows)."""
 
     total: int = 0
     done: int = 0
     calls: int = 0
     failed: int = 0
+    steps: int = 0
+
+    @property
+    def share(self) -> float:
+        """How much of the run is done, 0 to 1: by connections, since targets end together, and late."""
+        if self.done >= self.total:
+            return 1.0 if self.total else 0.0
+        return max(self.done / self.total, min(self.calls / self.steps, NEARLY) if self.steps else 0.0)
 
 
 class Progress(Shown):
     """Show counts. Call `update` as often as you like."""
+
+    counted = False
 
     def __init__(
         self,
@@ -52,12 +67,18 @@ class Progress(Shown):
             form = {"elapsed_s": round(now - self._began, 3), "what": self._what, **counts._asdict()}
             self._status.write(canonical(form) + "\n")
             self._status.flush()
-        if not self._drawn(counts.total, counts.done, _note(counts)) and (
+        left = "" if last else self._left(counts, now)
+        note = f"{counts.done}/{counts.total} targets, {counts.calls} connections, {counts.failed} without answer"
+        if not self._drawn(PARTS, round(PARTS * counts.share), note + left) and (
             now >= self._plain_at or last and counts != self._told
         ):
             self._plain_at, self._told = now + PLAIN_EVERY_S, counts
-            self.say(f"{self._what}: {counts.done}/{counts.total} targets, {_note(counts)}, {now - self._began:.0f} s")
+            self.say(f"{self._what}: {note}, {now - self._began:.0f} s{left}")
 
-
-def _note(counts: Counts) -> str:
-    return f"{counts.calls} connections, {counts.failed} without answer"
+    def _left(self, counts: Counts, now: float) -> str:
+        """About how long it will take yet, once enough has been seen to say so."""
+        elapsed, share = now - self._began, counts.share
+        if elapsed < LEFT_AFTER_S or share < LEFT_FROM or share >= 1:
+            return ""
+        seconds = elapsed * (1 - share) / share
+        return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

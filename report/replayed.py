@@ -13,6 +13,8 @@ from configtron.records import Json, canonical
 
 # The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
 SAME, DIFFERS, DIVERGED, UNTOLD, MISSING = "same", "differs", "diverged", "untold", "missing"
+# Of a JSON line; described by `replayed.schema.json`.
+SCHEMA = "configtron.replayed/1"
 STATUSES = (SAME, DIFFERS, DIVERGED, UNTOLD, MISSING)
 WRONG = (DIFFERS, DIVERGED, MISSING)
 # What merged verdicts are listed under, beside the names of probes.
@@ -117,7 +119,9 @@ def _lines(one: Played) -> list[str]:
 def write_jsonl(played: Iterable[Played], out: TextIO) -> None:
     """One object a probe."""
     for one in played:
-        form: dict[str, Json] = {"file": one.file, "trace": one.trace, "probe": one.probe, "status": one.status}
+        form: dict[str, Json] = {
+            "schema": SCHEMA, "file": one.file, "trace": one.trace, "probe": one.probe, "status": one.status,
+        }  # fmt: skip
         if one.message:
             form["message"] = one.message
         if one.differences:

@@ -17,6 +17,9 @@ class Shown:
     """A context manager, so that the terminal is left tidy; on a terminal that may be written on in colour, and unless
     quiet, it has a bar, which moves the cursor."""
 
+    # Whether the bar's parts are things that people count.
+    counted = True
+
     def __init__(
         self,
         what: str,
@@ -30,7 +33,7 @@ class Shown:
         self._began = clock()
         self._bar: Bar | None = None
         if not quiet and color and err.isatty():
-            self._bar = _bar(err)
+            self._bar = _bar(err, counted=self.counted)
             self._task = self._bar.add_task(what, total=None, note="")
 
     def __enter__(self) -> Self:
@@ -60,10 +63,11 @@ class Shown:
         return True
 
 
-def _bar(err: TextIO) -> Bar:
+def _bar(err: TextIO, *, counted: bool) -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    count = (MofNCompleteColumn(),) if counted else ()
+    columns = (TextColumn("{task.description}"), BarColumn(), *count, TextColumn("{task.fields[note]}"))
     return Bar(*columns, TimeElapsedColumn(), console=Console(file=err), transient=True)

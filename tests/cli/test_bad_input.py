@@ -1,5 +1,6 @@
 """Bad input gets one line and its exit code before anything is sent or kept; never a traceback."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from configtron.cli.outermost import run
 from configtron.cli.probe.kept import SHARDS, kept
 from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
-from configtron.errors import REFUSED, UNWRITTEN, USAGE, BadInput
+from configtron.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 
 Spoken = pytest.CaptureFixture[str]
@@ -92,6 +93,54 @@ def test_a_full_disk_has_its_own_code_in_the_database_too(full: Path, capsys: Sp
         assert run([*words, *command]) == UNWRITTEN
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("configtron:")]
         assert "space" in line.lower()
+
+
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        ("198.51.100.0/2x", "'2x' is no prefix length"),
+        ("198.51.100.0/", "'' is no prefix length"),
+        ("198.51.100.7/index.html", "a page of it is http://198.51.100.7/index.html"),
+        ("2001:db8::/32x", "a page of it is http://[2001:db8::]/32x"),
+        ("198.51.100.0/255.255.255.0", "no prefix length"),
+        ("198.51.100.0/33", "not an address block"),
+    ],
+)
+def test_a_malformed_block_is_no_page(word: str, what: str, capsys: Spoken) -> None:
+    assert run(["probe", word, "--dry-run"]) == USAGE
+    captured = capsys.readouterr()
+    assert captured.out == "" and what in captured.err
+
+
+def test_more_sites_than_there_are(capsys: Spoken) -> None:
+    assert run(["probe", "alexa-top1k", "--lab", "--backend", "netns", "--sites", "999999999", "--dry-run"]) == USAGE
+    assert "the lists have 1000 names" in capsys.readouterr().err
+
+
+def test_a_dry_run_writes_its_answer_and_nothing_else(home: Path, capsys: Spoken) -> None:
+    answer, db = home / "answer.jsonl", home / "none.db"
+    words = ["--db", str(db), "probe", "192.0.2.7", "a.example", "--dry-run", "-o", str(answer)]
+    assert run(words) == DONE
+    assert [json.loads(line)["host"] for line in answer.read_text().splitlines()]
+    assert capsys.readouterr().out == "" and {path.name for path in home.iterdir()} == {answer.name}
+    assert run(["--db", str(db), "probe", "--resume", "1", "--dry-run"]) == USAGE
+    assert run(["--db", str(db), "probe", "192.0.2.7", "--dry-run", "-o", "/dev/full"]) == UNWRITTEN
+
+
+def test_what_may_be_probed_is_named_where_it_is_missed(home: Path, capsys: Spoken) -> None:
+    assert run(["probe", "127.0.0.1", "--allow", "my.example", "--dry-run"]) == USAGE
+    capsys.readouterr()
+    for words, blocked in (([], True), (["--allow", "127.0.0.1"], False), (["--allow", "127.0.0.0/8"], False)):
+        assert run(["probe", "127.0.0.1", "--dry-run", *words]) == DONE
+        assert ("blocked" in json.loads(capsys.readouterr().out)) == blocked
+
+
+@pytest.mark.root
+def test_the_flag_is_named_where_somebody_is_blocked(home: Path, capsys: Spoken) -> None:
+    words = ["--db", str(home / "a.db"), "probe", "127.0.0.1"]
+    assert run(words) == REFUSED
+    assert "what is yours may be probed: --allow 127.0.0.1" in capsys.readouterr().err
+    assert run([*words, "--allow", "127.0.0.1", "--profile", "quick"]) != REFUSED
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '["{}"]'])

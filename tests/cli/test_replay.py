@@ -121,7 +121,7 @@ def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert packets(kept, "-f", "jsonl") == DONE
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (differs,) = [row for row in rows if row["status"] == "differs"]
-    assert {"file", "trace", "probe", "status", "differences"} == set(differs)
+    assert {"schema", "file", "trace", "probe", "status", "differences"} == set(differs)
     assert packets(kept, "-f", "csv") == DONE
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["name"] for row in table if row["status"] == "differs"] == ["icw", "jcw"]

@@ -37,6 +37,28 @@ def test_status_lines_come_each_second() -> None:
     assert lines[1]["done"] == 10 and lines[1]["total"] == 10
 
 
+def test_it_moves_by_connections_and_says_what_is_left() -> None:
+    """Targets that are probed together end together: 0/100 for most of the run, though half of it is done."""
+    err, clock = io.StringIO(), Clock()
+    with Progress("run 1", err, clock=clock) as progress:
+        for second in range(0, 50, 10):
+            clock.now = 100.0 + second
+            progress.update(Counts(100, 0, 13 * second, 0, 1300))
+        clock.now = 200.0
+        progress.update(Counts(100, 100, 1250, 0, 1300), last=True)
+    lines = err.getvalue().splitlines()
+    assert lines[0].endswith("0 s") and "left" not in lines[0]
+    assert lines[2].endswith("0/100 targets, 260 connections, 0 without answer, 20 s, about 80 s left")
+    assert "left" not in lines[-1]
+
+
+def test_an_estimate_never_ends_the_run() -> None:
+    assert Counts(10, 0, 400, 0, 100).share < 1 and Counts(10, 10, 90, 0, 100).share == 1
+    assert Counts(10, 5).share == 0.5 and Counts().share == 0
+    shares = [Counts(10, 0, calls, 0, 100).share for calls in range(0, 300, 7)]
+    assert shares == sorted(shares) and len(set(shares)) > 10
+
+
 def test_quiet_is_quiet() -> None:
     err = io.StringIO()
     with Progress("run 1", err, quiet=True) as progress:

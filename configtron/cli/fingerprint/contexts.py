@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from configtron.db.store import Store, Watch
 
 
+# Described by `report/watches.schema.json`.
+SCHEMA = "configtron.watches/1"
 WATCHES = ("watch", "begun", "source", "status", "contexts")
 LAST = -1
 
@@ -59,7 +61,7 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
 
 def _list(store: Store, form: str, out: TextIO) -> None:
     rows = [(one.id, one.begun_at, one.source, _status(one), one.contexts) for one in store.watches()]
-    write_list(WATCHES, rows, form, out)
+    write_list(SCHEMA, WATCHES, rows, form, out)
 
 
 def _status(watch: Watch) -> str:

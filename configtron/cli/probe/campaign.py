@@ -11,6 +11,7 @@ import logging
 import platform
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,7 @@ from configtron.db.store import Store
 from configtron.errors import INTERRUPTED, BadInput, cannot_write
 from configtron.probe.wire.shard import Shard
 from configtron.records import canonical
+from configtron.report.lines import opened
 from configtron.report.progress import Progress
 
 LOG = logging.getLogger("configtron.probe")
@@ -43,17 +45,28 @@ def run(options: ProbeOptions, store: Store) -> int:
         return _resume(options, store) if options.resume else _begin(options, store)
 
 
-def _begin(options: ProbeOptions, store: Store) -> int:
-    rules = fail_on.parsed(options.fail_on)
+def dry(options: ProbeOptions) -> int:
+    """Show what would be done, where the answer is asked for; write nothing else, not even a database."""
+    fail_on.parsed(options.fail_on)
+    options = _settled(options)
+    with laid_out(options, Path(tempfile.gettempdir())) as laid, opened(options.output_file) as out:
+        return dry_run(laid, out)
+
+
+def _settled(options: ProbeOptions) -> ProbeOptions:
     if options.lab:
         from configtron.cli.probe import lab
 
-        options = lab.settled(options, _say)
-    elif not options.contact:
+        return lab.settled(options, _say)
+    if not options.contact:
         _say("no --contact: requests will not say who asks; name a URL before you probe servers of other people")
+    return options
+
+
+def _begin(options: ProbeOptions, store: Store) -> int:
+    rules = fail_on.parsed(options.fail_on)
+    options = _settled(options)
     with laid_out(options, store.path.resolve().parent) as laid:
-        if options.dry_run:
-            return dry_run(laid)
         _check_outputs(options)
         number = store.begin_run(plan.run_config(options, laid.vantages, **_here()))
         folder = run_folder(store, number)
@@ -128,7 +141,7 @@ def _perform(
         if options.resume:
             store.resume_run(number)
         progress = stack.enter_context(_progress(options, given, f"run {number}", stack))
-        tally = Tally(total, store, number, progress)
+        tally = Tally(total, store, number, progress, plan.calls_each(options))
         LOG.info("run %d begins: %d targets times vantages", number, total)
         try:
             if options.lab:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from configtron.cli.probe import plan
 from configtron.cli.probe.kept import Laid
 from configtron.errors import DONE
-from configtron.probe import profiles
-from configtron.probe.journey import CRAFTED_RUNS
 from configtron.records import Json, canonical
 
 
-def dry_run(laid: Laid) -> int:
-    """A JSON line a target on stdout, the sum of it on stderr."""
+def dry_run(laid: Laid, out: TextIO) -> int:
+    """A JSON line a target, the sum of it on stderr."""
     options = laid.options
     blocklist = plan.blocklist_of(options)
     blocked = 0
@@ -21,14 +20,12 @@ def dry_run(laid: Laid) -> int:
         why = blocklist.host(target.host) or (blocklist.address(target.address) if target.address else "")
         blocked += bool(why)
         form: dict[str, Json] = {"host": target.host, "port": target.port, "path": target.path}
-        sys.stdout.write(canonical({**form, "blocked": why} if why else form) + "\n")
+        out.write(canonical({**form, "blocked": why} if why else form) + "\n")
     names = ", ".join(vantage.name for vantage in laid.vantages)
     pace = f"at most {options.rate_per_s:g} starts per second" if options.rate_per_s else "no rate limit"
-    rows = profiles.plan(options.profile, frozenset(options.tests or profiles.TESTS))
-    calls = CRAFTED_RUNS if options.crafted else 1 + len(rows.held) + len(rows.clear) + len(rows.secure)
     print(
         f"{laid.size - blocked} of {laid.size} targets would be probed ({blocked} blocked), from {names};"
-        f" about {calls} connections each, {pace}; nothing was sent",
+        f" about {plan.calls_each(options)} connections each, {pace}; nothing was sent",
         file=sys.stderr,
     )
     return DONE

@@ -56,6 +56,8 @@ def laid_out(options: ProbeOptions, place: Path) -> Iterator[Laid]:
         from configtron.cli.probe import lab
 
         targets = order(plan.targets_of(options), options.seed)
+        if len(targets) < options.sites and options.shards == 1 and not options.max_targets:
+            raise BadInput(f"--sites {options.sites}: the lists have {len(targets)} names; ask for at most so many")
         shards = lab.shards_of(options, targets)
         yield Laid(options, lab.vantages_of(options), shards, len(targets), None)
         return

@@ -12,6 +12,7 @@ class ProbeOptions:
 
     words               targets, blocks, URLs, names of bundled lists
     output_file         "-" is stdout
+    allow               addresses and blocks: an allowlist on the command line
     tests               keys of `configtron.probe.profiles.TESTS`; empty: all of the profile's
     rates               connections started per second; 0 is no limit
     max_runtime_s       start nothing new after so long; 0 is no limit
@@ -41,6 +42,7 @@ class ProbeOptions:
     path: str = "/"
     blocklist_files: tuple[Path, ...] = ()
     allowlist_files: tuple[Path, ...] = ()
+    allow: tuple[str, ...] = ()
     opt_out_files: tuple[Path, ...] = ()
     max_targets: int | None = None
     max_runtime_s: float = 0.0

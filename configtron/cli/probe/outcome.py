@@ -26,7 +26,12 @@ def show(options: ProbeOptions, held: Settings, store: Store, number: int, rules
         render(seen.passing(found_in(store.results(number))), vantages_of_run(run), options.format, out)
     total, empty, blocked = seen.total, seen.empty, seen.blocked
     if blocked and held.loudness >= 0:
-        print(f"configtron: {blocked} of {total} blocked; --allowlist-file names what may be probed", file=sys.stderr)
+        which = ", for example " + seen.example if seen.example else ""
+        print(
+            f"configtron: {blocked} of {total} blocked{which}; what is yours may be probed:"
+            f" --allow {seen.example or 'ADDRESS'}, or --allowlist-file FILE",
+            file=sys.stderr,
+        )
     counts: dict[str, int | str] = {"run": number, "status": run.status, "targets": total, "without_value": empty}
     if options.metadata_file:
         _metadata(
@@ -52,13 +57,16 @@ class _Seen:
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.tried = Tried(rules)
         self.total = self.empty = self.blocked = 0
+        self.example = ""
 
     def passing(self, found: Iterable[Found]) -> Iterator[Found]:
         """The same, counted."""
         for item in found:
             self.total += 1
             self.empty += item.empty
-            self.blocked += "address" in item.verdicts and item.verdicts["address"].reason == "blocked"
+            if "address" in item.verdicts and item.verdicts["address"].reason == "blocked":
+                self.blocked += 1
+                self.example = self.example or item.fingerprint.target.address
             self.tried.on(item)
             yield item
 

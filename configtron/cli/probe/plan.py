@@ -17,8 +17,9 @@ from configtron import __version__
 from configtron.cli.probe.options import ProbeOptions
 from configtron.errors import BadInput
 from configtron.nouns import Target, Vantage
-from configtron.probe import targets
+from configtron.probe import profiles, targets
 from configtron.probe.blocklist import Blocklist
+from configtron.probe.journey import CRAFTED_RUNS
 from configtron.probe.targets import Source
 from configtron.probe.vantages import HERE, choose, read_vantages
 from configtron.records import Json, canonical
@@ -86,9 +87,23 @@ def _clear(path: Path) -> Iterator[None]:
         raise BadInput(f"{path}: not UTF-8 text, at byte {error.start}") from error
 
 
+def calls_each(options: ProbeOptions) -> int:
+    """About how many connections a target will see."""
+    if options.crafted:
+        return CRAFTED_RUNS
+    rows = profiles.plan(options.profile, frozenset(options.tests or profiles.TESTS))
+    return 1 + len(rows.held) + len(rows.clear) + len(rows.secure)
+
+
+def allowed_of(options: ProbeOptions) -> list[Source]:
+    """What may be probed and nothing else, special-purpose ranges among it; none if nobody named any."""
+    named = [Source("--allow", "\n".join(options.allow))] if options.allow else []
+    return [*(source_of(path) for path in options.allowlist_files), *named]
+
+
 def blocklist_of(options: ProbeOptions) -> Blocklist:
     """What must not be probed. In the lab, addresses for special purposes are all there is."""
-    allowed = [source_of(path) for path in options.allowlist_files] if options.allowlist_files else None
+    allowed = allowed_of(options) or None
     blocked = [source_of(path) for path in (*options.blocklist_files, *options.opt_out_files)]
     return Blocklist(blocked, allowed=allowed, special=not options.lab)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ def _template(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
     return read_template(source_of(path).text, str(path))
 
 
+def _blocks(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        try:
+            ip_network(text, strict=False)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}; name addresses or blocks, such as 127.0.0.1 or 10.0.0.0/24") from error
+    return value
+
+
 def _typed(name: str) -> bool:
     """Whether an option stands on the command line, and not only in the configuration."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
@@ -105,6 +115,8 @@ def _typed(name: str) -> bool:
               help="Addresses, blocks and names never to probe.")  # fmt: skip
 @click.option("-w", "--allowlist-file", multiple=True, type=FILE,
               help="Probe nothing but these, special-purpose ranges among them.")  # fmt: skip
+@click.option("--allow", multiple=True, metavar="BLOCK", callback=_blocks,
+              help="The same, named here: your own server, say, --allow 127.0.0.1.")  # fmt: skip
 @click.option("--opt-out-file", multiple=True, type=FILE, help="Who asked to be left alone.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
 @click.option("-t", "--max-runtime", type=click.FloatRange(min=0), callback=finite, default=0, metavar="SECONDS",
@@ -188,7 +200,12 @@ def run(
         raise BadInput("--sites and --backend belong to --lab")
     if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder or options.lab_duplicate):
         raise BadInput("--lab-troubles, --lab-loss, --lab-reorder and --lab-duplicate belong to --lab")
+    if options.resume and options.dry_run:
+        raise BadInput("--dry-run shows what a new run would probe; leave --resume out")
     from configtron.cli.probe import campaign
+
+    if options.dry_run:
+        return campaign.dry(options)
     from configtron.db.store import Store
 
     with Store(settings().db) as store:

@@ -87,7 +87,7 @@ def chosen(store: Store, run: Run, hosts: Iterable[str] = (), vantages: Iterable
     """What a run found; only these hosts and vantages, if any are named."""
     only, places = frozenset(host.lower() for host in hosts), frozenset(vantages)
     for item in found_in(store.results(run.id)):
-        if (not only or item.site in only) and (not places or item.vantage in places):
+        if (not only or only & {item.site, item.fingerprint.target.host}) and (not places or item.vantage in places):
             yield item
 
 

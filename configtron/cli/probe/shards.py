@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from configtron import __version__
 from configtron.cli.probe.options import ProbeOptions
-from configtron.cli.probe.plan import source_of
+from configtron.cli.probe.plan import allowed_of, source_of
 from configtron.nouns import Target, Vantage
 from configtron.probe.profiles import TESTS
 from configtron.probe.targets import Source
@@ -19,7 +19,7 @@ FIRST_PORT, LAST_PORT = 61000, 64999
 def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
     """The options as a shard of that name."""
     blocked = tuple(source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
-    allowed = tuple(source_of(path) for path in options.allowlist_files)
+    allowed = allowed_of(options)
     return Shard(
         name=name,
         targets=targets,

@@ -16,6 +16,8 @@ from configtron.report.found import Found
 from configtron.report.lines import opened, write_list
 
 FORMATS = ("table", "jsonl", "csv")
+# Described by `report/runs.schema.json`.
+SCHEMA = "configtron.runs/1"
 RUNS = ("run", "begun", "status", "connections")
 
 
@@ -63,7 +65,7 @@ def show(
 
 def _list(store: Store, form: str, out: TextIO) -> None:
     rows = [(run.id, run.begun_at, _status(store, run), run.traces) for run in store.runs()]
-    write_list(RUNS, rows, form, out)
+    write_list(SCHEMA, RUNS, rows, form, out)
 
 
 def _status(store: Store, run: Run) -> str:

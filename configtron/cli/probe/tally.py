@@ -14,8 +14,10 @@ LOG = logging.getLogger("configtron.probe")
 class Tally:
     """Counts of a run, from the results as they come."""
 
-    def __init__(self, total: int, store: Store, run: int, progress: Progress) -> None:
+    def __init__(self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0) -> None:
+        """`calls_each`: about how many connections a target will see; 0: nobody knows."""
         self._total, self._store, self._run, self._progress = total, store, run, progress
+        self._steps = total * calls_each
         self._calls = self._failed = self._ended = 0
 
     def keep(self, results: list[Result]) -> None:
@@ -34,8 +36,11 @@ class Tally:
         self._show()
 
     def _show(self) -> None:
-        self._progress.update(Counts(self._total, self._ended, self._calls, self._failed))
+        self._progress.update(self._counts())
 
     def last(self) -> None:
         """Show the final counts."""
-        self._progress.update(Counts(self._total, self._ended, self._calls, self._failed), last=True)
+        self._progress.update(self._counts(), last=True)
+
+    def _counts(self) -> Counts:
+        return Counts(self._total, self._ended, self._calls, self._failed, self._steps)
