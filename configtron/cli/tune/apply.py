@@ -69,8 +69,9 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     if lost:
         if settings().loudness >= 0:
             count = found.counts()["frozen"]
-            click.echo(f"nothing is in force: another hand took it away, and all {count} changes are frozen; see: "
-                       "configtron tune status; to put it back: configtron tune resume --all, then apply", err=True)
+            click.echo(hint(f"nothing is in force: another hand took it away, and all {count} changes are frozen; see: "
+                            "configtron tune status; to put it back: configtron tune resume --all, then apply"),
+                       err=True)  # fmt: skip
         return NOTHING
     if settings().loudness >= 0:
         click.echo(_advice(act, changes) + also, err=True)

@@ -111,8 +111,8 @@ def _compared(here: Desk, act: Act) -> tuple[int | None, str]:
     same = {name for name, profile in act.rules.profiles.items() if found.profiles.get(name) == profile}
     count = sum(1 for prefix, name in act.rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
     if not (found.prefixes or found.default) and (act.rules.prefixes or act.rules.default):
-        return count, "nothing of it is in force: another hand took it away (configtron tune verify)"
-    return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+        return count, hint("nothing of it is in force: another hand took it away (configtron tune verify)")
+    return count, hint(f"{differences} differences in the kernel: configtron tune verify") if differences else ""
 
 
 def _unjournaled(book: Tuning) -> Iterator[dict[str, Json]]:
@@ -125,7 +125,7 @@ def _unjournaled(book: Tuning) -> Iterator[dict[str, Json]]:
     if is_absent(place().netns):
         return
     for driver, what, owner in unjournaled(desk(book), place()):
-        about = f"{what}: {owner or 'in no journal; configtron tune rollback takes it away'}"
+        about = f"{what}: {owner or hint('in no journal; configtron tune rollback takes it away')}"
         yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver.name, "place": place_text(place()),
                "about": about}  # fmt: skip
 
