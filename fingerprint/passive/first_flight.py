@@ -13,6 +13,7 @@ Fails as   no-handshake (without its SYN nobody knows that a flight is the first
            capture so short that nobody knows how large a segment may be); synack-repeated: the window may have been
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
+           A server that goes on and never has more under way is stopped by its send buffer: no-growth, a bound.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were. From taking
@@ -44,13 +45,15 @@ SHORT_PATH_NS = 1_000_000
 TICK_NS = 1_000_000
 # The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip says it.
 PROBE_NS = 10_000_000
+# After so many times the flight's bytes a window has grown, by a quarter at least.
+JUDGED, GROWN = 4, 1.25
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
 STAMP_BYTES = 12
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "client-data", "short-path", "window-limited",
-    "repeated", "lost", "unverified",
+    "repeated", "lost", "no-growth", "unverified",
     "no-handshake", "one-sided", "no-data", "beginning-lost", "options-cut",
 )  # fmt: skip
 # From here on there is no value.
@@ -129,6 +132,9 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
     if len(of):
         stopped = (stop < after) & probing[np.minimum(stop, len(of) - 1)]
         proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
+    for connection in np.flatnonzero(proof == PROOFS.index("ack-clocked")).tolist():
+        if _stays(found, marks, old, int(known.rtt[connection]), connection):
+            proof[connection] = PROOFS.index("no-growth")
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     again = known.synacks > 1
@@ -274,6 +280,26 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
     proof[~known.whole] = PROOFS.index("no-handshake")
     proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
     return proof
+
+
+def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
+    """Whether a server that has much more to say never has more under way than its first flight.
+
+    A window grows with each acknowledgement (RFC 5681 3.1); a send buffer, or a page that is written so, does not.
+    Losses end the growth, so only what comes before the first is looked at.
+    """
+    part = slice(int(marks.stop[connection]), int(marks.after[connection]))
+    start, end, at = marks.start[part], marks.end[part], found.rows.at[marks.row[part]]
+    flight = int(marks.top[connection]) - 1
+    whole = np.ones(len(end), bool)
+    whole[1:] = start[1:] == end[:-1]
+    torn = np.flatnonzero(old[part] | ~whole)
+    upto = int(torn[0]) if len(torn) else len(end)
+    if not upto or int(end[upto - 1]) - int(start[0]) < JUDGED * flight:
+        return False
+    first = np.searchsorted(at[:upto], at[:upto] - int(EARLY * rtt_ns), "right")
+    most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
+    return most <= GROWN * flight
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:

@@ -295,3 +295,26 @@ def test_on_a_short_path_an_ack_proves_nothing(tmp_path: Path) -> None:
     story.say(0, (FLIGHT + 0.03) / 1000, ACK, 101, 1 + 4 * MSS)
     story.say(1, (SECOND + 0.03) / 1000, ACK, 1 + 4 * MSS, 101, MSS)
     assert (icw(story, tmp_path).grade, icw(story, tmp_path).detail("proof")) == ("L", "short-path")
+
+
+@pytest.mark.parametrize(("growth", "proof"), [(1, "no-growth"), (2, "ack-clocked")])
+def test_a_send_buffer_is_no_window(growth: int, proof: str, tmp_path: Path) -> None:
+    """Full segments, let out by ACKs, but never more of them at a time; a window would have grown."""
+    story = Story()
+    at, first, count = FLIGHT, 0, 3
+    for _ in range(6):
+        story.flight(at, first, count, echo_s=at - RTT_S)
+        first, count = first + count, count * growth
+        story.ack(at + 0.002, first)
+        at += RTT_S + 0.002
+    found = icw(story, tmp_path)
+    assert (found.value, found.detail("proof")) == (3, proof)
+    assert found.grade == ("C" if growth > 1 else "L")
+
+
+def test_a_loss_ends_the_growth_and_not_the_proof(tmp_path: Path) -> None:
+    """Segment 14 is missing; what follows for long comes one by one."""
+    story = proven()
+    for n in range(40):
+        story.flight(SECOND + 0.2 + n * RTT_S, 15 + n, 1)
+    assert icw(story, tmp_path).grade == "C"

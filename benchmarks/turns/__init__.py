@@ -1,0 +1,1 @@
+"""Parts of `benchmarks.turn_taking`: the programs that talk, and the captures of what they said."""
