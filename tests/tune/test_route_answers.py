@@ -6,7 +6,7 @@ import pytest
 
 from configtron.errors import Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import route_answers
+from configtron.tune.drivers import remembered, route_answers
 from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
@@ -125,8 +125,11 @@ def test_the_dry_connection_is_what_a_client_would_get_and_sends_nothing(hosts: 
     assert begun(hosts.server, "203.0.113.1") not in (None, ("reno", 30))
 
 
-def test_the_dry_connection_sees_what_the_table_does_not_say(hosts: Hosts, driver: RouteDriver) -> None:
+def test_the_dry_connection_sees_what_the_table_does_not_say(
+    hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A clamp that the kernel remembers of a client: its table is whole, its connections are not as applied."""
+    monkeypatch.setattr(remembered, "forget", lambda *_: 0)
     clamped = Profile("fast", (("cwnd_clamp", 3), ("initcwnd", 30)))
     driver.apply(Changes({"fast": clamped}, {"10.1.0.2/32": "fast"}))
     with hosts.connection("10.1.0.2") as (_, _):

@@ -142,3 +142,26 @@ def test_every_knob_has_its_test() -> None:
     assert {name for name in globals() if name.startswith("test_")} >= {
         f"test_{knob}" + ("_from_the_second_connection_on" if knob == "cwnd_clamp" else "") for knob in REACHES
     }
+
+
+@BOTH
+@pytest.mark.parametrize("goes", ["reverted", "dropped", "moved"])
+def test_a_clamp_is_not_remembered_of_a_client_when_its_route_has_lost_it(
+    hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...], goes: str
+) -> None:
+    """The kernel keeps it for an hour (tcp_metrics), whatever the route says by then."""
+    subprocess.run(["ip", "-n", hosts.server, "tcp_metrics", "flush"], check=True, capture_output=True)
+    assign(driver, cwnd_clamp=3)
+    for _ in range(2):
+        with hosts.connection(clients[1]) as (end, _):
+            window = info(end).cwnd
+    assert window == 3, "from the second connection on"
+    if goes == "reverted":
+        driver.revert(driver.before())
+    elif goes == "dropped":
+        assign(driver, initcwnd=12)
+    else:
+        other = Profile("other", (("initcwnd", 12),))
+        driver.apply(Changes({"other": other}, {"10.2.0.0/16": "other", "fd02::/32": "other"}))
+    with hosts.connection(clients[1]) as (end, _):
+        assert info(end).cwnd == (10 if goes == "reverted" else 12)

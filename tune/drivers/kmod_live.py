@@ -84,12 +84,13 @@ def _unset(device: Device, place: str) -> dict[int, int | str]:
 def clients(place: str) -> list[Line]:
     """Established connections to ports that are listened to."""
     with netns.inside(place):
-        lines = [*_lines("tcp", socket.AF_INET), *_lines("tcp6", socket.AF_INET6)]
-    ports = {line.port for line in lines if line.state == LISTENING}
-    return [line for line in lines if line.state == ESTABLISHED and line.port in ports]
+        found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+    ports = {line.port for line in found if line.state == LISTENING}
+    return [line for line in found if line.state == ESTABLISHED and line.port in ports]
 
 
-def _lines(table: str, family: int) -> Iterator[Line]:
+def lines(table: str, family: int) -> Iterator[Line]:
+    """The sockets of the namespace that we are in, as /proc/net/tcp or tcp6 lists them."""
     with suppress(FileNotFoundError), open(f"/proc/thread-self/net/{table}", encoding="ascii") as told:  # no IPv6
         next(told)
         for line in told:

@@ -27,7 +27,7 @@ from socket import if_nameindex
 from configtron import netns
 from configtron.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.nouns import Profile
-from configtron.tune.drivers import few, route_answers
+from configtron.tune.drivers import few, remembered, route_answers
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.notes import free, pieces, spelt
 from configtron.tune.drivers.routes import Prefix, match, parse, text
@@ -96,10 +96,18 @@ class RouteDriver:
         everyone = [parse("0.0.0.0/0")] if changes.default else []
         if lost := route_answers.diverted(table, islice((*parsed.values(), *everyone), LOOKED_UP)):
             raise Refused(few.hidden(text(*lost[0]), lost[1]))
-        ground = table.ground()
-        with suppress(few.Unclear):  # then nothing is written yet
-            return few.apply(table, ground, changes, parsed)
-        return self._apply_all(changes, ground, parsed)
+        ground, clamps = table.ground(), self._clamps()
+        try:
+            with suppress(few.Unclear):  # then nothing is written yet
+                return few.apply(table, ground, changes, parsed)
+            return self._apply_all(changes, ground, parsed)
+        finally:
+            remembered.forget(table.net, self.place.netns, clamps)
+
+    def _clamps(self) -> set[int]:
+        """The windows that profiles clamp: what the kernel may have copied from their routes."""
+        settings = (dict(profile.settings) for profile in self._table.profiles().values())
+        return {int(str(found["cwnd_clamp"])) for found in settings if "cwnd_clamp" in found}
 
     def _apply_all(self, changes: Changes, ground: Ground, parsed: Mapping[str, Prefix]) -> Rules:
         """By reading and comparing whole tables."""
@@ -278,7 +286,9 @@ class RouteDriver:
 
     def revert(self, before: str) -> None:
         json.loads(before)
+        clamps = self._clamps()
         self._table.clear()
+        remembered.forget(self._table.net, self.place.netns, clamps)
         self._marked = ""
 
 

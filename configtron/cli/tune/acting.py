@@ -9,12 +9,13 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from configtron.cli.settings import hint
 from configtron.cli.tune import claims, keeping
 from configtron.cli.tune.desk import Desk, gone
 from configtron.errors import BadInput, ConfigtronError, Mismatch
-from configtron.ports import Driver
+from configtron.ports import Driver, Mover
 from configtron.tune.journal import (
     BEGUN,
     FORGET,
@@ -32,6 +33,9 @@ from configtron.tune.journal import (
 )
 from configtron.tune.plan import advise, changes, recognised
 from configtron.tuning import Place, Rules
+
+if TYPE_CHECKING:
+    from configtron.tune.drivers.open_connections import Leaving, Restored
 
 # Why an act is undone that somebody wanted undone.
 ASKED = "rollback"
@@ -136,10 +140,13 @@ def besides(desk: Desk, act: Act) -> str:
     return hint("its routes follow a change of gateway only while `configtron tune watch` runs")
 
 
-def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
+def undo(
+    desk: Desk, act: Act, why: str, *, wholly: bool = False, connections: dict[int, Restored] | None = None
+) -> Act:
     """Put back what stood before an act: what had been kept, or (`wholly`, or if there is none) the untouched stack.
 
-    A journal that cannot be written keeps nobody from it. Errors: the driver's; `Unwritten`.
+    Open connections are put back too; what became of them is added to `connections`, by the act's number. A journal
+    that cannot be written keeps nobody from it. Errors: the driver's; `Unwritten`.
     """
     base = desk.book.act(act.over) if act.over and not wholly else None
     dropped = desk.book.act(act.over) if act.over and wholly else None
@@ -148,6 +155,7 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
         desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
     driver, is_taken = desk.load(act.driver, act.place), claims.taken(desk, act)
     is_gone = is_taken or gone(act.place)
+    leaving = None if is_gone else _leaving(desk, driver, act)
     if not is_taken:
         # Most of what was set went with a namespace, and its driver says that there is none; a pinned program did not.
         with suppress(*([BadInput] if is_gone else [])):
@@ -155,6 +163,9 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
     if base is not None and not is_gone:
         write(driver, Rules(), base.rules)
         base = replace(base, status=KEPT)
+    restored = _restored(leaving, driver, act, base)
+    if connections is not None:
+        connections[act.id] = restored
     done = act.closed(UNDONE, why)
     ends = [done, *([base] if base else []), *([dropped.closed(UNDONE, why)] if dropped else [])]
     try:
@@ -165,6 +176,38 @@ def undo(desk: Desk, act: Act, why: str, *, wholly: bool = False) -> Act:
     # What was asked for is no news.
     log.log(logging.INFO if why == ASKED else logging.WARNING, "act %d (%s) undone: %s", act.id, act.driver, why)
     return done
+
+
+def _leaving(desk: Desk, driver: Driver, act: Act) -> Leaving | None:
+    """Open connections with the act's profiles, before its driver reverts; the driver's own part is put back."""
+    from configtron.tune.drivers.open_connections import Leaving
+
+    try:
+        whole = act if act.rules.profiles else desk.book.act(act.id) or act
+        leaving = Leaving(driver, act.place, whole.rules)
+        leaving.before()
+    except (ConfigtronError, OSError) as error:
+        log.warning("act %d (%s): open connections were not looked at: %s", act.id, act.driver, error)
+        return None
+    return leaving
+
+
+def _restored(leaving: Leaving | None, driver: Driver, act: Act, base: Act | None) -> Restored:
+    """Open connections after the driver has reverted: put back, or counted."""
+    from configtron.tune.drivers.open_connections import Restored
+
+    if leaving is None:
+        return Restored()
+    try:
+        restored = leaving.after(base.rules if base else Rules())
+        if base is not None and isinstance(driver, Mover):
+            driver.move()
+    except (ConfigtronError, OSError) as error:
+        log.warning("act %d (%s): open connections keep its profiles: %s", act.id, act.driver, error)
+        return Restored()
+    if restored.left:
+        log.warning("act %d (%s): %s", act.id, act.driver, restored.text)
+    return restored
 
 
 def recover(desk: Desk) -> list[Act]:

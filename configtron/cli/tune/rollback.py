@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
     from configtron.records import Json
+    from configtron.tune.drivers.open_connections import Restored
     from configtron.tune.journal import Act
     from configtron.tuning import Place
 
@@ -55,22 +56,26 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
     with opened(output_file) as out, journal as book:
         here = desk(book)
         with sole(book.path):
-            done, failed = _each(here, last, keep)
+            connections: dict[int, Restored] = {}
+            done, failed = _each(here, last, keep, connections)
             unknown = [] if last or keep else _unknown(here, failed)
         undone = {(act.driver, place_text(act.place), act.space) for act, _ in done} if not keep else set()
         frozen = [one.scope for one in book.frozen() if (one.driver, one.place, one.space) in undone]
         for was, _now in done:
             dismissed(was)
-        rows: list[tuple[Json, ...]] = [(was.id, was.driver, was.status, now.status, now.why) for was, now in done]
-        rows += [(None, driver, "unjournaled", "undone", what) for driver, what in unknown]
+        rows = [_row(was, now, connections.get(was.id)) for was, now in done]
+        rows += [_row_of(None, driver, "unjournaled", "undone", what) for driver, what in unknown]
         left = [] if last or keep else _left(here, {(was.driver, was.place) for was, _ in done}, unknown)
-        rows += [(None, driver, "", "left", line) for driver, line in left]
-        write_rows(form, COLUMNS, (dict(zip(COLUMNS, row, strict=True)) for row in rows), out)
+        rows += [_row_of(None, driver, "", "left", line) for driver, line in left]
+        write_rows(form, COLUMNS, rows, out)
     if failed:
         raise Mismatch("; ".join(failed) + "; see: configtron tune status")
     if settings().loudness >= 0:
         if not rows:
             click.echo("nothing of ours is in force here", err=True)
+        for number, restored in connections.items():
+            if restored.text and not restored.left:  # what is left has been a warning
+                click.echo(f"act {number}: {restored.text}", err=True)
         for driver, line in left:
             click.echo(f"{driver}: left as it is, for it is not ours: {line}", err=True)
         if told := frozen_text(frozen):
@@ -78,7 +83,21 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
     return DONE
 
 
-def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], list[str]]:
+def _row(was: Act, now: Act, restored: Restored | None) -> dict[str, Json]:
+    """An act that was undone, with what became of open connections."""
+    row = _row_of(was.id, was.driver, was.status, now.status, now.why)
+    if restored is not None:
+        row |= {"connections": restored.connections, "restored": restored.restored, "carrying": dict(restored.left)}
+    return row
+
+
+def _row_of(*cells: Json) -> dict[str, Json]:
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _each(
+    here: Desk, last: bool, keep: bool, connections: dict[int, Restored]
+) -> tuple[list[tuple[Act, Act]], list[str]]:
     """Every open act here, before and after; and why others are not undone. One that fails keeps no other back."""
     from configtron.cli.tune import acting, keeping
     from configtron.tune.journal import KEPT, LEASED, OPEN
@@ -107,7 +126,7 @@ def _each(here: Desk, last: bool, keep: bool) -> tuple[list[tuple[Act, Act]], li
             if not keeping.guarded(act):
                 keeping.start(here, act.id)
         try:
-            done.append((act, acting.undo(here, act, acting.ASKED, wholly=not last)))
+            done.append((act, acting.undo(here, act, acting.ASKED, wholly=not last, connections=connections)))
         except (ConfigtronError, OSError) as error:
             acting.not_yet(here, act, acting.ASKED, error)
             failed.append(f"act {act.id} ({act.driver}): {error}")

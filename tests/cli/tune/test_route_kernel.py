@@ -11,7 +11,7 @@ from configtron.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.table import TABLE
 from tests.cli.tune.typed import Said, rows, tune, wanted
 from tests.tune.routed import everything, hosts, ip
-from tests.tune.two_hosts import SERVER, Hosts
+from tests.tune.two_hosts import SERVER, Hosts, congestion_control
 
 __all__ = ["hosts", "tune", "wanted"]
 
@@ -143,3 +143,23 @@ def test_an_act_that_names_an_interface_is_in_the_journal(wanted: Said, hosts: H
     before = everything(hosts)
     assert [row["kind"] for row in rows(wanted("status", *there, "-f", "jsonl")[1])] == ["act"]
     assert wanted("rollback", *there, "--cgroup", "web")[0] == DONE and everything(hosts) == before
+
+
+def test_a_rollback_puts_open_connections_back_and_says_so(applied: Said, hosts: Hosts) -> None:
+    with hosts.connection("10.1.0.2") as (end, _):
+        assert congestion_control(end) == "reno"
+        code, out, told = applied("rollback", "-f", "jsonl")
+        (row,) = rows(out)
+        assert (code, row["connections"], row["restored"], row["carrying"]) == (DONE, 1, 1, {})
+        assert "1 open connections had its profiles: 1 put back" in told
+        assert congestion_control(end) != "reno"
+
+
+def test_a_rollback_says_what_open_connections_carry(applied: Said, hosts: Hosts) -> None:
+    assert applied("profile", "set", "web", "cwnd_clamp=2")[0] == DONE
+    assert applied("apply", "--netns", hosts.server, "--keep")[0] == DONE
+    with hosts.connection("10.1.0.2"):
+        code, out, told = applied("rollback", "-f", "jsonl")
+    (row,) = rows(out)
+    assert (code, row["connections"], row["restored"], row["carrying"]) == (DONE, 1, 0, {"cwnd_clamp": 1})
+    assert "may still carry 1 cwnd_clamp" in told

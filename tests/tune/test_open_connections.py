@@ -1,0 +1,113 @@
+"""Rules go, connections stay: they are put back to what they would have without, or counted."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from configtron.nouns import Profile
+from configtron.ports import Driver
+from configtron.tune.drivers.open_connections import Leaving, Restored
+from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.sysctl import SysctlDriver
+from configtron.tune.rules import difference
+from configtron.tuning import Place, Rules
+from tests.tune.aside import aside
+from tests.tune.routed import hosts
+from tests.tune.two_hosts import TCP_CONGESTION, Hosts, congestion_control, window_clamp
+
+__all__ = ["hosts"]
+
+pytestmark = pytest.mark.root
+
+
+def left(driver: Driver, place: Place, rules: Rules, now: Rules | None = None) -> Restored:
+    """The rules go, as `acting.undo` lets them."""
+    leaving = Leaving(driver, place, rules)
+    leaving.before()
+    driver.revert(driver.before())
+    if now is not None:
+        driver.apply(difference(Rules(), now))
+    return leaving.after(now or Rules())
+
+
+def test_by_the_route_driver(hosts: Hosts) -> None:
+    place = Place(netns=hosts.server)
+    driver = RouteDriver(place)
+    profile = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno"), ("window_clamp", 20_000)))
+    rules = Rules({"web": profile}, {"10.1.0.0/16": "web", "fd01::/32": "web"})
+    with hosts.connection("10.2.0.2") as (bare, _):
+        untouched = congestion_control(bare), window_clamp(bare)
+    assert untouched[0] != "reno"
+    driver.apply(difference(Rules(), rules))
+    with (
+        hosts.connection("10.1.0.2") as (four, _), hosts.connection("fd01::2") as (six, _),
+        hosts.connection("10.2.0.2") as (other, _), hosts.connection("10.1.0.2", "reno") as (own, _),
+        hosts.connection("10.1.0.2") as (since, _),
+    ):  # fmt: skip
+        assert (congestion_control(four), window_clamp(four)) == ("reno", 20_000)
+        since.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, b"cubic")
+        restored = left(driver, place, rules)
+        # each connection is held by this process at both ends' namespaces; only the server's is ours
+        assert (restored.connections, restored.restored, dict(restored.left)) == (4, 4, {})
+        assert (congestion_control(four), congestion_control(six)) == (untouched[0], untouched[0])
+        assert window_clamp(four) > 1_000_000 and window_clamp(six) > 1_000_000
+        assert congestion_control(own) == "reno", "its listener chose it"
+        assert congestion_control(since) == "cubic", "the program chose it since"
+        assert congestion_control(other) == untouched[0]
+
+
+def test_what_the_route_driver_cannot_take_back_is_counted(hosts: Hosts) -> None:
+    place, clamped = Place(netns=hosts.server), Profile("web", (("cwnd_clamp", 2),))
+    driver, rules = RouteDriver(place), Rules({"web": clamped}, {"10.1.0.0/16": "web"})
+    driver.apply(difference(Rules(), rules))
+    with hosts.connection("10.1.0.2"):
+        restored = left(driver, place, rules)
+    assert (restored.connections, restored.restored, dict(restored.left)) == (1, 0, {"cwnd_clamp": 1})
+    assert restored.text == (
+        "1 open connections had its profiles: 0 put back; until they end some may still carry 1 cwnd_clamp"
+    )
+
+
+def test_rules_that_come_back_are_given(hosts: Hosts) -> None:
+    place = Place(netns=hosts.server)
+    driver = RouteDriver(place)
+    was = Rules({"web": Profile("web", (("tcp_congestion_control", "reno"),))}, {"10.1.0.0/16": "web"})
+    base = Rules({"web": Profile("web", (("tcp_congestion_control", "cubic"),))}, {"10.1.0.0/16": "web"})
+    driver.apply(difference(Rules(), was))
+    with hosts.connection("10.1.0.2") as (four, _):
+        assert congestion_control(four) == "reno"
+        assert left(driver, place, was, base).restored == 1
+        assert congestion_control(four) == "cubic"
+    driver.revert(driver.before())
+
+
+def test_by_the_sysctl_driver(hosts: Hosts) -> None:
+    """A listener that was made under our default has it for good: it gets the default again as well."""
+    place = Place(netns=hosts.server)
+    driver = SysctlDriver(place)
+    rules = Rules({"web": Profile("web", (("tcp_congestion_control", "reno"),))}, {}, "web")
+    driver.apply(difference(Rules(), rules))
+    with hosts.connection("10.1.0.2") as (four, _):
+        assert congestion_control(four) == "reno"
+        restored = left(driver, place, rules)
+        assert (restored.connections, restored.restored) == (1, 1) and congestion_control(four) != "reno"
+
+
+def test_nothing_that_stays_is_no_connection(hosts: Hosts) -> None:
+    place = Place(netns=hosts.server)
+    driver, rules = RouteDriver(place), Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"})
+    driver.apply(difference(Rules(), rules))
+    with hosts.connection("10.1.0.2"):
+        assert left(driver, place, rules) == Restored()
+
+
+def test_by_the_ebpf_driver() -> None:
+    """The clamp too, which no option of a program reaches."""
+    found = aside("left_open.py")
+    assert found["under"] == ["reno", 2, 7000, 3]
+    assert found["after"][0] != "reno" and found["after"][2:] == [0, 0] and found["after"][1] > 2
+    assert found["restored"] == [1, 1, {}] and found["other"] == found["other after"]
+    # its rate is taken back, its pacing is not
+    assert found["paced"] == [1, 0, {"pacing": 1}]

@@ -1,0 +1,285 @@
+"""Connections that are open while rules go: put back to what they would have without these rules, or counted.
+
+Question   A profile is set on a connection as it begins, and stays on it when the rules have gone. What of it can be
+           taken back from outside, and on how many connections does the rest stay?
+Method     An accepted connection has its listener's options, so what it would have without a profile is what its
+           listener has now. Each open connection whose client had a profile is borrowed (pidfd_getfd(2)); an option
+           that reads as the profile set it is set to the listener's. One that reads otherwise was set by the program
+           since, and stays. What no option of a program reaches (`DRIVERS_OWN`) the driver itself puts back before it
+           goes: its profiles are replaced by ones that set the kernel's own values, and given to open connections.
+Reads as   How many connections had a profile, how many carry nothing of it any more, and by knob how many may still.
+Fails as   Counted, not raised: a connection that nobody has accepted or that only the kernel holds keeps all; so does
+           what the kernel lets nobody take back (pacing, once on).
+Differs    from `Mover.move`, which gives rules; here they go. Connections begun under an earlier version of a profile,
+           or whose prefix was dropped since, are not known to have had one.
+Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core/sock.c (SO_MAX_PACING_RATE)
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configtron import netns
+from configtron.errors import ConfigtronError
+from configtron.nouns import Profile, Value
+from configtron.ports import Driver, Mover
+from configtron.tune.drivers.bpf.layout import WRAPPED
+from configtron.tune.drivers.kmod_live import ESTABLISHED, LISTENING, Line, borrowed, lines
+from configtron.tune.drivers.routes import parse
+from configtron.tune.overlay import bits
+from configtron.tuning import Changes, Place, Rules
+
+log = logging.getLogger("configtron.tune")
+_DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+_LEAST_RTO = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
+# The module's dispatcher, as a listener shows it that was made while it was the default (kmod/README.md).
+_DISPATCHER = "configtron"
+_CONTROL = "tcp_congestion_control"
+_CONTROL_BYTES = 16
+_TCP_CONGESTION = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A knob as an option of sockets: its level, number and bytes; `unset` stands for a listener's 0."""
+
+    level: int
+    number: int
+    width: int = 4
+    unset: int = 0
+
+    def get(self, descriptor: socket.socket) -> int:
+        """Its value on a socket."""
+        return int.from_bytes(descriptor.getsockopt(self.level, self.number, self.width), sys.byteorder)
+
+    def set(self, descriptor: socket.socket, value: int) -> None:
+        """Set it. Errors: `OSError`."""
+        descriptor.setsockopt(self.level, self.number, (value or self.unset).to_bytes(self.width, sys.byteorder))
+
+
+# linux/tcp.h, asm-generic/socket.h. The largest window there is (RFC 7323) is what the kernel begins with.
+OPTIONS: Mapping[str, Option] = {
+    "max_pacing_rate": Option(1, 47, 8),
+    "window_clamp": Option(6, 10, unset=65535 << 14),
+    "notsent_lowat": Option(6, 25),
+    "priority": Option(1, 12),
+    "mark": Option(1, 36),
+    "busy_poll": Option(1, 46),
+    "nagle": Option(6, 1),
+}
+# What no option of a program reaches: the kernel's own values (TCP_RTO_MIN, TCP_DELACK_MAX; a clamp as good as none).
+DRIVERS_OWN: Mapping[str, Value] = {"cwnd_clamp": 65535, "min_rto": 0.2, "delack_max": 0.2}
+# Once on, pacing stays on (SK_PACING_NEEDED), though no rate bounds it.
+PACING = ("pacing", "max_pacing_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What of a driver's profile stays on a connection when the rules have gone, and whose connections they are."""
+
+    options: tuple[str, ...]
+    own: tuple[str, ...]
+    opened_too: bool = False  # also connections that this host opened
+
+
+_BY_SOCKET = (_CONTROL, *OPTIONS)
+LASTING: Mapping[str, Lasting] = {
+    "kmod": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
+    "ebpf": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
+    # timers and quickack are read from the route each time
+    "route": Lasting((_CONTROL, "window_clamp"), ("cwnd_clamp",), opened_too=True),
+    "sysctl": Lasting((_CONTROL,), ("min_rto",), opened_too=True),
+}
+
+
+@dataclass(slots=True)
+class Restored:
+    """What became of open connections.
+
+    connections   those whose client had a profile of which something stays
+    restored      those of them that carry nothing of it any more
+    left          knob -> how many may still carry it; "not reached": whose holder could not be found
+    """
+
+    connections: int = 0
+    restored: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def text(self) -> str:
+        """In one line; "" where there were none."""
+        if not self.connections:
+            return ""
+        line = f"{self.connections} open connections had its profiles: {self.restored} put back"
+        left = ", ".join(f"{count} {knob}" for knob, count in sorted(self.left.items()))
+        return f"{line}; until they end some may still carry {left}" if left else line
+
+
+class Clients:
+    """The profile of each client, by the longest prefix."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._tables: dict[int, dict[int, dict[int, str]]] = {4: {}, 6: {}}
+        for prefix, name in rules.prefixes.items():
+            version, address, length = parse(prefix)
+            at = int.from_bytes(address, "big") >> (bits(version) - length)
+            self._tables[version].setdefault(length, {})[at] = name
+        self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._tables.items()}
+
+    def of(self, line: Line) -> Profile | None:
+        """The profile of a connection's client; None for the untouched stack."""
+        version = 6 if line.family == socket.AF_INET6 else 4
+        number = int.from_bytes(line.client, "big")
+        for length in self._lengths[version]:
+            name = self._tables[version][length].get(number >> (bits(version) - length))
+            if name is not None:
+                return self._rules.profiles.get(name)
+        return self._rules.profiles.get(self._rules.default)
+
+
+class Leaving:
+    """One driver's rules on their way out, at one place: `before` it reverts and `after`."""
+
+    def __init__(self, driver: Driver, place: Place, had: Rules) -> None:
+        self._driver, self._place = driver, place
+        self._lasting = LASTING.get(driver.name, Lasting((), ()))
+        self._knobs = {*self._lasting.options, *self._lasting.own, *(PACING if driver.name in ("ebpf", "kmod") else ())}
+        named = {name: profile for name, profile in had.profiles.items() if self._lasts(profile)}
+        self._clients = Clients(Rules(named, had.prefixes, had.default))
+        self._lines = list(self._open()) if named else []
+        self._own_restored = False
+
+    def _lasts(self, profile: Profile) -> bool:
+        return any(knob in self._knobs for knob, _ in profile.settings)
+
+    def _open(self) -> Iterator[tuple[Line, Profile]]:
+        with netns.inside(self._place.netns):
+            found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+        ports = {line.port for line in found if line.state == LISTENING}
+        for line in found:
+            if line.state == ESTABLISHED and (self._lasting.opened_too or line.port in ports):
+                profile = self._clients.of(line)
+                if profile is not None:
+                    yield line, profile
+
+    def before(self) -> None:
+        """Let the driver put back what it alone reaches."""
+        mine = {profile.name for _, profile in self._lines if any(knob in DRIVERS_OWN for knob, _ in profile.settings)}
+        if not mine or not isinstance(self._driver, Mover):
+            return
+        plain = dict(DRIVERS_OWN) | {"min_rto": self._least_rto_s()}
+        try:
+            there = self._driver.read().profiles
+            settings = {name: tuple((knob, plain[knob]) for knob, _ in there[name].settings if knob in plain)
+                        for name in mine & there.keys()}  # fmt: skip
+            self._driver.apply(Changes(profiles={name: Profile(name, each) for name, each in settings.items()}))
+            self._driver.move()
+            self._own_restored = True
+        except (ConfigtronError, OSError) as error:
+            log.warning("%s: open connections keep what only the driver could take back: %s", self._driver.name, error)
+
+    def _least_rto_s(self) -> float:
+        with netns.inside(self._place.netns):
+            return int(_LEAST_RTO.read_text()) / 1e6 if _LEAST_RTO.exists() else float(str(DRIVERS_OWN["min_rto"]))
+
+    def after(self, now: Rules) -> Restored:
+        """Put open connections back to their listener's options, or to what rules that came back say."""
+        done = Restored(len(self._lines))
+        if not self._lines:
+            return done
+        with netns.inside(self._place.netns):
+            default = _DEFAULT_CONTROL.read_text().strip()
+            found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+        listening = {line.inode: line.port for line in found if line.state == LISTENING and line.inode}
+        listeners = self._listeners(listening, default)
+        wanted = Clients(now)
+        holding = {line.inode: (line, profile) for line, profile in self._lines if line.inode}
+        reached = set[int]()
+        for inode, descriptor in borrowed(holding.keys()):
+            with socket.socket(fileno=descriptor) as one:
+                reached.add(inode)
+                line, profile = holding[inode]
+                self._restore(done, one, profile, listeners.get(line.port, {_CONTROL: default}), wanted.of(line))
+        done.left["not reached"] = len(self._lines) - len(reached)
+        done.left = +done.left
+        return done
+
+    def _listeners(self, inodes: Mapping[int, int], default: str) -> dict[int, dict[str, Value]]:
+        """The options of each port's listener; one that was made under our default gets the default again."""
+        found: dict[int, dict[str, Value]] = {}
+        for inode, descriptor in borrowed(inodes.keys()):
+            with socket.socket(fileno=descriptor) as one:
+                control = _control(one)
+                if control == _DISPATCHER or (self._driver.name == "sysctl" and control in self._controls()):
+                    control = default if _set_control(one, default) else control
+                options: dict[str, Value] = {_CONTROL: control}
+                for knob in set(self._lasting.options) & OPTIONS.keys():
+                    options[knob] = OPTIONS[knob].get(one)
+                found.setdefault(inodes[inode], options)
+        return found
+
+    def _controls(self) -> set[Value]:
+        """The congestion controls that the profiles set."""
+        return {value for _, profile in self._lines for knob, value in profile.settings if knob == _CONTROL}
+
+    def _restore(
+        self, done: Restored, one: socket.socket, had: Profile, listener: Mapping[str, Value], now: Profile | None
+    ) -> None:
+        """One connection."""
+        settings, target = dict(had.settings), dict(listener) | _as_options(now)
+        left: list[str] = []
+        if self._driver.name == "kmod" or _CONTROL in settings or "tcp_slow_start_after_idle" in settings:
+            left += self._restore_control(one, settings.get(_CONTROL), str(target[_CONTROL]))
+        ours = _as_options(had)
+        for knob in (knob for knob in self._lasting.options if knob in OPTIONS and knob in ours):
+            left += _restore_option(one, knob, ours[knob], target.get(knob, 0))
+        if not self._own_restored:
+            left += [knob for knob in self._lasting.own if knob in settings]
+        if self._driver.name in ("ebpf", "kmod") and (settings.get("pacing") == "fq" or "max_pacing_rate" in settings):
+            left.append("pacing")
+        done.left.update(left)
+        done.restored += not left
+
+    def _restore_control(self, one: socket.socket, ours: Value | None, target: str) -> list[str]:
+        found = _control(one)
+        if self._driver.name != "kmod":  # whose copies have the real names
+            if found == target or (found != ours and found not in WRAPPED):
+                return []
+        return [] if _set_control(one, target) else [_CONTROL]
+
+
+def _as_options(profile: Profile | None) -> dict[str, Value]:
+    """A profile's settings as options hold them."""
+    settings = dict(profile.settings) if profile else {}
+    if "nagle" in settings:
+        settings["nagle"] = 1 - int(str(settings["nagle"]))
+    return settings
+
+
+def _restore_option(one: socket.socket, knob: str, ours: Value, target: Value) -> Sequence[str]:
+    """The knob where it stays, nothing where it is put back, or is not as we set it."""
+    try:
+        if OPTIONS[knob].get(one) == ours and ours != target:
+            OPTIONS[knob].set(one, int(str(target)))
+    except OSError:
+        return [knob]
+    return []
+
+
+def _control(one: socket.socket) -> str:
+    return one.getsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, _CONTROL_BYTES).split(b"\0")[0].decode()
+
+
+def _set_control(one: socket.socket, name: str) -> bool:
+    try:
+        one.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, name.encode())
+    except OSError:
+        return False
+    return True

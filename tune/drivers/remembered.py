@@ -1,0 +1,94 @@
+"""Clamps of the congestion window that the kernel remembers of clients after their route has lost them.
+
+Question   The kernel copies a locked `cwnd` of a route into what it remembers of a client (`ip tcp_metrics`), and uses
+           that for an hour, whatever the route says by then. How do new connections of a client lose a clamp with the
+           rules that set it?
+Method     What is remembered is listed (generic netlink, family tcp_metrics); an entry with a clamp of ours, whose
+           client's route does not carry that clamp any more, is deleted.
+Fails as   Nothing where the kernel keeps none or lets us not ask: then there is nothing to forget, or it ages.
+Differs    from flushing all: what the kernel has learned of other clients stays. Of an entry that goes, the round-trip
+           time goes too; it is learned again.
+Source     linux/net/ipv4/tcp_metrics.c (tcpm_suck_dst, TCP_METRICS_TIMEOUT), linux/tcp_metrics.h; ip-tcp_metrics(8)
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Collection, Iterator
+
+from configtron.netns import inside
+from configtron.tune.drivers.routes import match
+from configtron.tune.drivers.rtnetlink import (
+    ACK,
+    BUFFER_BYTES,
+    DUMP,
+    ERROR,
+    HEADER,
+    REQUEST,
+    Netlink,
+    attribute,
+    attributes,
+)
+
+_GENERIC = 16  # NETLINK_GENERIC; and GENL_ID_CTRL
+_DONE = 3  # NLMSG_DONE
+# struct genlmsghdr: command, version, reserved
+_COMMAND = struct.Struct("=BBH")
+_GET_FAMILY, _FAMILY_ID, _FAMILY_NAME = 3, 1, 2
+_GET, _DELETE = 1, 2
+_ADDRESS4, _ADDRESS6, _VALUES = 1, 2, 6
+_CWND = 4  # TCP_METRIC_CWND, counted from 1
+# RTAX_CWND
+_CLAMP = 7
+
+
+def forget(net: Netlink, netns: str, clamps: Collection[int]) -> int:
+    """Forget clamps of these sizes of clients whose route no longer has them; of how many clients."""
+    if not clamps:
+        return 0
+    with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _GENERIC) as generic:
+        family = _family(generic)
+        stale = [address for address, clamp in _remembered(generic, family) if clamp in clamps
+                 and not _has(net, address, clamp)]  # fmt: skip
+        for address in stale:
+            kind = _ADDRESS4 if len(address) == 4 else _ADDRESS6
+            list(_asked(generic, family, _DELETE, attribute(kind, address), ACK))
+    return len(stale)
+
+
+def _has(net: Netlink, address: bytes, clamp: int) -> bool:
+    found = match(net, 4 if len(address) == 4 else 6, address)
+    return found is not None and dict(found.way.metrics).get(_CLAMP) == clamp
+
+
+def _family(generic: socket.socket) -> int:
+    for body in _asked(generic, _GENERIC, _GET_FAMILY, attribute(_FAMILY_NAME, b"tcp_metrics\0"), ACK):
+        return int(struct.unpack("=H", attributes(body, _COMMAND.size)[_FAMILY_ID])[0])
+    return 0
+
+
+def _remembered(generic: socket.socket, family: int) -> Iterator[tuple[bytes, int]]:
+    """Clients and their windows, of those that have one."""
+    for body in _asked(generic, family, _GET, b"", DUMP) if family else ():
+        found = attributes(body, _COMMAND.size)
+        address = found.get(_ADDRESS4) or found.get(_ADDRESS6)
+        window = attributes(found.get(_VALUES, b"")).get(_CWND)
+        if address and window:
+            yield address, int(struct.unpack("=I", window)[0])
+
+
+def _asked(generic: socket.socket, family: int, command: int, body: bytes, flags: int) -> Iterator[bytes]:
+    """The messages that answer a command, to the end; nothing where the kernel refuses it."""
+    body = _COMMAND.pack(command, 1, 0) + body
+    generic.send(HEADER.pack(HEADER.size + len(body), family, REQUEST | flags, 1, 0) + body)
+    answers: list[bytes] = []
+    while True:
+        block, at = generic.recv(BUFFER_BYTES), 0
+        while at + HEADER.size <= len(block):
+            length, kind, *_ = HEADER.unpack_from(block, at)
+            if kind in (ERROR, _DONE):
+                yield from answers
+                return
+            answers.append(block[at + HEADER.size : at + length])
+            at += (length + 3) & ~3
