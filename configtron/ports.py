@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from configtron.nouns import Context, Decision, Outcome, Packet, Segment
+from configtron.nouns import Context, Decision, Outcome, Packet, Segment, Value
 from configtron.tuning import Answers, Changes, Reach, Rules
 
 
@@ -86,6 +86,14 @@ class Asker(Protocol):
 
     def ask(self, rules: Rules) -> Answers:
         """The kernel's answers for clients of these rules. Nothing is written, and no packet sent."""
+
+
+@runtime_checkable
+class Original(Protocol):
+    """A driver that can read what the kernel has where no profile of ours says otherwise."""
+
+    def untouched(self) -> Mapping[str, Value]:
+        """Each knob's value without us."""
 
 
 @runtime_checkable

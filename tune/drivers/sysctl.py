@@ -17,7 +17,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +26,7 @@ from configtron import netns
 from configtron.errors import BadInput, Missing, Refused
 from configtron.knobs import KNOBS
 from configtron.nouns import Profile, Value
+from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.elsewhere import ELSEWHERE
@@ -133,7 +134,19 @@ class SysctlDriver:
 
     def settable(self) -> Mapping[str, Reach]:
         with netns.inside(self.place.netns):
-            return {knob: switch.reach for knob, switch in BY_KNOB.items() if (FOLDER / switch.file).exists()}
+            found = {knob: switch.reach for knob, switch in BY_KNOB.items() if (FOLDER / switch.file).exists()}
+        control = found["tcp_congestion_control"]
+        able = set(writable(self.place.netns))
+        values = tuple(value for value in control.values if value in able)
+        note = control.note
+        if lacking := [str(value) for value in control.values if value not in able]:
+            why = f"not in this kernel, or not in the first namespace's {ALLOWED.name}"
+            note = f"not here: {', '.join(lacking)} ({why})"
+        return found | {control.knob: replace(control, values=values, note=note)}
+
+    def untouched(self) -> Mapping[str, Value]:
+        """What each knob is without us: noted before the first change, else as the kernel has it."""
+        return {knob: _as_value(knob, text) for knob, text in json.loads(self.before()).items()}
 
     def before(self) -> str:
         """Every sysctl within reach as it was before we came: {knob: its text}."""
@@ -258,8 +271,13 @@ def _text(knob: str) -> str:
 
 
 def _value(knob: str) -> Value:
+    """What the knob is now."""
+    return _as_value(knob, _text(knob))
+
+
+def _as_value(knob: str, text: str) -> Value:
     """A file's text as the knob's value."""
-    text, switch = _text(knob), BY_KNOB[knob]
+    switch = BY_KNOB[knob]
     if not text.isdigit():
         return text
     return int(text) if switch.per_unit == 1 else int(text) / switch.per_unit

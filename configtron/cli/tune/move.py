@@ -25,9 +25,9 @@ def move(form: str, output_file: str) -> int:
     """Give connections that are open already the profile of their client, as new ones get it.
 
     Without this command they keep what they began with. An initial window is not given twice; what the kernel is not
-    asked for stays as it is. `rollback` puts open connections back by itself. `served` counts the open connections of clients, `moved` those of
-    them whose client has a profile. With kmod a connection that no process holds yet, since nobody has accepted it, is
-    served, but not moved.
+    asked for stays as it is. `rollback` puts open connections back by itself. `served` counts the open connections of
+    clients, `moved` those of them whose client has a profile. With kmod a connection that no process holds yet, since
+    nobody has accepted it, is served, but not moved.
 
     Exit code 4: nothing is in force here, or no driver of it reaches open connections.
     """

@@ -51,11 +51,12 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     if form == "jsonl":
         rows = iter(lines(found, place()))
     elif form == "csv":
-        rows = (advice_form(advice, state) for advice, state in found.advices if everything or state == DUE)
+        wanted = ((advice, state) for advice, state in found.advices if everything or state == DUE)
+        rows = (advice_form(advice, state, found.untouched) for advice, state in wanted)
     else:
         rows = _told(found, everything)
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, (*COLUMNS, "now") if form == "csv" else COLUMNS, rows, out)
     if settings().loudness >= 0:
         click.echo(_summary(found), err=True)
     for act in halves:
@@ -75,13 +76,18 @@ def _told(found: Planned, everything: bool) -> Iterator[dict[str, Json]]:
         if everything or state == DUE:
             one = "/" in advice.scope and (advice.was, advice.to, state)
             alike.setdefault(one or (advice.scope, advice.knob), []).append(
-                {**advice._asdict(), "state": state} if one else advice_form(advice, state)
+                {**advice._asdict(), "state": state} if one else _shown(advice_form(advice, state, found.untouched))
             )
     for rows in alike.values():
         if len(rows) > SINGLY:
             yield {**rows[0], "id": "", "scope": f"{len(rows)} prefixes, e.g. {rows[0]['scope']}"}
         else:
             yield from (_with_id(row) for row in rows)
+
+
+def _shown(row: dict[str, Json]) -> dict[str, Json]:
+    """For people: where nothing of ours stands, what the kernel has."""
+    return {**row, "was": f"{row['now']} (the kernel's)"} if "now" in row else row
 
 
 def _with_id(row: dict[str, Json]) -> dict[str, Json]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from configtron.errors import BadInput
+from configtron.nouns import Value
 from configtron.records import Json, value_form, value_of
 from configtron.tune.listeners import listeners_text
 from configtron.tune.plan import Advice
@@ -39,12 +41,15 @@ def lines(planned: Planned, place: Place) -> Iterable[dict[str, Json]]:
     where: dict[str, Json] = {name: value for name, value in asdict(place).items() if value}
     yield {"kind": KIND, "driver": planned.driver.name, "place": where, "held": planned.held, "advices": counts}
     for advice, state in planned.advices:
-        yield advice_form(advice, state)
+        yield advice_form(advice, state, planned.untouched)
 
 
-def advice_form(advice: Advice, state: str) -> dict[str, Json]:
-    """One advice."""
-    return {
+def advice_form(advice: Advice, state: str, untouched: Mapping[str, Value] = MappingProxyType({})) -> dict[str, Json]:
+    """One advice; `now` is what the kernel has of itself where no profile of ours said anything before."""
+    now: dict[str, Json] = {}
+    if advice.was is None and advice.knob in untouched:
+        now = {"now": value_form(untouched[advice.knob])}
+    return now | {
         "kind": "advice", "id": advice.id, "driver": advice.driver, "scope": advice.scope, "knob": advice.knob,
         "was": value_form(advice.was), "to": value_form(advice.to), "state": state,
     }  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from configtron.cli.tune.options import AUTO, given, limits, place
 from configtron.cli.tune.planfile import DUE, FROZEN, MUTED
 from configtron.errors import Missing, Refused
 from configtron.netns import absent, is_absent
+from configtron.nouns import Value
+from configtron.ports import Original
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import refusals
 from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, Share, advise, aim, follow, holds_scope
@@ -33,13 +35,17 @@ TOLD = 3
 
 @dataclass(frozen=True)
 class Planned:
-    """Advice with its state (due, muted, frozen), what is in force now, and what would be."""
+    """Advice with its state (due, muted, frozen), what is in force now, and what would be.
+
+    untouched   what the kernel has of itself, by knob, where the driver can read it
+    """
 
     driver: Driver
     have: Rules
     target: Rules
     advices: Sequence[tuple[Advice, str]]
     held: int
+    untouched: Mapping[str, Value] = field(default_factory=dict)
 
     def due(self) -> list[Advice]:
         """What would be done."""
@@ -63,7 +69,8 @@ def planned(desk: Desk) -> Planned:
     held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0
     if any(state != DUE for _, state in advices):
         target = follow(have, (advice for advice, state in advices if state == DUE))
-    return Planned(driver, have, target, advices, held)
+    untouched = driver.untouched() if isinstance(driver, Original) else {}
+    return Planned(driver, have, target, advices, held, untouched)
 
 
 def have_of(desk: Desk, driver: Driver, want: Rules) -> Rules:

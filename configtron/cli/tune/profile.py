@@ -12,6 +12,7 @@ from configtron.cli.tune.options import form_options, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
+    from configtron.nouns import Value
     from configtron.tuning import Rules
 
 # Names go into kernel tables, file names and command lines.
@@ -28,10 +29,13 @@ def profile() -> None:
 @click.argument("name", shell_complete=profiles)
 @click.argument("settings_", nargs=-1, metavar="[KNOB=VALUE]...")
 @click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="This knob is no longer set; several times.")
-def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int:
+@click.option("--unchecked", is_flag=True, help="A congestion control that neither this kernel nor Linux has, too.")
+def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> int:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
 
-    A value that no driver takes, whatever the kernel, is refused with the bounds; docs/capabilities.md lists them.
+    A value that no driver takes, whatever the kernel, is refused with the bounds; docs/capabilities.md lists them. So
+    is a congestion control that neither this kernel nor Linux has, but with --unchecked: for a host with one of its
+    own. One that only another kernel has, or a module that is not loaded, is kept and named.
     """
     from configtron.db.tuning import Tuning
     from configtron.nouns import Profile
@@ -46,6 +50,7 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int
     for word in settings_:
         if wrong := refusal(*setting_of(word), reaches):
             raise BadInput(f"{word} {wrong}; nothing was kept")
+    _check_control(new.get("tcp_congestion_control"), unchecked)
     with Tuning(settings().db) as book:
         found = book.wanted().profiles.get(name)
         if unset := sorted(set(dropped) - {knob for knob, _ in (found.settings if found else ())}):
@@ -53,6 +58,19 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...]) -> int
         kept = {knob: value for knob, value in (found.settings if found else ()) if knob not in dropped}
         book.set_profiles([Profile(name, tuple({**kept, **new}.items()))])
     return DONE
+
+
+def _check_control(name: Value | None, unchecked: bool) -> None:
+    """Whether a congestion control is one. Errors: `BadInput`, unless it is not to be asked."""
+    from configtron.tune.drivers.congestion_controls import unknown
+
+    if name is None or unchecked:
+        return
+    wrong, remark = unknown(str(name))
+    if wrong:
+        raise BadInput(f"{wrong}; nothing was kept; for a host with one of its own: --unchecked")
+    if remark and settings().loudness >= 0:
+        click.echo(remark, err=True)
 
 
 @profile.command(short_help="Show one profile.")
