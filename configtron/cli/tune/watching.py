@@ -57,6 +57,8 @@ class Watched:
         self.act, self.driver = act, driver
         self.mark: str | None = None
         self.failing = False
+        # Whether the kernel is to be asked where it leads clients: at the turn after all was read, which is told first.
+        self.to_ask = False
         self._frozen: frozenset[str] = frozenset()
         self._untouched = act.rules
 
@@ -108,8 +110,10 @@ class Watcher:
             if events is None:
                 mark = one.driver.mark()
                 # What changed before the first look has no mark: then all is read.
-                events = self._whole(one) if mark != one.mark else []
+                events = self._whole(one) if mark != one.mark else self._asked(one)
                 one.mark = mark
+            elif not events:
+                events = self._asked(one)
             one.failing = False
             return events
         except (ConfigtronError, OSError) as error:
@@ -148,13 +152,18 @@ class Watcher:
         return self._foreign(one, replace(rules, prefixes=ours, default=""), found)
 
     def _whole(self, one: Watched) -> list[Event]:
-        """Read all, and let a driver that can ask the kernel where clients are led."""
+        """Read all."""
         rules, found = one.act.rules, recognised(one.driver.read(), [one.act.rules])
         wide = lost_together(rules, found)
-        events = self._foreign(one, rules, found, wide)
-        if isinstance(one.driver, Asker) and PLACE not in wide:
-            events += self._led_elsewhere(one, one.driver.ask(rules).differences)
-        return events
+        one.to_ask = PLACE not in wide
+        return self._foreign(one, rules, found, wide)
+
+    def _asked(self, one: Watched) -> list[Event]:
+        """Let a driver that can ask the kernel where clients are led, if it is to."""
+        to_ask, one.to_ask = one.to_ask, False
+        if not to_ask or not isinstance(one.driver, Asker):
+            return []
+        return self._led_elsewhere(one, one.driver.ask(one.act.rules).differences)
 
     def _led_elsewhere(self, one: Watched, differences: Iterable[Difference]) -> list[Event]:
         """Freeze whom the kernel leads elsewhere: one event for all that it leads alike."""
