@@ -7,14 +7,18 @@ Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): 
            Who the client is comes from its address (prefix, and ASN and country where there are files that tell) and
            from a web server's log (device class).
 Reads as   one `Sighting` a connection: a `Context`, where and when it was seen, and for each feature that has no value
-           the reason. A bandwidth is what the path carried: a lower bound (`bounded`) unless the kernel says that the
-           application did not hold back, or BBR has measured it.
-Fails as   no-sample (nothing that times a round trip), no-data (nothing was sent), receives (a socket that mostly
-           receives knows no rate of the path), drops (the capture lost frames, so repeats cannot be counted), no-file,
-           not-listed, no-log, not-logged, several-devices, unlike-any (a User-Agent that no rule knows).
+           the reason. A bandwidth is what the path carried: the largest delivery rate that nothing but the path
+           limited, or what BBR has measured. Where the application, its pacing, the receiver's window or the send
+           buffer held back (`free`), it is a lower bound (`bounded`), and never above the pacing rate: a burst of a
+           paced sender passes a fast hop at once, and the kernel calls its rate unlimited.
+Fails as   no-sample (nothing that times a round trip), no-data (nothing was sent), too-short (too little was sent for
+           a rate of the path: less than `SAMPLE_BYTES`, or than a round trip of that rate), receives (a socket that
+           mostly receives knows no rate of the path), drops (the capture lost frames, so repeats cannot be counted),
+           no-file, not-listed, no-log, not-logged, several-devices, unlike-any (a User-Agent that no rule knows).
 Differs    from the paper, whose features are loss, bandwidth and latency: least round trip, jitter and latest rate are
            added. Loss leaves out repeats that the receiver says it did not need (D-SACK).
-Source     ConfigTron 4.1 (features); net/ipv4/tcp.c (tcp_get_info); RFC 6298 2; RFC 3708
+Source     ConfigTron 4.1 (features); net/ipv4/tcp.c (tcp_get_info); net/ipv4/tcp_rate.c (app_limited); RFC 6298 2;
+           RFC 3708
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
+from configtron.fingerprint import tcp_info
 from configtron.fingerprint.tcp_info import Socket
 from configtron.nouns import Context
 
@@ -33,6 +38,10 @@ PREFIX4, PREFIX6 = 24, 48
 PREFIX_6TO4 = 16 + PREFIX4
 FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "asn", "region", "device")
 Unknown = tuple[tuple[str, str], ...]
+# The least that was sent before a rate is taken for the path's: four initial windows (RFC 6928) and more, so that the
+# sample is not the first burst. Of the busy time, the share that may be lost to a full window or buffer without making
+# the rate theirs. The share of the pace that an application asked for from which on it is the pace that was measured.
+SAMPLE_BYTES, HELD_SHARE, PACED_SHARE = 1 << 16, 0.1, 0.9
 
 
 class About(NamedTuple):
@@ -160,7 +169,9 @@ def socket_path(socket: Socket) -> Path:
         unknown += [(name, "no-sample") for name in ("bandwidth_kbps", "delivery_kbps")]
     else:
         delivery = kbps(info.delivery_rate)
-        bandwidth = kbps(socket.bbr_rate) if socket.bbr_rate else delivery
+        rate = _carried(socket)
+        bandwidth = kbps(rate) if rate else None
+        unknown += [] if rate else [("bandwidth_kbps", "too-short")]
     return Path(
         bandwidth,
         delivery,
@@ -168,9 +179,44 @@ def socket_path(socket: Socket) -> Path:
         (info.min_rtt_us or 0) / 1e3 if least_known else None,
         info.rttvar_us / 1e3 if timed else None,
         loss,
-        bandwidth is not None and info.app_limited and not socket.bbr_rate,
+        bandwidth is not None and not free_rate(socket),
         tuple(unknown),
     )
+
+
+def free_rate(socket: Socket) -> int:
+    """The largest rate (bytes a second) that nothing but the path limited, now or before, or that BBR has measured; 0:
+    there is none."""
+    info = socket.info
+    held_us = info.rwnd_limited_us + info.sndbuf_limited_us
+    rate = socket.bbr_rate or info.delivery_rate
+    asked = 0 < info.max_pacing_rate <= rate / PACED_SHARE
+    if socket.bbr_rate:
+        free = not asked
+    else:
+        free = not (asked or info.app_limited or held_us > HELD_SHARE * info.busy_us or _paced(socket))
+    return max(socket.best_rate, rate if free and _enough(socket, rate) else 0)
+
+
+def _paced(socket: Socket) -> bool:
+    """Whether packets came quicker than they were sent, if paced at all: a burst, gathered on the way."""
+    return 0 < socket.info.pacing_rate < socket.info.delivery_rate
+
+
+def _carried(socket: Socket) -> int:
+    """What the path is known to carry, in bytes a second; 0 if too little was sent to know."""
+    info, free = socket.info, free_rate(socket)
+    if free:
+        return free
+    rate = min(socket.bbr_rate or info.delivery_rate, info.max_pacing_rate or tcp_info.UNPACED)
+    rate = min(rate, info.pacing_rate or rate)
+    return rate if _enough(socket, socket.bbr_rate or info.delivery_rate) else 0
+
+
+def _enough(socket: Socket, rate: int) -> bool:
+    """Whether so much was sent that its rate is one of the path, and not of one burst into it."""
+    trip = rate * (socket.info.min_rtt_us or 0) / 1e6
+    return _bytes(socket)[0] >= max(SAMPLE_BYTES, trip)
 
 
 def _bytes(socket: Socket) -> tuple[int, int]:

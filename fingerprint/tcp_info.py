@@ -20,6 +20,8 @@ EXTENSIONS = 1 << INFO - 1 | 1 << VEGAS - 1
 # include/net/tcp_states.h: everything that has been established; not LISTEN, SYN_*, TIME_WAIT, CLOSE.
 ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING = 1, 4, 5, 8, 9, 11
 STATES = sum(1 << state for state in (ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING))
+# Kernel's word for "no largest pacing rate": ~0UL.
+UNPACED = 0xFFFFFFFFFFFFFFFF
 # Kernel's word for "no round trip yet".
 NEVER_US = 0xFFFFFFFF
 # The other end of a socket that listens.
@@ -32,6 +34,8 @@ ATTRIBUTE = struct.Struct("=HH")
 # Field -> (place in struct tcp_info, format). A kernel that is too old for one leaves it 0.
 FIELDS = {
     "rtt_us": (68, "I"), "rttvar_us": (72, "I"), "total_retrans": (100, "I"),
+    "pacing_rate": (104, "Q"), "max_pacing_rate": (112, "Q"), "busy_us": (168, "Q"), "rwnd_limited_us": (176, "Q"),
+    "sndbuf_limited_us": (184, "Q"),
     "bytes_received": (128, "Q"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
     "delivery_rate": (160, "Q"), "bytes_sent": (200, "Q"), "bytes_retrans": (208, "Q"), "dsack_dups": (216, "I"),
 }  # fmt: skip
@@ -42,7 +46,9 @@ LIMITED = 7
 class TcpInfo(NamedTuple):
     """The fields that features need. Times in microseconds, rates in bytes a second; min_rtt_us None: none yet.
 
-    bytes_sent counts repeats, bytes_received the FIN.
+    bytes_sent counts repeats, bytes_received the FIN; the pacing rate is what the sender holds itself to, its largest
+    what an application asked for (`UNPACED` if it did not); of the busy time, shares in which the receiver's window or
+    the send buffer was full.
     """
 
     rtt_us: int = 0
@@ -56,10 +62,18 @@ class TcpInfo(NamedTuple):
     bytes_retrans: int = 0
     dsack_dups: int = 0
     app_limited: bool = False
+    pacing_rate: int = 0
+    max_pacing_rate: int = 0
+    busy_us: int = 0
+    rwnd_limited_us: int = 0
+    sndbuf_limited_us: int = 0
 
 
 class Socket(NamedTuple):
-    """A socket as inet_diag tells it; bbr_rate in bytes a second, 0 without BBR."""
+    """A socket as inet_diag tells it; bbr_rate in bytes a second, 0 without BBR.
+
+    best_rate   the largest delivery rate (bytes a second) that earlier looks saw and that nothing but the path limited
+    """
 
     local: bytes
     local_port: int
@@ -68,6 +82,7 @@ class Socket(NamedTuple):
     closed: bool
     info: TcpInfo
     bbr_rate: int = 0
+    best_rate: int = 0
 
 
 def question(family: int, number: int) -> bytes:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.fingerprint import tcp_info
-from configtron.fingerprint.features import FEATURES, About, of_socket, plain_text, prefix_of, wanted
-from configtron.fingerprint.tcp_info import MESSAGE, Socket, TcpInfo, info_of, messages, socket_of
+from configtron.fingerprint.features import FEATURES, About, free_rate, of_socket, plain_text, prefix_of, wanted
+from configtron.fingerprint.tcp_info import MESSAGE, UNPACED, Socket, TcpInfo, info_of, messages, socket_of
 
 SENDER = TcpInfo(50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False)
 KNOWN = About(64500, "DE", "phone", ())
@@ -38,6 +38,53 @@ def test_an_application_that_holds_back_leaves_a_bound_unless_bbr_measured() -> 
     measured = of_socket(socket(held, bbr=2_500_000), 0, KNOWN)
     assert not measured.bounded and measured.context.bandwidth_kbps == 20_000
     assert measured.context.delivery_kbps == 10_000
+
+
+@pytest.mark.parametrize(
+    ("more", "kbps", "bounded"),
+    [
+        ({"app_limited": True}, 10_000, True),
+        # Paced to 200 Mbit/s by its application, over a fast hop: 21 Gbit/s a burst, which the kernel calls unlimited.
+        ({"delivery_rate": 2_619_320_000, "min_rtt_us": 6, "pacing_rate": 25_000_000, "max_pacing_rate": 25_000_000},
+         200_000, True),
+        ({"delivery_rate": 24_900_000, "min_rtt_us": 6, "pacing_rate": 25_000_000, "max_pacing_rate": 25_000_000},
+         199_200, True),
+        ({"delivery_rate": 9_000_000, "min_rtt_us": 6, "pacing_rate": 3_000_000, "max_pacing_rate": UNPACED},
+         24_000, True),
+        ({"pacing_rate": 3_000_000, "max_pacing_rate": UNPACED}, 10_000, False),
+        ({"busy_us": 100_000, "rwnd_limited_us": 40_000}, 10_000, True),
+        ({"busy_us": 100_000, "sndbuf_limited_us": 40_000}, 10_000, True),
+        ({"busy_us": 100_000, "rwnd_limited_us": 4_000, "sndbuf_limited_us": 4_000}, 10_000, False),
+    ],
+)  # fmt: skip
+def test_a_rate_is_the_paths_only_where_nothing_else_held_back(
+    more: dict[str, int], kbps: float, bounded: bool
+) -> None:
+    seen = of_socket(socket(SENDER._replace(**more)), 0, KNOWN)  # type: ignore[arg-type]
+    assert (seen.context.bandwidth_kbps, seen.bounded) == (kbps, bounded)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        # A page of 186 bytes over loopback: 351 Mbit/s and more.
+        {"bytes_sent": 186, "bytes_retrans": 0, "data_segs_out": 1, "delivery_rate": 43_875_000, "min_rtt_us": 8},
+        # A first flight into a long path, delivered at once.
+        {"bytes_sent": 80_000, "bytes_retrans": 0, "delivery_rate": 50_000_000, "min_rtt_us": 100_000},
+    ],
+)
+def test_a_burst_is_no_rate_of_a_path(more: dict[str, int]) -> None:
+    seen = of_socket(socket(SENDER._replace(bytes_received=0, **more)), 0, KNOWN)  # type: ignore[arg-type]
+    assert seen.context.bandwidth_kbps is None and not seen.bounded
+    assert dict(seen.unknown)["bandwidth_kbps"] == "too-short"
+    assert seen.context.delivery_kbps == more["delivery_rate"] * 8 / 1e3
+
+
+def test_the_largest_free_rate_of_a_socket_stands() -> None:
+    held = socket(SENDER._replace(app_limited=True))._replace(best_rate=5_000_000)
+    seen = of_socket(held, 0, KNOWN)
+    assert (seen.context.bandwidth_kbps, seen.bounded, seen.context.delivery_kbps) == (40_000, False, 10_000)
+    assert free_rate(held) == 5_000_000 and free_rate(socket()) == SENDER.delivery_rate
 
 
 @pytest.mark.parametrize(

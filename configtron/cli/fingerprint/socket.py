@@ -64,6 +64,7 @@ class _Post:
 
     def __init__(self, watch: Watch, surroundings: Surroundings, ports: frozenset[int]) -> None:
         self._watch, self._surroundings, self._ports = watch, surroundings, ports
+        self._best: dict[tuple[bytes, int, bytes, int], int] = {}
 
     def look(self) -> int:
         """Tell all that are open; how many."""
@@ -91,8 +92,19 @@ class _Post:
         from configtron.fingerprint.features import of_socket, plain, wanted
 
         now_ns, about = time.time_ns(), self._surroundings.about
-        seen = [of_socket(one, now_ns, about(plain(one.remote))) for one in sockets]
+        seen = [of_socket(self._with_best(one), now_ns, about(plain(one.remote))) for one in sockets]
         chosen = wanted(seen, self._ports)
         self._watch.counts["connections"] += len(chosen)
         self._watch.keep(chosen)
         return len(chosen)
+
+    def _with_best(self, one: Socket) -> Socket:
+        """The socket with the largest rate that was free before; its own, if larger, is remembered until it ends."""
+        from configtron.fingerprint.features import free_rate
+
+        ends = one.local, one.local_port, one.remote, one.remote_port
+        known = one._replace(best_rate=self._best.pop(ends, 0))
+        best = free_rate(known)
+        if best and not one.closed:
+            self._best[ends] = best
+        return known

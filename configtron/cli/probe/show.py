@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TextIO
 
 import click
@@ -47,8 +48,10 @@ def show(
             _list(store, form, out)
             return DONE
         kept = find(store, run)
-        found = [_only(item, knobs) for item in chosen(store, kept, targets, vantages)]
-        if not found:
+        # One by one: a run may be larger than memory.
+        found = (_only(item, knobs) for item in chosen(store, kept, targets, vantages))
+        first = next(found, None)
+        if first is None:
             named = ", ".join((*targets, *vantages))
             click.echo(f"configtron: run {kept.id}: nothing kept" + (f" of {named}" if named else ""), err=True)
             return NOTHING
@@ -56,10 +59,10 @@ def show(
             from configtron.report import tables
 
             console = tables.console(out, color=settings().color)
-            for item in found:
+            for item in chain([first], found):
                 console.print(tables.details(item))
         else:
-            render(found, vantages_of_run(kept), form, out)
+            render(chain([first], found), vantages_of_run(kept), form, out)
         return DONE
 
 
