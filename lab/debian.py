@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 from configtron.errors import Missing
-from configtron.lab.kernel import Progress, build_lock, cache_folder, is_whole, keep
+from configtron.lab.kernel import Progress, build_lock, cache_folder, is_whole, keep, key
 
 HEADERS_PACKAGE = "linux-headers-amd64"
 HEADERS = Path("/usr/src")
@@ -28,6 +28,12 @@ ROOT_MODULES = (
 )  # fmt: skip
 # What profiles name and tests build links of; loaded by the lab's first process, since no modprobe finds them there.
 LAB_MODULES = ("tcp_bbr", "tcp_vegas", "veth", "sch_netem", "sch_fq")
+# Every congestion control that Debian has as a module; kept, not loaded.
+SCHEMES = (
+    "tcp_bic", "tcp_cdg", "tcp_dctcp", "tcp_highspeed", "tcp_htcp", "tcp_hybla", "tcp_illinois", "tcp_lp", "tcp_nv",
+    "tcp_scalable", "tcp_veno", "tcp_westwood", "tcp_yeah",
+)  # fmt: skip
+KEPT = (*ROOT_MODULES, *LAB_MODULES, *SCHEMES)
 
 
 def release() -> str:
@@ -44,7 +50,8 @@ def tree() -> Path:
 
 
 def debian_folder() -> Path:
-    return cache_folder() / f"debian-{tree().name.removeprefix('linux-headers-')}"
+    kept = key(" ".join(KEPT).encode())
+    return cache_folder() / f"debian-{tree().name.removeprefix('linux-headers-')}-{kept}"
 
 
 def ensure_debian(progress: Progress) -> Path:
@@ -68,7 +75,7 @@ def fetch(folder: Path, progress: Progress) -> None:
     progress(f"downloading {package}")
     run(["apt-get", "download", "-qq", package], work, f"run: apt-get update && apt-get install {HEADERS_PACKAGE}")
     (archive,) = work.glob("*.deb")
-    wanted = [f"*/{name}.ko" for name in (*ROOT_MODULES, *LAB_MODULES)]
+    wanted = [f"*/{name}.ko" for name in KEPT]
     unpack = f"dpkg-deb --fsys-tarfile '{archive.name}' | tar --extract --wildcards './boot/vmlinuz*' \"$@\""
     run(["sh", "-c", unpack, "-", *wanted], work, "the package is not as Debian 12's; report it")
     (image,) = work.glob("boot/vmlinuz-*")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -45,6 +46,8 @@ REPORT_EVERY_S = 10.0
 # In the build's folder: which kernel's source was unpacked and patched whole; how many steps of `make` are done.
 UNPACKED, STEPS = "unpacked", "steps"
 CHUNK = 1 << 20
+# A line of a fragment: a symbol with a value, or one switched off.
+SYMBOL = re.compile(r"(?:# )?(CONFIG_\w+)(?:=| is not set$)")
 # An unpacked source and its objects take 1.6 GB, with debugging 2.2 GB; stop before the disk is full.
 NEEDED_BYTES = 3_000_000_000
 
@@ -156,8 +159,9 @@ def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
         else:
             shutil.copy(objects / recipe.image, result)
         shutil.copy(objects / ".config", result / "config")
-        # what the kernel exports, for whoever builds modules for it
-        shutil.copy(objects / "Module.symvers", result)
+        # what the kernel exports, for whoever builds modules for it, and the modules of its own
+        for made in (objects / "Module.symvers", *objects.rglob("*.ko")):
+            shutil.copy(made, result)
         keep(result, folder)
     progress(f"kernel ready: {folder / recipe.program}")
 
@@ -265,9 +269,14 @@ def check_config(config: str, recipe: Recipe = LAB) -> None:
 
 
 def fragment_lines(recipe: Recipe = LAB) -> list[str]:
-    """What the recipe's fragments switch on, as it will stand in .config."""
-    text = "".join(path.read_text() for path in recipe.fragments)
-    return [line for line in text.splitlines() if line.startswith("CONFIG_")]
+    """What the recipe's fragments switch on, as it will stand in .config; a later line replaces an earlier one."""
+    symbols: dict[str, str] = {}
+    for path in recipe.fragments:
+        for line in path.read_text().splitlines():
+            if found := SYMBOL.match(line):
+                symbols.pop(found[1], None)
+                symbols[found[1]] = line
+    return [line for line in symbols.values() if line.startswith("CONFIG_")]
 
 
 def run(command: list[str], log: Path) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent / "uml"
 QEMU_SOURCES = SOURCES.parent / "qemu"
+# Congestion controls as modules: what the debug kernels load, use and unload.
+SCHEMES = SOURCES / "schemes-modules.fragment"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Recipe:
     title       what a person is told is being built
     arch        as `make` is told
     image       what is booted, in the build's folder
-    fragments   the configuration: nothing else is switched on
+    fragments   the configuration: nothing else is switched on; of two lines for one symbol the later holds
     patches     to the source
     steps       lines of `make`'s log that name a compiled or linked file, as counted; only the percentage uses it
     headers     of libraries that this build needs besides the usual programs, each with its Debian package
@@ -62,18 +64,18 @@ UML_DEBUG = Recipe(
     title="debug kernel (User-Mode Linux)",
     arch="um",
     image="linux",
-    fragments=(SOURCES / "config.fragment", SOURCES / "debug.fragment"),
+    fragments=(SOURCES / "config.fragment", SOURCES / "debug.fragment", SCHEMES),
     patches=LAB.patches,
-    steps=1302,
+    steps=1340,
 )
 X86_DEBUG = Recipe(
     name="x86-debug",
     title="debug kernel (x86, two processors)",
     arch="x86_64",
     image="arch/x86/boot/bzImage",
-    fragments=(QEMU_SOURCES / "debug.fragment",),
+    fragments=(QEMU_SOURCES / "debug.fragment", SCHEMES),
     patches=(),
-    steps=1900,
+    steps=1940,
     # objtool, which x86 kernels are built with, reads object files by this library
     headers=((Path("/usr/include/libelf.h"), "libelf-dev"),),
 )

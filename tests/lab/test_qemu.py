@@ -56,10 +56,21 @@ def test_a_download_that_fails_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", [recipes.UML_DEBUG, recipes.X86_DEBUG], ids=lambda recipe: recipe.name)
 def test_debug_kernels_ask_for_each_check_once(recipe: recipes.Recipe) -> None:
+    for fragment in recipe.fragments:
+        symbols = [found[1] for line in fragment.read_text().splitlines() if (found := kernel.SYMBOL.match(line))]
+        assert len(symbols) == len(set(symbols))
     lines = kernel.fragment_lines(recipe)
-    assert len(lines) == len(set(lines)) and all(line.endswith("=y") for line in lines)
+    assert all(line.endswith("=m" if "_CONG_" in line and "ADVANCED" not in line else "=y") for line in lines)
     checks = ("KASAN_VMALLOC", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_OBJECTS")
     assert {f"CONFIG_{name}=y" for name in checks} <= set(lines)
+
+
+def test_the_later_of_two_lines_holds(tmp_path: Path) -> None:
+    """Congestion controls are modules in the debug kernels, though the lab's fragment builds three of them in."""
+    lines = kernel.fragment_lines(recipes.UML_DEBUG)
+    assert {"CONFIG_DEFAULT_RENO=y", "CONFIG_TCP_CONG_CUBIC=m", "CONFIG_TCP_CONG_DCTCP=m"} <= set(lines)
+    assert not {"CONFIG_DEFAULT_CUBIC=y", "CONFIG_TCP_CONG_CUBIC=y"} & set(lines)
+    assert len([line for line in lines if line.endswith("=m")]) == 16
 
 
 @pytest.mark.lab
