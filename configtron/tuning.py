@@ -37,6 +37,7 @@ class Reach:
     values      the values it takes, where they are names or few
     least, most the range it takes, where they are numbers, in the knob's unit (`knobs.py`)
     note        what a user of this knob by this driver would get wrong without it
+    refused     values that the kernel has and this driver does not take, each with the reason
     """
 
     knob: str
@@ -45,14 +46,21 @@ class Reach:
     least: float | None = None
     most: float | None = None
     note: str = ""
+    refused: tuple[tuple[Value, str], ...] = ()
 
     def takes(self, value: Value) -> bool:
         """Whether a value lies within reach."""
+        if self.why_not(value):
+            return False
         if self.values:
             return value in self.values
         if isinstance(value, str | bool | tuple):
             return False
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def why_not(self, value: Value) -> str:
+        """The reason why a value is refused by name; "" where it is not."""
+        return dict(self.refused).get(value, "")
 
 
 @dataclass(frozen=True, slots=True)

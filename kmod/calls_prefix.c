@@ -70,7 +70,9 @@ static u32 ct_piece(struct ct_net *cn, struct configtron_prefix *piece, u32 coun
 {
 	u32 i;
 
-	mutex_lock(&cn->lock);
+	*err = mutex_lock_killable(&cn->lock);
+	if (*err)
+		return 0;
 	for (i = 0; i < count && !*err; i++)
 		*err = each(cn, &piece[i], flags);
 	if (*err)
@@ -198,52 +200,89 @@ int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a)
 	return err;
 }
 
-/*
- * Deletes what a walk meets. A walk that pauses finds its place again by the prefix it stands on,
- * so the pause comes before that one is deleted; the mutex keeps it there meanwhile.
- */
-static u32 ct_flush_pass(struct ct_net *cn, u32 id)
-{
-	const struct ct_prefix *prefix;
+struct ct_flush {
+	struct ct_net *cn;
 	struct ct_walk walk;
-	u32 seen = 0, removed = 0;
+	u32 id;			/* of this profile only; 0: of all */
+	u32 epoch;		/* set no later than this */
+	u32 removed;
+};
 
-	ct_walk_begin(&walk, &cn->store);
-	ct_walk_resume(&walk);
-	while ((prefix = ct_walk_next(&walk))) {
-		if (!(++seen % CT_BATCH)) {
-			ct_walk_pause(&walk);
-			cond_resched();
-			ct_walk_resume(&walk);
-		}
-		if (id && prefix->profile->id != id)
-			continue;
-		prefix->profile->prefixes--;
-		ct_store_del(&cn->store, &prefix->key);
-		removed++;
-	}
-	ct_walk_pause(&walk);
-	ct_walk_end(&walk);
-	return removed;
+static bool ct_flush_takes(const struct ct_flush *flush, const struct ct_prefix *prefix)
+{
+	if (flush->id && prefix->profile->id != flush->id)
+		return false;
+	return (s32)(prefix->epoch - flush->epoch) <= 0;
 }
 
 /*
- * Deletes the prefixes of one profile, or all; the mutex is held throughout, so none comes back
- * meanwhile. The table shrinks under the walk: the last pass is one that meets none.
+ * Deletes what the walk meets next, under the mutex; 1 when there is more, 0 at the end. A walk
+ * that pauses finds its place again by the prefix that it stands on, or by counting, if that one
+ * is gone.
+ */
+static int ct_flush_piece(struct ct_flush *flush)
+{
+	const struct ct_prefix *prefix = NULL;
+	u32 seen, before = flush->removed;
+	int err;
+
+	err = mutex_lock_killable(&flush->cn->lock);
+	if (err)
+		return err;
+	ct_walk_resume(&flush->walk);
+	for (seen = 0; seen < CT_BATCH; seen++) {
+		prefix = ct_walk_next(&flush->walk);
+		if (!prefix)
+			break;
+		if (!ct_flush_takes(flush, prefix))
+			continue;
+		prefix->profile->prefixes--;
+		ct_store_del(&flush->cn->store, &prefix->key);
+		flush->removed++;
+	}
+	ct_walk_pause(&flush->walk);
+	if (flush->removed != before)
+		ct_net_changed(flush->cn);
+	mutex_unlock(&flush->cn->lock);
+	cond_resched();
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return prefix ? 1 : 0;
+}
+
+static int ct_flush_pass(struct ct_flush *flush)
+{
+	int more;
+
+	ct_walk_begin(&flush->walk, &flush->cn->store);
+	do {
+		more = ct_flush_piece(flush);
+	} while (more > 0);
+	ct_walk_end(&flush->walk);
+	return more;
+}
+
+/*
+ * Deletes the prefixes of one profile, or all, that were set before the call. In pieces, as a
+ * batch: others change the tables in between, and a fatal signal ends it there; `removed` tells
+ * how far it came. The table shrinks under the walk: the last pass is one that deletes none.
  */
 int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a)
 {
-	u32 id = a->flush.profile;
-	u32 removed;
+	struct ct_flush flush = { .cn = cf->cn, .id = a->flush.profile };
+	u32 before;
+	int err;
 
 	a->flush.removed = 0;
-	mutex_lock(&cf->cn->lock);
-	do {
-		removed = ct_flush_pass(cf->cn, id);
-		a->flush.removed += removed;
-	} while (removed);
-	if (a->flush.removed)
-		ct_net_changed(cf->cn);
+	err = mutex_lock_killable(&cf->cn->lock);
+	if (err)
+		return err;
+	flush.epoch = cf->cn->store.epoch++;
 	mutex_unlock(&cf->cn->lock);
-	return 0;
+	do {
+		before = flush.removed;
+		err = ct_flush_pass(&flush);
+	} while (!err && flush.removed != before);
+	a->flush.removed = flush.removed;
+	return err;
 }

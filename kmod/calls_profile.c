@@ -51,6 +51,7 @@ int ct_call_params_set(struct ct_file *cf, union ct_argument *a)
 {
 	struct configtron_params *arg = &a->params;
 	struct configtron_param *params;
+	const struct ct_real *cc;
 	int err;
 
 	arg->refused = 0;
@@ -59,9 +60,13 @@ int ct_call_params_set(struct ct_file *cf, union ct_argument *a)
 	params = memdup_user(u64_to_user_ptr(arg->params), arg->count * sizeof(*params));
 	if (IS_ERR(params))
 		return PTR_ERR(params);
+	err = ct_profile_params(params, arg->count, &cc, &arg->refused);
+	if (err)
+		goto out;
 	mutex_lock(&cf->cn->lock);
-	err = ct_profile_set(cf->cn, arg->profile, arg->flags, params, arg->count, &arg->refused);
+	err = ct_profile_set(cf->cn, arg->profile, arg->flags, params, arg->count, cc);
 	mutex_unlock(&cf->cn->lock);
+out:
 	kfree(params);
 	return err;
 }

@@ -62,10 +62,19 @@ static int ct_call_socket_get(struct ct_file *cf, union ct_argument *a)
 
 static int ct_call_options_set(struct ct_file *cf, union ct_argument *a)
 {
+	const struct configtron_options *arg = &a->options;
+	const struct ct_real *plain;
 	int err;
 
+	if (arg->flags & ~(CONFIGTRON_ENABLED | CONFIGTRON_ACTIVE_OPENS))
+		return -EINVAL;
+	if (!arg->plain[0] || strnlen(arg->plain, sizeof(arg->plain)) == sizeof(arg->plain))
+		return -EINVAL;
+	plain = ct_real_find(arg->plain);	/* may load a module: no lock is held */
+	if (IS_ERR(plain))
+		return PTR_ERR(plain);
 	mutex_lock(&cf->cn->lock);
-	err = ct_options_set(cf->cn, &a->options);
+	err = ct_options_set(cf->cn, arg, plain);
 	mutex_unlock(&cf->cn->lock);
 	return err;
 }

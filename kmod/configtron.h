@@ -11,7 +11,9 @@
  * An open file belongs to the network namespace of the process that opened it.
  *
  * Errors: EPERM no CAP_NET_ADMIN; ENOENT no such profile, prefix or congestion control; ERANGE
- * value out of range; EOPNOTSUPP this parameter cannot be set (PARAM_INFO says why); EBUSY the
+ * value out of range; EOPNOTSUPP this parameter cannot be set (PARAM_INFO says why);
+ * EPROTONOSUPPORT this congestion control needs ECN, which is agreed on before a profile is
+ * looked up; EBUSY the
  * profile still has prefixes or is the default; ENOSPC a limit of CONFIGTRON_VERSION is reached;
  * EXDEV the socket lives in another network namespace; EINVAL anything malformed, reserved fields
  * included.
@@ -26,7 +28,7 @@
  * Raised when a structure or a meaning changes; additions raise `features` or `parameters`
  * instead.
  */
-#define CONFIGTRON_ABI			1
+#define CONFIGTRON_ABI			2
 
 #define CONFIGTRON_CC_BYTES		16	/* TCP_CA_NAME_MAX */
 #define CONFIGTRON_NAME_BYTES		64
@@ -141,6 +143,7 @@ struct configtron_prefixes {
 	__u32 reserved;
 };
 
+/* What others set meanwhile stays. After a fatal signal `removed` are gone, the rest is there. */
 struct configtron_flush {
 	__u32 profile;		/* 0: all prefixes */
 	__u32 removed;		/* out */
@@ -194,6 +197,11 @@ struct configtron_stats {
 	__u64 retrans;
 	__u64 srtt_us;		/* sums over closed connections, as the five above */
 	__u64 min_rtt_us;
+	/*
+	 * of `closed`: those whose congestion control replaced its own operations when it began and
+	 * so left their profile; they run on, with its settings
+	 */
+	__u64 replaced;
 };
 
 /* Begin to receive close records on this file; reading before that is ENODATA. */
@@ -203,7 +211,7 @@ struct configtron_records {
 };
 
 /* configtron_record.flags */
-#define CONFIGTRON_RECORD_LEFT		0x1	/* alive: given another profile or cc */
+#define CONFIGTRON_RECORD_LEFT		0x1	/* alive: other profile or cc, or replaced */
 
 /*
  * One connection at its end. read() gives whole records; a full ring never holds a connection up.

@@ -57,6 +57,7 @@ struct ct_profile;
 struct ct_prefix {
 	struct rhash_head node;
 	struct ct_key key;
+	u32 epoch;		/* of the store when it was last set */
 	struct ct_profile *profile;
 	struct rcu_head rcu;
 };
@@ -66,6 +67,7 @@ struct ct_prefix {
 struct ct_store {
 	struct rhashtable table;
 	unsigned int count;
+	u32 epoch;		/* one more with each flush; under the mutex */
 	/*
 	 * how many prefixes of each length, and a map of lengths in use in which bit i stands for
 	 * length 128 - i
@@ -143,6 +145,7 @@ struct ct_counts {
 	u64 retrans;
 	u64 srtt_us;
 	u64 min_rtt_us;
+	u64 replaced;
 };
 
 struct ct_profile {
@@ -189,7 +192,7 @@ struct ct_net {
 extern unsigned int ct_net_id;
 extern unsigned int ct_prefixes_max;
 extern bool ct_enabled;
-extern const struct ct_real *ct_default_real;	/* plain one of a new namespace */
+extern const struct ct_real *ct_default_real;	/* plain one of namespaces older than we */
 extern atomic_t ct_versions;
 
 static inline struct ct_net *ct_net_of(const struct net *net)
@@ -214,13 +217,16 @@ void ct_profile_retire(struct ct_net *cn, struct ct_profile *profile);
 struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id);
 bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set);
 int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
-		   u32 count, u32 *refused);
+		   u32 count, const struct ct_real *cc);
+int ct_profile_params(const struct configtron_param *params, u32 count, const struct ct_real **cc,
+		      u32 *refused);
 
 /* netns.c */
-int ct_net_init(struct ct_net *cn);
+int ct_net_init(struct ct_net *cn, const struct ct_real *real);
 void ct_net_exit(struct ct_net *cn);
 void ct_net_changed(struct ct_net *cn);
-int ct_options_set(struct ct_net *cn, const struct configtron_options *options);
+int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
+		   const struct ct_real *plain);
 
 /* wrap.c: where TCP calls us */
 
@@ -228,6 +234,7 @@ void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
 	     const struct ct_settings *set);
 void ct_attach(struct sock *sk, struct ct_version *version);
 const struct ct_version *ct_version_held(const struct sock *sk);
+void ct_disinherit(struct net *net, const struct ct_real *plain);
 int ct_wrap_register(void);
 void ct_wrap_unregister(void);
 

@@ -30,9 +30,28 @@ bool ct_enabled = true;
 module_param_named(enabled, ct_enabled, bool, 0644);
 MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
 
+/* What the first namespace's connections are left to; its own, when that is the one being made. */
+static const struct ct_real *ct_plain_of_first(void)
+{
+	const struct ct_real *real = ct_default_real;
+	const struct ct_version *plain;
+
+	rcu_read_lock();
+	plain = rcu_dereference(ct_net_of(&init_net)->plain);
+	if (plain)
+		real = plain->real;	/* lives until the module goes */
+	rcu_read_unlock();
+	return real;
+}
+
 static int __net_init ct_pernet_init(struct net *net)
 {
-	return ct_net_init(ct_net_of(net));
+	const struct ct_real *plain = ct_plain_of_first();
+	int err = ct_net_init(ct_net_of(net), plain);
+
+	if (!err)
+		ct_disinherit(net, plain);
+	return err;
 }
 
 static void __net_exit ct_pernet_exit(struct net *net)
@@ -47,10 +66,20 @@ static struct pernet_operations ct_pernet = {
 	.size = sizeof(struct ct_net),
 };
 
-/* cubic is what kernels are built with; reno is in every kernel. */
+/*
+ * The host's default, if it can be wrapped; else cubic, which most kernels have, or reno, which
+ * every kernel has.
+ */
 static int __init ct_default_find(void)
 {
-	ct_default_real = ct_real_find("cubic");
+	char name[TCP_CA_NAME_MAX];
+
+	rcu_read_lock();
+	strscpy(name, rcu_dereference(init_net.ipv4.tcp_congestion_control)->name, sizeof(name));
+	rcu_read_unlock();
+	ct_default_real = ct_real_find(name);
+	if (IS_ERR(ct_default_real))
+		ct_default_real = ct_real_find("cubic");
 	if (IS_ERR(ct_default_real))
 		ct_default_real = ct_real_find("reno");
 	return PTR_ERR_OR_ZERO(ct_default_real);

@@ -4,8 +4,9 @@
  * all of it.
  *
  * A namespace begins with no profile and no prefix: every connection is left as it is, under the
- * plain congestion control. `generation` counts changes, so that a watcher sees with one cheap
- * call that anybody changed anything.
+ * plain congestion control; one that is made while we are loaded, under the first namespace's.
+ * `generation` counts changes, so that a watcher sees with one cheap call that anybody changed
+ * anything.
  */
 #include <linux/slab.h>
 
@@ -70,26 +71,19 @@ static int ct_plain_set(struct ct_net *cn, const struct ct_real *real)
 	return err;
 }
 
-int ct_options_set(struct ct_net *cn, const struct configtron_options *options)
+/* `plain` is what options->plain stands for. */
+int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
+		   const struct ct_real *plain)
 {
 	struct ct_profile *unmatched = NULL;
-	const struct ct_real *real;
 	int err;
 
-	if (options->flags & ~(CONFIGTRON_ENABLED | CONFIGTRON_ACTIVE_OPENS))
-		return -EINVAL;
-	if (!options->plain[0] ||
-	    strnlen(options->plain, CONFIGTRON_CC_BYTES) == CONFIGTRON_CC_BYTES)
-		return -EINVAL;
 	if (options->unmatched) {
 		unmatched = ct_profile_find(cn, options->unmatched);
 		if (!unmatched)
 			return -ENOENT;
 	}
-	real = ct_real_find(options->plain);
-	if (IS_ERR(real))
-		return PTR_ERR(real);
-	err = ct_plain_set(cn, real);
+	err = ct_plain_set(cn, plain);
 	if (err)
 		return err;
 	rcu_assign_pointer(cn->unmatched, unmatched);
@@ -98,7 +92,7 @@ int ct_options_set(struct ct_net *cn, const struct configtron_options *options)
 	return 0;
 }
 
-int ct_net_init(struct ct_net *cn)
+int ct_net_init(struct ct_net *cn, const struct ct_real *real)
 {
 	static const struct ct_settings nothing;
 	struct ct_version *plain;
@@ -111,7 +105,7 @@ int ct_net_init(struct ct_net *cn)
 	INIT_LIST_HEAD(&cn->readers);
 	cn->flags = CONFIGTRON_ENABLED;
 	cn->next_id = 1;
-	plain = ct_version_new(NULL, &nothing, ct_default_real);
+	plain = ct_version_new(NULL, &nothing, real);
 	if (!plain)
 		return -ENOMEM;
 	err = ct_store_init(&cn->store);

@@ -56,7 +56,7 @@ struct ct_row {
 static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 	[CONFIGTRON_CONGESTION_CONTROL] = {
 		"tcp_congestion_control", "", CT_SETTABLE | CONFIGTRON_PARAM_TEXT, 0, 0,
-		"any that the kernel has, but struct_ops",
+		"any that the kernel has, but struct_ops and those that need ECN (dctcp): use driver route",
 	},
 	[CONFIGTRON_INITCWND] = {
 		"initcwnd", "segments", CT_SETTABLE, 1, CT_WINDOW_MAX,

@@ -102,36 +102,59 @@ struct ct_draft {
 	bool own_cc;
 };
 
-static int ct_draft_param(struct ct_draft *draft, const struct ct_real *plain,
-			  const struct configtron_param *param)
+/* `cc` is what the parameter's name stands for, or NULL when it is unset. */
+static void ct_draft_param(struct ct_draft *draft, const struct ct_real *plain,
+			   const struct ct_real *cc, const struct configtron_param *param)
 {
 	bool unset = param->flags & CONFIGTRON_PARAM_UNSET;
-	int err = ct_param_check(param);
 
-	if (err)
-		return err;
 	if (unset)
 		draft->set.given &= ~BIT(param->key);
 	else
 		draft->set.given |= BIT(param->key);
 	if (!ct_param_is_text(param->key)) {
 		draft->set.value[param->key] = unset ? 0 : param->value;
-		return 0;
+		return;
 	}
 	draft->own_cc = !unset;
-	draft->real = unset ? plain : ct_real_find(param->text);
-	return PTR_ERR_OR_ZERO(draft->real);
+	draft->real = unset ? plain : cc;
 }
 
-/* All of `params` or none; on error *refused is the one that was not taken. */
+/*
+ * Whether each of `params` can be taken, and in *cc what the last name among them stands for. May
+ * load a module: the caller holds no lock. On error *refused is the one that was not taken.
+ */
+int ct_profile_params(const struct configtron_param *params, u32 count, const struct ct_real **cc,
+		      u32 *refused)
+{
+	const struct ct_real *found;
+	int err;
+	u32 i;
+
+	*cc = NULL;
+	for (i = 0; i < count; i++) {
+		*refused = i;
+		err = ct_param_check(&params[i]);
+		if (err)
+			return err;
+		if (!ct_param_is_text(params[i].key) || params[i].flags & CONFIGTRON_PARAM_UNSET)
+			continue;
+		found = ct_real_find(params[i].text);
+		if (IS_ERR(found))
+			return PTR_ERR(found);
+		*cc = found;
+	}
+	return 0;
+}
+
+/* All of `params`, which ct_profile_params() has seen, or none. */
 int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
-		   u32 count, u32 *refused)
+		   u32 count, const struct ct_real *cc)
 {
 	struct ct_profile *profile = ct_profile_find(cn, id);
 	const struct ct_real *plain = ct_now(cn, cn->plain)->real;
 	struct ct_draft draft = { .real = plain };
 	struct ct_version *version;
-	int err;
 	u32 i;
 
 	if (!profile)
@@ -140,12 +163,8 @@ int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron
 		version = ct_now(cn, profile->now);
 		draft = (struct ct_draft){ version->set, version->real, profile->own_cc };
 	}
-	for (i = 0; i < count; i++) {
-		*refused = i;
-		err = ct_draft_param(&draft, plain, &params[i]);
-		if (err)
-			return err;
-	}
+	for (i = 0; i < count; i++)
+		ct_draft_param(&draft, plain, cc, &params[i]);
 	if (!ct_can_stay_fast(draft.real, &draft.set))
 		return -EOPNOTSUPP;
 	version = ct_version_new(profile, &draft.set, draft.real);

@@ -6,12 +6,18 @@
  * told to use one by name, and then points to it: so there is one unconnected kernel socket per
  * congestion control in use. It also holds that module: while the socket is there its functions
  * are, and so a copy of the operations stays valid. Being told a name loads tcp_NAME if need be
- * (in the first user namespace, by CAP_NET_ADMIN); that is why it happens when a profile is set
- * and never when a connection begins.
+ * (in the first user namespace, by CAP_NET_ADMIN), which may take as long as modprobe likes: it
+ * happens before a profile is set, never when a connection begins, and under no lock of ours.
  *
- * Copies are right because nothing in the tree compares the address of its own operations. BPF's
- * struct_ops are refused: they are counted by a function that is not exported. Our own name is
- * refused: a wrap of the wrap has no end.
+ * Refused are:
+ *   -EOPNOTSUPP       BPF's struct_ops: they are counted by a function that is not exported.
+ *   -EPROTONOSUPPORT  those that need ECN (TCP_CONG_NEEDS_ECN; of the tree's dctcp alone). ECN is
+ *                     agreed on in the SYN and SYN-ACK, by the listener's congestion control or
+ *                     the route, before a client's profile is looked up: some clients of a prefix
+ *                     would run dctcp and the rest what dctcp_init() puts in its place. A route
+ *                     (congctl dctcp features ecn) decides both at once.
+ *   -EINVAL           our own name: a wrap of the wrap has no end.
+ * Any other may still replace its operations by others; wrap.c sees to that.
  */
 #include <linux/slab.h>
 #include <net/sock.h>
@@ -33,7 +39,7 @@ static const struct {
 };
 
 static LIST_HEAD(ct_reals);
-static DEFINE_MUTEX(ct_reals_lock);	/* inside a namespace's mutex */
+static DEFINE_MUTEX(ct_reals_lock);	/* the list only: no module is loaded under it */
 
 static unsigned int ct_private_bytes(const char *name)
 {
@@ -43,6 +49,14 @@ static unsigned int ct_private_bytes(const char *name)
 		if (!strcmp(name, ct_private[i].name))
 			return ct_private[i].bytes;
 	return ICSK_CA_PRIV_SIZE;
+}
+
+/* 0 if connections can be given a copy of these operations; or the error that says why not. */
+static int ct_real_check(const struct tcp_congestion_ops *ops)
+{
+	if (ops->owner == BPF_MODULE_OWNER)
+		return -EOPNOTSUPP;
+	return ops->flags & TCP_CONG_NEEDS_ECN ? -EPROTONOSUPPORT : 0;
 }
 
 /* A socket of the kernel's own that uses the congestion control of that name. */
@@ -56,14 +70,15 @@ static int ct_pin(const char *name, struct socket **pin)
 		return err;
 	/* through the table of operations: tcp_setsockopt() itself is not exported on every 6.12 */
 	err = (*pin)->ops->setsockopt(*pin, SOL_TCP, TCP_CONGESTION, text, strlen(name));
-	if (!err && inet_csk((*pin)->sk)->icsk_ca_ops->owner == BPF_MODULE_OWNER)
-		err = -EOPNOTSUPP;
+	if (!err)
+		err = ct_real_check(inet_csk((*pin)->sk)->icsk_ca_ops);
 	if (err)
 		sock_release(*pin);
 	return err;
 }
 
-static const struct ct_real *ct_real_add(const char *name)
+/* May load a module: the caller holds no lock. */
+static struct ct_real *ct_real_new(const char *name)
 {
 	struct ct_real *real;
 	int err;
@@ -78,27 +93,52 @@ static const struct ct_real *ct_real_add(const char *name)
 	}
 	real->ops = inet_csk(real->pin->sk)->icsk_ca_ops;
 	real->private_bytes = ct_private_bytes(name);
-	list_add_tail(&real->list, &ct_reals);
 	return real;
 }
 
+static void ct_real_free(struct ct_real *real)
+{
+	sock_release(real->pin);
+	kfree(real);
+}
+
+static struct ct_real *ct_real_listed(const char *name)
+{
+	struct ct_real *real;
+
+	lockdep_assert_held(&ct_reals_lock);
+	list_for_each_entry(real, &ct_reals, list)
+		if (!strcmp(real->ops->name, name))
+			return real;
+	return NULL;
+}
+
 /*
- * The congestion control of that name, held until the module goes. -ENOENT, -EOPNOTSUPP
- * (struct_ops), -ENOMEM.
+ * The congestion control of that name, held until the module goes. The caller holds no lock.
+ * -ENOENT, -ENOMEM, or one of the refusals above.
  */
 const struct ct_real *ct_real_find(const char *name)
 {
-	const struct ct_real *real;
+	struct ct_real *real, *made;
 
 	if (!strcmp(name, "configtron"))
 		return ERR_PTR(-EINVAL);
 	mutex_lock(&ct_reals_lock);
-	list_for_each_entry(real, &ct_reals, list)
-		if (!strcmp(real->ops->name, name))
-			goto out;
-	real = ct_real_add(name);
-out:
+	real = ct_real_listed(name);
 	mutex_unlock(&ct_reals_lock);
+	if (real)
+		return real;
+	made = ct_real_new(name);
+	if (IS_ERR(made))
+		return made;
+	mutex_lock(&ct_reals_lock);
+	real = ct_real_listed(name);	/* by somebody else meanwhile? */
+	if (!real)
+		list_add_tail(&made->list, &ct_reals);
+	mutex_unlock(&ct_reals_lock);
+	if (!real)
+		return made;
+	ct_real_free(made);
 	return real;
 }
 
@@ -108,7 +148,6 @@ void ct_real_release_all(void)
 
 	list_for_each_entry_safe(real, next, &ct_reals, list) {
 		list_del(&real->list);
-		sock_release(real->pin);
-		kfree(real);
+		ct_real_free(real);
 	}
 }

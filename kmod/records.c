@@ -151,7 +151,7 @@ static void ct_fill(struct configtron_record *record, const struct sock *sk,
 	record->ssthresh = tp->snd_ssthresh;
 	record->mss = tp->mss_cache;
 	record->flags = sk->sk_state == TCP_CLOSE ? 0 : CONFIGTRON_RECORD_LEFT;
-	strscpy(record->cc, version->ops.name, sizeof(record->cc));
+	strscpy(record->cc, inet_csk(sk)->icsk_ca_ops->name, sizeof(record->cc));
 	ct_fill_addresses(record, sk);
 }
 

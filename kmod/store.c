@@ -161,6 +161,7 @@ int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_pro
 	there = rhashtable_lookup_fast(&store->table, key, ct_params);
 	if (there) {
 		*was = there->profile;
+		there->epoch = store->epoch;
 		WRITE_ONCE(there->profile, profile);
 		return 0;
 	}
@@ -170,6 +171,7 @@ int ct_store_set(struct ct_store *store, const struct ct_key *key, struct ct_pro
 	if (!prefix)
 		return -ENOMEM;
 	prefix->key = *key;
+	prefix->epoch = store->epoch;
 	prefix->profile = profile;
 	there = ct_insert(store, prefix);
 	if (IS_ERR(there)) {

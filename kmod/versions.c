@@ -104,5 +104,6 @@ void ct_counts_sum(const struct ct_profile *profile, struct configtron_stats *st
 		stats->retrans += counts->retrans;
 		stats->srtt_us += counts->srtt_us;
 		stats->min_rtt_us += counts->min_rtt_us;
+		stats->replaced += counts->replaced;
 	}
 }

@@ -17,6 +17,15 @@
  * drops what it took. A second release() (disconnect, then close) meets the dispatcher, which has
  * none; a reconnect is dispatched anew.
  *
+ * A congestion control may replace its operations by others, as dctcp_init() does where there is
+ * no ECN: TCP drops the reference to the owner of those that it finds at the end. So each of our
+ * connections holds a reference to the real one's module too, as TCP would without us, and the
+ * real init() and release() find icsk_ca_ops as TCP would have set it. If it is another one
+ * afterwards, the connection is no longer ours: TCP owes a reference to the others' module, which
+ * is held, and we drop ours (ct_leave()). Operations replaced later, in a callback that is not
+ * wrapped, leave our reference where it is: this module then cannot be unloaded, but no module
+ * goes while it is in use.
+ *
  * slow_start_after_idle is a sysctl of the namespace, read by the core where no hook is. But the
  * core tells the congestion control before it cuts the window (CWND_RESTART) and when the first
  * segment after idle leaves (TX_START): what was saved at the one is put back at the other. The
@@ -82,29 +91,6 @@ static struct ct_version *ct_choose(const struct sock *sk)
 	return version;
 }
 
-/*
- * Passes the caller's reference to `version` to the socket, which the caller owns, with a
- * reference to this module.
- */
-void ct_attach(struct sock *sk, struct ct_version *version)
-{
-	ct_params_before(sk, &version->set);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &version->ops);
-	if (version->real->ops->init)
-		version->real->ops->init(sk);
-	ct_params_after(sk, &version->set);
-	if (version->profile)
-		this_cpu_inc(version->profile->counts->opened);
-}
-
-static void ct_dispatch(struct sock *sk)
-{
-	struct ct_version *version = ct_choose(sk);
-
-	if (version)
-		ct_attach(sk, version);
-}
-
 static void ct_account(const struct sock *sk, const struct ct_version *version)
 {
 	struct ct_counts __percpu *counts = version->profile->counts;
@@ -120,15 +106,92 @@ static void ct_account(const struct sock *sk, const struct ct_version *version)
 	ct_record(sk, version);
 }
 
+/*
+ * References to this module that connections have left behind. The last must not go while code of
+ * ours runs on any processor, and there is no later moment of ours in ct_leave(): a second is
+ * longer than any way back from it. ct_wrap_unregister() waits for the work itself.
+ */
+#define CT_PUT_DELAY	HZ
+
+static atomic_t ct_left = ATOMIC_INIT(0);
+
+static void ct_left_put(struct work_struct *work)
+{
+	int left = atomic_xchg(&ct_left, 0);
+
+	while (left--)
+		module_put(THIS_MODULE);
+}
+
+static DECLARE_DELAYED_WORK(ct_left_work, ct_left_put);
+
+/* The real congestion control has put others' operations in the place of ours. */
+static void ct_leave(struct sock *sk, struct ct_version *version)
+{
+	pr_notice_once("configtron: %s replaces its operations by %s; such connections are left to it\n",
+		       version->real->ops->name, inet_csk(sk)->icsk_ca_ops->name);
+	if (version->profile) {
+		this_cpu_inc(version->profile->counts->replaced);
+		ct_account(sk, version);
+	}
+	ct_version_put(version);
+	atomic_inc(&ct_left);
+	schedule_delayed_work(&ct_left_work, CT_PUT_DELAY);
+}
+
+/*
+ * Passes the caller's reference to `version` to the socket, which the caller owns, with a
+ * reference to this module.
+ */
+void ct_attach(struct sock *sk, struct ct_version *version)
+{
+	const struct tcp_congestion_ops *real = version->real->ops;
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	bool replaced;
+
+	ct_params_before(sk, &version->set);
+	__module_get(real->owner);
+	WRITE_ONCE(icsk->icsk_ca_ops, real);
+	if (real->init)
+		real->init(sk);
+	replaced = icsk->icsk_ca_ops != real;
+	if (!replaced)
+		WRITE_ONCE(icsk->icsk_ca_ops, &version->ops);
+	ct_params_after(sk, &version->set);
+	if (version->profile)
+		this_cpu_inc(version->profile->counts->opened);
+	if (replaced)
+		ct_leave(sk, version);
+}
+
+static void ct_dispatch(struct sock *sk)
+{
+	struct ct_version *version = ct_choose(sk);
+
+	if (version)
+		ct_attach(sk, version);
+}
+
+/* As bpf_module_put(), whose part for struct_ops is not exported. */
+static void ct_owner_put(const struct tcp_congestion_ops *ops)
+{
+	if (ops->owner != BPF_MODULE_OWNER)
+		module_put(ops->owner);
+}
+
 static void ct_release(struct sock *sk)
 {
+	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct ct_version *version = ct_version_of(sk);
 
-	if (version->real->ops->release)
-		version->real->ops->release(sk);
 	if (version->profile)
 		ct_account(sk, version);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ct_dispatcher);
+	/* as tcp_cleanup_congestion_control() */
+	WRITE_ONCE(icsk->icsk_ca_ops, version->real->ops);
+	if (version->real->ops->release)
+		version->real->ops->release(sk);
+	ct_owner_put(icsk->icsk_ca_ops);
+	WRITE_ONCE(icsk->icsk_ca_ops, &ct_dispatcher);
 	ct_version_put(version);
 }
 
@@ -205,6 +268,23 @@ int ct_wrap_register(void)
 void ct_wrap_unregister(void)
 {
 	tcp_unregister_congestion_control(&ct_dispatcher);
+	flush_delayed_work(&ct_left_work);
+}
+
+/*
+ * A namespace begins with the default of the first one. While that is us, it is given what the
+ * first one had before instead: it has no profile, so that is how its connections would run
+ * anyhow, and it neither holds this module nor keeps us when the first one is put back. As
+ * tcp_set_default_congestion_control(), which is not exported. The namespace is being made:
+ * nobody else has it.
+ */
+void ct_disinherit(struct net *net, const struct ct_real *plain)
+{
+	if (rcu_access_pointer(net->ipv4.tcp_congestion_control) != &ct_dispatcher)
+		return;
+	__module_get(plain->ops->owner);
+	rcu_assign_pointer(net->ipv4.tcp_congestion_control, plain->ops);
+	module_put(THIS_MODULE);
 }
 
 /* Between SYN and init() a connection has nothing to decide; reno fills the required places. */

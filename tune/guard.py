@@ -140,6 +140,8 @@ def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits,
     bound = limits.bounds.get(knob)
     if reach is None:
         return f"is out of reach of the driver {driver}{f': {refused}' if refused else ''}"
+    if why := reach.why_not(value):
+        return f"is out of reach of the driver {driver}: {why}"
     if not reach.takes(value):
         return f"is out of reach of the driver {driver}, which takes {reach_text(reach)}"
     if bound is not None and not bound.holds(value):

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from configtron.lab.kmod import module_for_guest
+from configtron.lab.modules import ensure_tree, make_module
+from configtron.lab.recipes import LAB
 from configtron.lab.uml import Job, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
-from configtron.tune.drivers.kmod_units import REACHES, REFUSED
+from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
 from tests.test_layers import ROOT
 from tests.tune.kmod_calls import EVERYTHING, OPTIONS
 from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
@@ -23,22 +25,24 @@ from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
-PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules", "kmod_moves")
+PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules", "kmod_moves", "kmod_schemes", "kmod_flush")
+PLANTED = ROOT / "tests" / "kmod" / "planted"
 
 
 @pytest.fixture(scope="module")
-def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Findings]:
-    """Runs a program of tests/tune in a guest with the module's path; what it prints is JSON."""
+def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
+    """Runs a program of tests/tune in a guest with the module's path and more words; what it prints is JSON."""
     virtual = UmlVirtual()
     if reason := virtual.available():
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
 
-    def run(program: str) -> Findings:
+    def run(program: str, *more: str, virtual_time: bool = True) -> Findings:
         output = tmp_path_factory.mktemp(program)
-        command = (sys.executable, "-m", f"tests.tune.{program}", str(module))
+        command = (sys.executable, "-m", f"tests.tune.{program}", str(module), *more)
         core = min(os.sched_getaffinity(0))
-        running = virtual.boot(Job(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300))
+        job = Job(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300)
+        running = UmlVirtual(virtual_time=virtual_time).boot(job)
         code = running.wait(330)
         console = running.console.read_text()
         assert code == 0, console + running.last_words()
@@ -70,6 +74,19 @@ def rules(boot: Callable[[str], Findings]) -> Findings:
 @pytest.fixture(scope="module")
 def moves(boot: Callable[[str], Findings]) -> Findings:
     return boot("kmod_moves")
+
+
+@pytest.fixture(scope="module")
+def schemes(boot: Callable[..., Findings], tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    tree = ensure_tree(lambda line: print(line, file=sys.stderr))
+    built = make_module(PLANTED, tmp_path_factory.mktemp("planted") / "objects", tree, LAB.arch)
+    return boot("kmod_schemes", *(str(path) for path in built if path.name == "replacing.ko"))
+
+
+@pytest.fixture(scope="module")
+def flush(boot: Callable[..., Findings]) -> Findings:
+    """In real time: in virtual time nobody interrupts a call that computes."""
+    return boot("kmod_flush", virtual_time=False)
 
 
 def test_guest_programs_are_there() -> None:
@@ -115,7 +132,7 @@ def test_timers(wire: Findings) -> None:
     assert timers["data_rto 150 ms"] == pytest.approx(0.15, abs=0.02)
 
 
-@pytest.mark.parametrize("program", ["wire", "calls", "lives", "moves"])
+@pytest.mark.parametrize("program", ["wire", "calls", "lives", "moves", "schemes", "flush"])
 def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.FixtureRequest, program: str) -> None:
     found = request.getfixturevalue(program)
     assert found["complaints"] == []
@@ -148,7 +165,8 @@ def test_the_drivers_table_is_the_modules(calls: Findings) -> None:
     """On this kernel, where everything can be set; of congestion controls there are those that it has."""
     table = {knob: [list(reach.values), reach.least, reach.most, reach.note] for knob, reach in REACHES.items()}
     told = dict(calls["cells"]["reaches"])
-    assert {"bbr", "cubic", "dctcp", "reno", "vegas", "westwood"} <= set(told["tcp_congestion_control"][0])
+    controls = set(told["tcp_congestion_control"][0])
+    assert {"bbr", "cubic", "reno", "vegas", "westwood"} <= controls and "dctcp" not in controls
     table["tcp_congestion_control"][0] = told["tcp_congestion_control"][0]
     assert told == table
 
@@ -222,6 +240,62 @@ def test_counters_balance_after_churn(lives: Findings) -> None:
     balance = lives["balance"]
     assert sum(opened for opened, _ in balance) > 1000 and all(opened == closed for opened, closed in balance)
     assert (lives["versions"], lives["busy"], lives["unload"]) == (0, 11, 0)
+
+
+def test_what_needs_ecn_is_refused_by_name(schemes: Findings) -> None:
+    """To a profile and as the default of connections without one; nothing is written before that is known."""
+    found = schemes["needs ecn"]
+    assert (found["profile"], found["plain"], found["settings"]) == ("EPROTONOSUPPORT", "EPROTONOSUPPORT", {})
+    assert found["driver"].startswith("BadInput: profile p: ") and found["driver"].endswith(NEEDS_ECN)
+    words = f"Refused: net.ipv4.tcp_congestion_control is dctcp, which the driver kmod cannot wrap: {NEEDS_ECN}"
+    assert (found["default"], found["default stays"], found["nothing written"]) == (words, "dctcp", True)
+
+
+def test_a_congestion_control_that_replaces_itself_is_left_to_itself(schemes: Findings) -> None:
+    """The settings hold, the counters and the record say so, and every reference comes back."""
+    found = schemes["rep_init"]
+    assert (found["runs"], found["window"], found["profile"]) == ("rep_other", 33, False)
+    assert found["open"] == found["closed"] == [5, 5, 5]
+    assert found["witness"][0] == 5 and "replaced its own operations" in found["witness"][1]
+    assert found["records"] == [["rep_other", 1]] and found["balanced"]
+
+
+def test_one_that_replaces_itself_at_the_end_is_released_once(schemes: Findings) -> None:
+    found = schemes["rep_release"]
+    assert (found["runs"], found["open"], found["closed"]) == ("rep_release", [5, 0, 0], [5, 5, 0])
+    assert found["records"] == [["rep_release", 0]] and found["balanced"]
+    assert schemes["held by nobody"] == [0, 0]
+
+
+def test_a_namespace_made_meanwhile_has_the_hosts_former_default(schemes: Findings) -> None:
+    """Before and after rollback; the module goes while the namespace lives on."""
+    assert schemes["by load"] == "bbr"
+    assert schemes["namespaces"] == {
+        "host": "configtron", "holds nothing": True, "made": "bbr", "plain": "bbr", "runs": ["bbr", "bbr"],
+        "after": ["bbr", "bbr"],
+    }  # fmt: skip
+    assert schemes["unload"] == 0
+
+
+def test_nobody_waits_for_modprobe_but_who_asked(schemes: Findings) -> None:
+    """Seconds: modprobe takes five, and others ask after one."""
+    assert schemes["modprobe"] == {"tables": 1.0, "names": 1.0, "whole": pytest.approx(5.0, abs=0.5)}
+
+
+def test_a_repeated_synack_keeps_its_window_of_one(schemes: Findings) -> None:
+    """RFC 5681 section 3.1, whatever the profile says."""
+    assert schemes["synack"] == {"usual": 40, "repeated": 1, "profile": 1}
+
+
+def test_a_flush_that_is_killed_leaves_whole_tables(flush: Findings) -> None:
+    """What is left is in the table, in the count of the profile and in that of the namespace; the next flush has it."""
+    left, dumped, counted, removed, after = flush["killed"]
+    assert 0 < left < flush["prefixes"] and left == dumped == counted == removed and after == 0
+
+
+def test_others_change_the_tables_while_a_flush_runs(flush: Findings) -> None:
+    assert flush["meanwhile"]["calls"] >= 10
+    assert flush["meanwhile"]["set meanwhile"] == "stays" and flush["meanwhile"]["removed"] == flush["prefixes"]
 
 
 def test_the_driver_without_the_module(rules: Findings) -> None:

@@ -29,10 +29,11 @@ from configtron import netns
 from configtron.errors import BadInput, Missing, Refused
 from configtron.nouns import Profile
 from configtron.tune.drivers import kmod_abi, kmod_live
-from configtron.tune.drivers.kmod_abi import FLAGS
+from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device
 from configtron.tune.drivers.kmod_units import (
     KNOB_OF,
+    NEEDS_ECN,
     REACHES,
     REFUSED,
     checked,
@@ -49,6 +50,10 @@ from configtron.tuning import Changes, Place, Reach, Rules
 __all__ = ["REACHES", "REFUSED", "KmodDriver"]
 
 CONTROL = "configtron"
+# What `verify` says of connections that a congestion control from elsewhere took from us (kmod/wrap.c).
+REPLACED = "the congestion control replaced its own operations; those connections run what it put there"
+# How the module says no to a setting; anything else is a failure.
+REFUSALS = (errno.ENOENT, errno.ERANGE, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EINVAL)
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 # A module loaded anew has another inode here: its count of changes begins again.
 LOADED = Path("/sys/module/configtron")
@@ -100,6 +105,7 @@ class KmodDriver:
             if not self._is_in_force(device):
                 _clear(device)
             self._check_names(device, changes)
+            self._check_plain(device)
             new = packed(dict.fromkeys(changes.prefixes, 0))
             _try(device, wanted)
             try:
@@ -154,6 +160,12 @@ class KmodDriver:
             except OSError as error:
                 raise Refused(f"the module refused to move open connections: {error.strerror}") from error
 
+    def refusals(self) -> Mapping[str, tuple[int, str]]:
+        """Connections whose congestion control put other operations in the place of its own: they run those."""
+        with self._device() as device:
+            replaced = sum(device.stats(number)["replaced"] for number in device.profiles())
+        return {"tcp_congestion_control": (replaced, REPLACED)} if replaced else {}
+
     @contextmanager
     def _device(self) -> Iterator[Device]:
         """The module's device, opened in the place's namespace."""
@@ -196,6 +208,20 @@ class KmodDriver:
         for name in sorted(dropped & numbers.keys()):
             if others := device.stats(numbers[name])["prefixes"] - held.count(numbers[name]):
                 raise BadInput(f"profile {name} still has {others} prefixes; give them another profile first")
+
+    def _check_plain(self, device: Device) -> None:
+        """Connections without a profile stay under the default that is there: the module must take it too."""
+        plain = self._control()
+        if plain == CONTROL:
+            return
+        try:
+            with _scratch(device) as scratch:
+                device.set_settings(scratch, {KEY_OF["tcp_congestion_control"]: plain})
+        except OSError as error:
+            if error.errno not in REFUSALS:
+                raise
+            why = f"net.ipv4.tcp_congestion_control is {plain}, which the driver kmod cannot wrap: {_why(error)}"
+            raise Refused(why) from error
 
     def _apply(
         self, device: Device, changes: Changes, wanted: Mapping[str, dict[int, int | str]], new: bytearray
@@ -244,19 +270,32 @@ class KmodDriver:
 
 def _try(device: Device, wanted: Mapping[str, dict[int, int | str]]) -> None:
     """Ask the kernel whether it would take all of these, on a profile that nobody uses. Errors: `BadInput`."""
-    scratch = device.new_profile("")
-    try:
+    with _scratch(device) as scratch:
         for name, settings in wanted.items():
             try:
                 device.set_settings(scratch, settings)
             except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ERANGE, errno.EOPNOTSUPP, errno.EINVAL):
+                if error.errno not in REFUSALS:
                     raise
                 knob = f"{KNOB_OF[int(str(error.filename))]}: " if error.filename else ""
-                why = f"the kernel refuses {knob}{os.strerror(error.errno)}"
+                why = f"the kernel refuses {knob}{_why(error)}"
                 raise BadInput(f"profile {name}: {why}; see: configtron tune doctor") from error
+
+
+@contextmanager
+def _scratch(device: Device) -> Iterator[int]:
+    """A profile that nobody uses, gone afterwards."""
+    made = device.new_profile("")
+    try:
+        yield made
     finally:
-        device.delete_profile(scratch)
+        device.delete_profile(made)
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EPROTONOSUPPORT:
+        return NEEDS_ECN
+    return os.strerror(error.errno or 0)
 
 
 def _clear(device: Device) -> None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 
 DEVICE = "/dev/configtron"
-ABI = 1
+ABI = 2
 # TCP_CA_NAME_MAX, and a profile's name; the closing NUL counts.
 CC_BYTES, NAME_BYTES = 16, 64
 
@@ -39,7 +39,7 @@ LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "stats": (
         ("profile", "I"), ("prefixes", "I"), ("opened", "Q"), ("closed", "Q"), ("bytes_acked", "Q"), ("segs_out", "Q"),
-        ("retrans", "Q"), ("srtt_us", "Q"), ("min_rtt_us", "Q"),
+        ("retrans", "Q"), ("srtt_us", "Q"), ("min_rtt_us", "Q"), ("replaced", "Q"),
     ),
     "records": (("capacity", "I"), ("reserved", "I")),
     "record": (

@@ -31,12 +31,17 @@ PACING: Mapping[str, int] = {"pfifo_fast": 0, "fq": 1}
 PROFILE_WORD = 1
 KNOB_OF: Mapping[int, str] = {key: knob for knob, key in KEY_OF.items()}
 
+# What needs ECN (TCP_CONG_NEEDS_ECN): of the kernel's own dctcp alone. The module refuses by the flag whatever has it.
+NEEDS_ECN = "it needs ECN, which SYN and SYN-ACK agree on before a client's profile is looked up; use driver route"
+CONTROLS_REFUSED: tuple[tuple[Value, str], ...] = (("dctcp", NEEDS_ECN),)
+CONTROL_NOTE = "any that the kernel has, but struct_ops and those that need ECN (dctcp): use driver route"
+
 # What the module sets on Linux 6.12, as kmod/params.c has it (tests/tune/test_kmod_guest.py compares); what the running
 # kernel's module says itself is `reaches`. `quickack` needs 6.12, `busy_poll` a kernel built with it.
 REACHES: Mapping[str, Reach] = {
     reach.knob: reach
     for reach in (
-        Reach("tcp_congestion_control", note="any that the kernel has, but struct_ops"),
+        Reach("tcp_congestion_control", note=CONTROL_NOTE, refused=CONTROLS_REFUSED),
         Reach("initcwnd", least=1, most=1000, note="also the restart window after idle, but not under bbr"),
         Reach(
             "tcp_slow_start_after_idle",
@@ -99,7 +104,8 @@ def reaches(parameters: Iterable[Parameter]) -> dict[str, Reach]:
 def _reach(parameter: Parameter) -> Reach:
     knob = parameter.name
     if parameter.text:
-        return Reach(knob, values=controls(), note=parameter.words)
+        values = tuple(name for name in controls() if name not in dict(CONTROLS_REFUSED))
+        return Reach(knob, values=values, note=parameter.words, refused=CONTROLS_REFUSED)
     if knob == "pacing":
         return Reach(knob, values=tuple(PACING), note=parameter.words)
     if (parameter.least, parameter.most) == (0, 1):
@@ -136,6 +142,8 @@ def _out_of_reach(knob: str, value: Value, able: Mapping[str, Reach]) -> str:
     if knob not in able:
         return "this kernel cannot; see: configtron tune doctor"
     reach = able[knob]
+    if why := reach.why_not(value):
+        return why
     if not reach.takes(value):
         if reach.values:
             return f"it takes {', '.join(map(str, reach.values))}"
