@@ -5,7 +5,7 @@
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
-# make kmod-debug  the kernel module under debug kernels, for an hour: stress, failing allocations, planted mistakes
+# make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.

@@ -1,6 +1,6 @@
 """Runs as root inside a guest: loads the module, lets the stress programs at it, and tells what came of each step.
 
-    python3 inside.py FOLDER STEP[=NUMBER] ...
+    python3 -m tests.kmod.inside FOLDER STEP[=WORD] ...
 
 FOLDER holds the modules and the compiled programs. One JSON object a step goes to stdout; the first that fails ends it,
 with exit code 1. What the kernel says meanwhile is in its log, behind the line that BEGIN names; gate.py reads it.
@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.kmod import schemes
+
 BEGIN = "configtron: the nets are out"
 DEFAULT_CC = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
@@ -31,6 +33,11 @@ OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|] 0x[0-9a-f]{8,}|
 FORGIVEN = re.compile(r"comm \"failnth\".* ct_prefix\.", re.DOTALL)
 # The last connections wait for their ACK, the last versions for RCU.
 UNLOAD_PATIENCE_S = 30
+# What the stress programs name; reno is in every kernel.
+CONTROLS = ("cubic", "bbr", "vegas")
+# Steps that load them themselves, or none.
+BARE = ("schemes", "scheme", "plant")
+PLANTED_CONNECTIONS = 10
 MISTAKES = ("rcu", "atomic-sleep", "lock-order", "use-after-free", "leak")
 
 Told = dict[str, object]
@@ -47,9 +54,19 @@ def load(folder: Path) -> None:
     run("insmod", folder / "configtron.ko")
 
 
+def controls(folder: Path, wanted: bool) -> None:
+    """What the stress programs name is there, or nothing is but what is built in."""
+    DEFAULT_CC.write_text(schemes.PLAIN)
+    for name in CONTROLS:
+        if wanted:
+            schemes.insert(folder / f"tcp_{name}.ko")
+        elif schemes.references(f"tcp_{name}") is not None:
+            run("rmmod", f"tcp_{name}")
+
+
 def unload() -> int:
     """How often it was refused, since something still held the module."""
-    DEFAULT_CC.write_text("cubic")
+    DEFAULT_CC.write_text(schemes.PLAIN)
     deadline = time.monotonic() + UNLOAD_PATIENCE_S
     refusals = 0
     while True:
@@ -63,20 +80,20 @@ def unload() -> int:
         time.sleep(0.1)
 
 
-def churn(folder: Path, connections: int) -> Told:
+def churn(folder: Path, connections: str) -> Told:
     load(folder)
     DEFAULT_CC.write_text("configtron")
-    told: Told = json.loads(run(folder / "churn", str(connections), "1"))
+    told: Told = json.loads(run(folder / "churn", connections, "1"))
     unload()
     return told
 
 
-def loads(folder: Path, times: int) -> Told:
-    told: Told = json.loads(run(folder / "loads", str(times), folder / "configtron.ko", "1"))
+def loads(folder: Path, times: str) -> Told:
+    told: Told = json.loads(run(folder / "loads", times, folder / "configtron.ko", "1"))
     return told
 
 
-def failures(folder: Path, _: int) -> Told:
+def failures(folder: Path, _: str) -> Told:
     """Every allocation of loading and of every call fails once."""
     told: Told = json.loads(run(folder / "failnth", "insmod", folder / "configtron.ko"))
     load(folder)
@@ -85,7 +102,7 @@ def failures(folder: Path, _: int) -> Told:
     return told
 
 
-def kunit(folder: Path, _: int) -> Told:
+def kunit(folder: Path, _: str) -> Told:
     """The module's own unit tests. Their verdicts are in the kernel's log, as KTAP."""
     modules = sorted(folder.glob("*_kunit.ko"))
     for module in modules:
@@ -99,7 +116,7 @@ def kunit(folder: Path, _: int) -> Told:
     return {"tests": len(verdicts)}
 
 
-def plant(folder: Path, _: int) -> Told:
+def plant(folder: Path, _: str) -> Told:
     """Each mistake once. The order matters: the kernel stops looking for lock mistakes after the first it finds."""
     for mistake in MISTAKES:
         run("insmod", folder / "planted.ko", f"mistake={mistake}")
@@ -109,7 +126,7 @@ def plant(folder: Path, _: int) -> Told:
     return {"planted": len(MISTAKES)}
 
 
-def leaks(_: Path, __: int) -> Told:
+def leaks(_: Path, __: str) -> Told:
     """Memory that nothing points to any more, as kmemleak tells; blocks that are not ours are counted only."""
     time.sleep(LEAK_AGE_S)
     for _scan in range(SCANS):
@@ -119,8 +136,20 @@ def leaks(_: Path, __: int) -> Told:
     return {"others": len(blocks) - len(ours), "leaked": ["unreferenced object" + block for block in ours]}
 
 
-STEPS: dict[str, Callable[[Path, int], Told]] = {
+def every_scheme(folder: Path, connections: str) -> Told:
+    """Each congestion control by itself, with ECN and without; "200,lossy" is over a link that loses and marks."""
+    many, _, link = connections.partition(",")
+    return {"rows": schemes.every(folder, int(many), link == "lossy")}
+
+
+def one_scheme(folder: Path, name: str) -> Told:
+    """One of planted/replacing.c, with a few connections."""
+    return {"rows": schemes.one(folder, name, PLANTED_CONNECTIONS)}
+
+
+STEPS: dict[str, Callable[[Path, str], Told]] = {
     "churn": churn, "loads": loads, "failures": failures, "kunit": kunit, "plant": plant, "leaks": leaks,
+    "schemes": every_scheme, "scheme": one_scheme,
 }  # fmt: skip
 
 
@@ -130,12 +159,13 @@ def main(folder: Path, steps: list[str]) -> int:
     subprocess.run(["ip", "-6", "route", "add", "local", "fd00::/16", "dev", "lo"], check=True)
     Path("/dev/kmsg").write_text(f"<4>{BEGIN}\n")
     for step in steps:
-        name, _, number = step.partition("=")
+        name, _, word = step.partition("=")
         started = time.monotonic()
         told: Told = {"step": name}
         try:
-            told |= STEPS[name](folder, int(number or 0))
-        except (RuntimeError, OSError) as error:
+            controls(folder, wanted=name not in BARE)
+            told |= STEPS[name](folder, word)
+        except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
             told["error"] = str(error)
         print(json.dumps({**told, "seconds": round(time.monotonic() - started, 1)}), flush=True)
         if "error" in told:

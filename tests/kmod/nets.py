@@ -5,7 +5,8 @@
 Question   Does the module survive every order of events, every allocation that fails, a second processor?
 Method     Three kernels: uml (one processor; bad accesses, lock order, RCU, leaks, failing allocations), smp (two
            emulated ones, preemption; the same checks and sleeping while atomic) and debian (Debian 12's own, two
-           processors). In each: inside.py's steps, and then the kernel's log is read by gate.py.
+           processors). In each: inside.py's steps, and then the kernel's log is read by gate.py. One of the steps
+           takes each congestion control that the kernel has by itself (schemes.py) and prints a table.
            First of all mistakes are planted: a net that lets one of them through is torn, its silence worth nothing.
 Reads as   a line a step; exit code 0 when every step ended well and no kernel complained, 1 otherwise.
 """
@@ -27,8 +28,10 @@ from typing import Any
 
 from configtron.errors import ConfigtronError
 from configtron.lab.backend import Backend, say
+from configtron.lab.debian import ensure_debian
 from configtron.lab.debian import tree as debian_tree
 from configtron.lab.enclosure import Job
+from configtron.lab.kernel import ensure_kernel
 from configtron.lab.kmod import module_for_tree
 from configtron.lab.modules import ensure_tree, make_module
 from configtron.lab.qemu import QemuDebian, QemuDebug
@@ -37,7 +40,8 @@ from configtron.lab.uml import UmlDebug
 from tests.kmod import gate
 
 HERE = Path(__file__).resolve().parent
-KMOD = HERE.parent.parent / "kmod"
+ROOT = HERE.parent.parent
+KMOD = ROOT / "kmod"
 
 # Each program of stress/, and what it is made of.
 PROGRAMS = {
@@ -47,8 +51,9 @@ PROGRAMS = {
 }
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers")
 
-# The step that needs planted.ko.
+# The step that plants, and the congestion controls that a net must find fault with (planted/replacing.c).
 PLANT = "plant"
+FAULTY = ("lost_get", "rep_late")
 # A mistake of planted/planted.c -> the kernel's words for it; a net must bring those of its own.
 PLANTED = {
     "rcu": "suspicious RCU usage",
@@ -61,6 +66,8 @@ PLANTED = {
 # As many as a busy server's minute.
 CONNECTIONS = 100_000
 LOADS = 100
+# Of these, as many for each congestion control with ECN, and as many without.
+SCHEME_SHARE = 0.002
 # With its checks the emulated kernel does so much of what User-Mode Linux does in the same time.
 SMP_SHARE = 0.05
 
@@ -72,10 +79,19 @@ class Net:
     backend: Backend
     tree: Callable[[], Path]
     arch: str
+    schemes: Callable[[], Path]  # the folder that holds its congestion controls' modules
     steps: Callable[[int, int], tuple[str, ...]]
     catches: tuple[str, ...] = ()
     memory_mb: int = 1024
     limit_s: int = 4 * 3600
+
+
+def schemes_step(connections: int, link: str = "") -> str:
+    return f"schemes={max(10, int(connections * SCHEME_SHARE))}{link}"
+
+
+# The debug kernel of User-Mode Linux does not live through netem on its loopback (with no module of ours in it).
+LOSSY = ",lossy"
 
 
 NETS = {
@@ -83,8 +99,9 @@ NETS = {
         UmlDebug(),
         lambda: ensure_tree(say, UML_DEBUG),
         UML_DEBUG.arch,
+        lambda: ensure_kernel(say, UML_DEBUG).parent,
         lambda connections, times: (
-            "kunit", f"churn={connections}", f"loads={times}", "failures", "leaks",
+            "kunit", schemes_step(connections), f"churn={connections}", f"loads={times}", "failures", "leaks",
         ),
         ("rcu", "lock-order", "use-after-free", "leak"),
     ),
@@ -92,14 +109,19 @@ NETS = {
         QemuDebug(),
         lambda: ensure_tree(say, X86_DEBUG),
         X86_DEBUG.arch,
-        lambda connections, times: (f"churn={int(connections * SMP_SHARE)}", f"loads={int(times * SMP_SHARE)}"),
+        lambda: ensure_kernel(say, X86_DEBUG).parent,
+        lambda connections, times: (
+            schemes_step(connections // 4, LOSSY), f"churn={int(connections * SMP_SHARE)}",
+            f"loads={int(times * SMP_SHARE)}",
+        ),
         ("rcu", "lock-order", "use-after-free", "atomic-sleep"),
     ),
     "debian": Net(
         QemuDebian(),
         debian_tree,
         "x86_64",
-        lambda connections, times: (f"churn={connections}", f"loads={times}"),
+        lambda: ensure_debian(say),
+        lambda connections, times: (schemes_step(connections, LOSSY), f"churn={connections}", f"loads={times}"),
     ),
 }  # fmt: skip
 
@@ -113,8 +135,13 @@ class Catch:
     reports: list[str]
     console: str
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each congestion control and ECN."""
+        return [row for step in self.steps for row in step.get("rows", ())]
+
     def well(self) -> bool:
-        return self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
+        fine = all(str(row["result"]).startswith("ok") for row in self.rows())
+        return fine and self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
 
 
 @contextmanager
@@ -136,14 +163,15 @@ def compile_programs(folder: Path) -> None:
 def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
     modules = [*module_for_tree(net.tree(), net.arch, say).parent.glob("*.ko")]
-    if PLANT in steps:
-        modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
+    modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
+    modules += net.schemes().glob("tcp_*.ko")
     for module in modules:
         shutil.copy(module, folder)
     compile_programs(folder)
     output = folder / "output"
-    command = ("python3", str(HERE / "inside.py"), str(folder), *steps)
-    running = net.backend.boot(Job(command, output, seed=1, cpu=0, memory_mb=net.memory_mb, limit_s=net.limit_s))
+    command = (sys.executable, "-m", "tests.kmod.inside", str(folder), *steps)
+    job = Job(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
+    running = net.backend.boot(job)
     code = running.wait()
     console = running.console.read_text()
     told = [json.loads(line) for line in console.splitlines() if line.startswith("{")]
@@ -153,7 +181,24 @@ def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
 def torn(net: Net, catch: Catch) -> list[str]:
     """The planted mistakes that a net should have caught and did not."""
     words = "\n".join([*catch.reports, *(block for step in catch.steps for block in step.get("leaked", ()))])
-    return [mistake for mistake in net.catches if PLANTED[mistake] not in words]
+    missed = [mistake for mistake in net.catches if PLANTED[mistake] not in words]
+    passed = {row["cc"] for row in catch.rows() if str(row["result"]).startswith("ok")}
+    faulted = {row["cc"] for row in catch.rows()} - passed
+    return missed + [name for name in FAULTY if name not in faulted]
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The rows of schemes.py; references are those of the congestion control's module and of ours."""
+    line = "{:12} {:>3} {:>6} {:>6}  {:24} {:>12} {:>12}  {:9} {}"
+    yield line.format("cc", "ecn", "conn", "agreed", "ran", "refs before", "refs after", "unload", "result")
+    for row in rows:
+        ran = ", ".join(f"{name} {count}" for name, count in row.get("ran", {}).items()) or row.get("refused", "-")
+        before, after = (
+            "/".join("-" if count is None else str(count) for count in row.get(when, ()))
+            for when in ("before", "after")
+        )
+        counts = (row["connections"], row.get("ecn agreed", "-"))
+        yield line.format(row["cc"], row["ecn"], *counts, ran, before, after, row.get("unload", ""), row["result"])
 
 
 def try_net(name: str, connections: int, times: int) -> bool:
@@ -167,16 +212,19 @@ def try_net(name: str, connections: int, times: int) -> bool:
         if net.catches:
             started = time.monotonic()
             leaks = ("leaks",) if "leak" in net.catches else ()
-            missed = torn(net, cast(net, (PLANT, *leaks), folder))
+            planted = tuple(f"scheme={scheme}" for scheme in FAULTY)
+            missed = torn(net, cast(net, (PLANT, *leaks, *planted), folder))
             well &= not missed
-            caught = ", ".join(mistake for mistake in net.catches if mistake not in missed)
+            caught = ", ".join(mistake for mistake in (*net.catches, *FAULTY) if mistake not in missed)
             print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")
             print(f"; TORN: {', '.join(missed)}" if missed else "", f"({time.monotonic() - started:.0f} s)", flush=True)
     with hold() as folder:
         started = time.monotonic()
         catch = cast(net, net.steps(connections, times), folder)
         for step in catch.steps:
-            print(f"{name}  {json.dumps(step)}")
+            print(f"{name}  {json.dumps({key: value for key, value in step.items() if key != 'rows'})}")
+            for line in table(step["rows"]) if "rows" in step else ():
+                print(f"{name}    {line}".rstrip())
         for report in catch.reports:
             print(f"{name}  REPORT\n{report}")
         verdict = "well" if catch.well() else f"NOT well (exit code {catch.code}) {catch.console[-2000:]}"

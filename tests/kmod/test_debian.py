@@ -20,7 +20,9 @@ def test_connections_and_loads_on_debians_kernel(tmp_path: Path) -> None:
         pytest.skip(reason)
     catch = nets.cast(net, net.steps(CONNECTIONS, LOADS), tmp_path)
     assert (catch.code, catch.reports) == (0, []), catch.console
-    churn, loads = catch.steps
+    table, churn, loads = catch.steps
+    assert {row["cc"] for row in table["rows"]} >= {"bbr", "cubic", "dctcp", "reno", "vegas", "rep_init"}
+    assert [row for row in table["rows"] if not row["result"].startswith("ok")] == []
     # a few may meet a full queue
     assert churn["balanced"] and churn["connections"] > 0.9 * CONNECTIONS
     # everything that was meant to happen did

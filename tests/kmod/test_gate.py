@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kmod import gate, nets
+from tests.kmod import gate, nets, schemes
 from tests.kmod.inside import BEGIN, FORGIVEN, OURS
 
 REPORTS = {
@@ -43,9 +43,30 @@ def test_two_reports_are_two() -> None:
 def test_a_torn_net_is_told() -> None:
     net = nets.NETS["uml"]
     told = [nets.PLANTED[mistake] for mistake in net.catches if mistake != "leak"]
-    whole = nets.Catch(0, [{"leaked": ["  a planted leak"]}], told, "")
+    faulted = {"rows": [{"cc": name, "result": "references"} for name in nets.FAULTY]}
+    whole = nets.Catch(0, [{"leaked": ["  a planted leak"]}, faulted], told, "")
     assert nets.torn(net, whole) == []
-    assert nets.torn(net, nets.Catch(0, [], told[1:], "")) == ["rcu", "leak"]
+    passed = {"rows": [{"cc": name, "result": "ok"} for name in nets.FAULTY]}
+    assert nets.torn(net, nets.Catch(0, [passed], told[1:], "")) == ["rcu", "leak", *nets.FAULTY]
+
+
+def test_a_congestion_control_that_loses_references_is_not_well() -> None:
+    fine = {"cc": "bbr", "ecn": "off", "connections": 5, "ecn agreed": 0, "ran": {"bbr": 5}}
+    counts = {"before": [1, 3], "after": [1, 3], "alive": 0}
+    row = {**fine, **counts, "result": schemes.verdict({**fine, **counts}, "bbr", ecn=False)}
+    assert nets.Catch(0, [{"rows": [row]}], [], "").well()
+    for wrong in ({"after": [2, 3]}, {"after": [1, 4]}, {"alive": 1}, {"ran": {"reno": 5}}, {"ecn agreed": 5}):
+        bad = {**row, **wrong}
+        bad["result"] = schemes.verdict(bad, "bbr", ecn=False)
+        assert not nets.Catch(0, [{"rows": [bad]}], [], "").well(), wrong
+
+
+def test_the_table_names_what_ran_and_who_held_what() -> None:
+    row = {"cc": "dctcp", "ecn": "-", "connections": 0, "refused": "Protocol not supported", "result": "ok, refused"}
+    used = {"cc": "reno", "ecn": "on", "connections": 5, "ecn agreed": 5, "ran": {"reno": 5}, "result": "ok"}
+    head, first, second = nets.table([row, {**used, "before": [None, 3], "after": [None, 3], "unload": "gone"}])
+    assert head.split()[:4] == ["cc", "ecn", "conn", "agreed"] and "Protocol not supported" in first
+    assert second.split() == ["reno", "on", "5", "5", "reno", "5", "-/3", "-/3", "gone", "ok"]
 
 
 def test_every_planted_mistake_is_for_some_net() -> None:
