@@ -19,6 +19,8 @@ STATUSES = (SAME, DIFFERS, DIVERGED, UNTOLD, MISSING)
 WRONG = (DIFFERS, DIVERGED, MISSING)
 # What merged verdicts are listed under, beside the names of probes.
 RECORD = "(record)"
+# What connections of an adopted capture are listed under.
+CONNECTION = "(connection)"
 COLUMNS = ("file", "trace", "probe", "status", "name", "recorded", "replayed")
 
 
@@ -97,10 +99,12 @@ def write_table(played: Sequence[Played], out: TextIO, *, color: bool) -> None:
 
 def closing(played: Sequence[Played]) -> str:
     """The replay in a sentence."""
-    traces = [one for one in played if one.probe != RECORD]
-    records = [one for one in played if one.probe == RECORD]
-    said = f"{_same(traces)} of {len(traces)} probes give the same bytes again"
-    return said + (f", {_same(records)} of {len(records)} records" if records else "")
+    traces = [one for one in played if one.probe not in (RECORD, CONNECTION)]
+    said = [f"{_same(traces)} of {len(traces)} probes give the same bytes again"] if traces or not played else []
+    for what, kind in (("records", RECORD), ("connections", CONNECTION)):
+        if some := [one for one in played if one.probe == kind]:
+            said.append(f"{_same(some)} of {len(some)} {what}{' are read the same again' if not said else ''}")
+    return ", ".join(said)
 
 
 def _same(played: Sequence[Played]) -> int:

@@ -195,7 +195,7 @@ def check_opening(file: IO[bytes], path: Path) -> None:
     if file.read(len(OPENING)) != OPENING:
         raise BadInput(
             f"{path}: not evidence that `configtron probe` wrote, so it has no script;"
-            f" foreign captures are read by: configtron fingerprint pcap {path}"
+            f" foreign captures are read by: configtron fingerprint pcap {path}, and made fixtures by --adopt"
         )
 
 

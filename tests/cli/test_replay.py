@@ -65,9 +65,10 @@ def test_the_same_bytes(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert packets(kept / RECORDING) == DONE
 
 
-def test_a_difference_is_shown_and_may_fail(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_shown_and_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --fail-on-diff and without: who compares wants to know."""
     spoil(kept)
-    assert packets(kept) == DONE
+    assert packets(kept) == CONDITION
     said = capsys.readouterr().out
     assert "differs" in said and "\n  jcw\n  - {" in said and "\n  + nothing\n" in said
     assert packets(kept, "--fail-on-diff") == CONDITION
@@ -118,11 +119,11 @@ def test_expect_names_another_file(kept: Path, capsys: pytest.CaptureFixture[str
 
 def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(kept)
-    assert packets(kept, "-f", "jsonl") == DONE
+    assert packets(kept, "-f", "jsonl") == CONDITION
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (differs,) = [row for row in rows if row["status"] == "differs"]
     assert {"schema", "file", "trace", "probe", "status", "differences"} == set(differs)
-    assert packets(kept, "-f", "csv") == DONE
+    assert packets(kept, "-f", "csv") == CONDITION
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["name"] for row in table if row["status"] == "differs"] == ["icw", "jcw"]
 
@@ -284,7 +285,7 @@ def test_what_is_expected_and_never_comes_is_missing(kept: Path) -> None:
     for more in ({**result, "trace_id": "na/other.example/icw.9"}, record):
         (kept / "more.json").write_text(json.dumps([*forms, more]))
         words = (kept / RECORDING, "--expect", kept / "more.json", "--junit", kept.parent / "junit.xml")
-        assert packets(*words) == DONE
+        assert packets(*words) == CONDITION
         assert packets(*words, "--fail-on-diff") == CONDITION
         (suite,) = ElementTree.parse(kept.parent / "junit.xml").getroot()
         (failed,) = [case for case in suite if len(case)]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from configtron.fingerprint.passive.gathering import Batch, Gathering
     from configtron.fingerprint.passive.telling import Told
     from configtron.fingerprint.passive.traces import Said
+    from configtron.records import Json
 
 FORMATS = ("table", "jsonl", "csv")
 # A line of a key log: which secret, the client's random number, the secret.
@@ -155,6 +156,16 @@ def _told(batches: Iterable[Batch], files: list[str], gathering: Gathering, secr
     for batch in batches:
         lost = gathering.counts["dropped-by-capture"] > 0
         yield from tell(batch, files, tainted=lost, unread=gathering.unread > 0, opener=secrets.open)
+
+
+def forms_of(path: str) -> list[dict[str, Json]]:
+    """Every connection of one capture, as a line of JSON has it. Errors: `BadInput`, `Missing`."""
+    from configtron.report.connections import form
+
+    gathering, files = gathering_of(stream=False), (path,)
+    secrets = _Secrets(files, None)
+    told = _told(_batches(gathering, files, secrets, dissector()), [path], gathering, secrets)
+    return [form(one, [path]) for one in told]
 
 
 def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO) -> None:

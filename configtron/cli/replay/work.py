@@ -9,7 +9,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.cli.replay import expected
+from configtron.cli.replay import adopted, expected
 from configtron.cli.replay.expected import NOTHING, Expected
 from configtron.db.store import Store
 from configtron.errors import ConfigtronError, Diverged
@@ -32,6 +32,7 @@ class Task(NamedTuple):
     name    as results name the file
     expect  a file of results or records, if there is one
     db, run a store and the run in it that the recording belongs to, if it does
+    adopted a capture of others: its connections are compared (`adopted.py`), not probes
     """
 
     path: Path
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     expect: Path | None = None
     db: Path | None = None
     run: int = 0
+    adopted: bool = False
 
 
 class Done(NamedTuple):
@@ -52,6 +54,8 @@ class Done(NamedTuple):
 
 def perform(task: Task, *, keep: bool = False) -> Done:
     """Play one recording."""
+    if task.adopted:
+        return _read_again(task)
     wanted = _expected(task)
     played: list[Played] = []
     again: list[Result] = []
@@ -74,6 +78,15 @@ def perform(task: Task, *, keep: bool = False) -> Done:
         return Done(task, tuple(played))
     results = tuple(map(result_to_json, (*wanted.bare, *again)))
     return Done(task, tuple(played), results, tuple(after for _, before, after in records if before))
+
+
+def _read_again(task: Task) -> Done:
+    assert task.expect is not None
+    after = adopted.readings(task.path)
+    played = adopted.compared(task.name, adopted.read(task.expect), after)
+    for _ in played:
+        _count()
+    return Done(task, played, tuple(after))
 
 
 def _expected(task: Task) -> Expected:

@@ -1,0 +1,123 @@
+"""Captures that others made, as fixtures: what `fingerprint pcap` reads of them, kept beside them and held against.
+
+    CAPTURE.expected.jsonl   a line a connection, as `configtron fingerprint pcap -f jsonl` writes it
+                             (configtron.connection/1), with the capture's name alone in `file`
+
+A connection is known by its two ends, and by which one between them it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import cast
+
+from configtron.errors import BadInput
+from configtron.records import Json, canonical
+from configtron.report.replayed import CONNECTION, DIFFERS, MISSING, SAME, Difference, Played, differences
+
+SUFFIX = ".expected.jsonl"
+SCHEMA = "configtron.connection/1"
+Form = dict[str, Json]
+
+
+def expected_of(capture: Path) -> Path:
+    """The file beside a capture that says what is expected of it."""
+    return capture.with_name(capture.name + SUFFIX)
+
+
+def holds_connections(path: Path) -> bool:
+    """Whether a file is of that kind: its first line names the schema."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = json.loads(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and first.get("schema") == SCHEMA
+
+
+def captures_in(folder: Path) -> list[Path]:
+    """All files of a folder that begin as captures do."""
+    from configtron.cli.replay.captures import is_capture
+
+    def begins(path: Path) -> bool:
+        with path.open("rb") as file:
+            return is_capture(file.read(4))
+
+    return sorted(path for path in folder.rglob("*") if path.is_file() and begins(path))
+
+
+def adopted_in(folder: Path) -> list[Path]:
+    """All captures of a folder that have something expected of them."""
+    found = (path.with_name(path.name.removesuffix(SUFFIX)) for path in folder.rglob(f"*{SUFFIX}"))
+    return sorted(path for path in found if path.is_file())
+
+
+def read(path: Path) -> list[str]:
+    """What is expected, as canonical JSON. Errors: `BadInput`, with the line."""
+    found = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                form = json.loads(line)
+                if not isinstance(form, dict) or form.get("schema") != SCHEMA:
+                    raise BadInput(f"{path}: line {number} is no connection ({SCHEMA}); make it anew: --adopt")
+                found.append(canonical({**form, "file": Path(str(form.get("file"))).name}))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: no lines of connections: {error}; make it anew: --adopt") from error
+    return found
+
+
+def readings(capture: Path) -> list[str]:
+    """The connections of a capture as they are read now. Errors: `BadInput`, `Missing`."""
+    from configtron.cli.fingerprint.pcap import forms_of
+
+    return [canonical({**form, "file": capture.name}) for form in forms_of(str(capture))]
+
+
+def compared(name: str, before: Iterable[str], after: Iterable[str]) -> tuple[Played, ...]:
+    """Each connection that is expected or there."""
+    wanted, found = _named(before), _named(after)
+    return tuple(_one(name, one, wanted.get(one, ""), found.get(one, "")) for one in wanted | found)
+
+
+def _one(name: str, one: str, before: str, after: str) -> Played:
+    if before == after:
+        return Played(name, one, CONNECTION, SAME)
+    if not after:
+        return Played(name, one, CONNECTION, MISSING, message="expected, and not in the capture as it is read now")
+    if not before:
+        return Played(name, one, CONNECTION, DIFFERS, (Difference("connection", "", after),))
+    return Played(name, one, CONNECTION, DIFFERS, differences(before, after))
+
+
+def _named(lines: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    count: dict[str, int] = {}
+    for line in lines:
+        form = json.loads(line)
+        ends = "-".join(_end(cast(Form, form.get(side) or {})) for side in ("client", "server"))
+        count[ends] = count.get(ends, 0) + 1
+        found[ends if count[ends] == 1 else f"{ends}#{count[ends]}"] = line
+    return found
+
+
+def _end(side: Form) -> str:
+    return f"{side.get('address')}:{side.get('port')}"
+
+
+def adopt(captures: Sequence[Path]) -> list[tuple[Path, int]]:
+    """Write what is read of each beside it; the files written, with how many connections. Errors: `BadInput`."""
+    for capture in captures:
+        if expected_of(capture).exists():
+            raise BadInput(f"{expected_of(capture)}: is there already; look at what differs, then --update renews it")
+    written = []
+    for capture in captures:
+        if lines := readings(capture):
+            try:
+                expected_of(capture).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            except OSError as error:
+                raise BadInput(f"{expected_of(capture)}: {error.strerror}") from error
+            written.append((expected_of(capture), len(lines)))
+    return written
