@@ -81,6 +81,14 @@ class Witness(Protocol):
 
 
 @runtime_checkable
+class Trier(Protocol):
+    """A driver that finds out by trying whether it can act, where nothing that is read says so."""
+
+    def tried(self) -> str:
+        """Why it cannot, in one line; "" if it can. What it tries sets nothing and leaves nothing."""
+
+
+@runtime_checkable
 class Asker(Protocol):
     """A driver that can ask the kernel what clients would get, beside reading back what was written."""
 

@@ -68,8 +68,20 @@ class EbpfDriver:
     def settable(self) -> Mapping[str, Reach]:
         return {} if self.missing() else reach.reaches(reach.kernel())
 
+    def tried(self) -> str:
+        """Why this process cannot act though nothing is missing, one line: found out by loading a program.
+
+        It does nothing, is attached nowhere, and is gone at once. "" if the kernel took it.
+        """
+        return self.missing() or rights.tried()
+
     def before(self) -> str:
-        """Of the host's own there is only whether the BPF file system was mounted."""
+        """Of the host's own there is only whether the BPF file system was mounted.
+
+        Errors: `Missing` where nothing could be put in force, before anything is written.
+        """
+        if why := self.tried():
+            raise Missing(f"the driver ebpf: {why}")
         return json.dumps({"bpffs": pins.BPFFS in pins.mounts("bpf")})
 
     def apply(self, changes: Changes) -> Rules:

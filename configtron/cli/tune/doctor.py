@@ -67,6 +67,7 @@ def doctor(form: str, output_file: str, **_: object) -> int:
 
 def _examined() -> Iterator[Examined]:
     """Every driver, best first."""
+    from configtron.ports import Trier
     from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 
     for name in DRIVERS:
@@ -75,7 +76,7 @@ def _examined() -> Iterator[Examined]:
         driver = load(name, place())
         module = import_module(type(driver).__module__)
         try:
-            lack = driver.missing()
+            lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
         except ConfigtronError as error:
             lack = str(error)
         reach = driver.settable() if not lack else {}

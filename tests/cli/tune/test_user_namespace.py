@@ -13,9 +13,11 @@ import pytest
 
 from configtron.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
+from tests.cli.tune.typed import Said, tune
 from tests.test_layers import ROOT
 from tests.tune.aside import usable
 
+__all__ = ["tune"]
 APART = ("unshare", "--user", "--map-root-user", "--net")
 
 
@@ -57,4 +59,25 @@ def test_apply_refuses_before_anything_is_written(typed: object, tmp_path: Path)
 @pytest.mark.root
 def test_the_hosts_root_is_not_refused() -> None:
     usable()
-    assert rights.lacking() == ""
+    assert rights.lacking() == rights.tried() == ""
+
+
+@pytest.mark.root
+def test_a_load_that_only_trying_shows_is_found_out_before_anything_is_written(
+    tune: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A filter of system calls that lets bpf(2) ask and not load; a plan loads nothing, so it does not know."""
+    usable()
+    monkeypatch.setattr(rights, "tried", lambda: "the filter is in the way")
+    lacks = {row["driver"]: row["missing"] for row in map(json.loads, tune("doctor", "-f", "jsonl")[1].splitlines())
+             if row["kind"] == "driver"}  # fmt: skip
+    assert lacks["ebpf"] == "the filter is in the way"
+    tune("profile", "set", "p", "initcwnd=20")
+    tune("prefix", "set", "192.0.2.0/24", "p")
+    where = ("--driver", "ebpf", "--cgroup", "/")
+    assert tune("plan", *where)[0] == DONE
+    code, _, told = tune("apply", *where, "--keep")
+    assert (code, told) == (PRIVILEGE, "configtron: the driver ebpf: the filter is in the way\n")
+    journal = sqlite3.connect(next(tmp_path.rglob("configtron.db")))
+    assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
+    journal.close()

@@ -78,7 +78,7 @@ _NUMBERS = {
     "bpf_object__find_map_fd_by_name": [c_void_p, c_char_p],
     "bpf_map_create": [c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p],
     **dict.fromkeys(("bpf_map_get_fd_by_id", "bpf_link_get_fd_by_id", "bpf_prog_get_fd_by_id"), [c_uint32]),
-    **dict.fromkeys(("bpf_map_get_next_id", "bpf_link_get_next_id"), [c_uint32, POINTER(c_uint32)]),
+    **dict.fromkeys((f"bpf_{kind}_get_next_id" for kind in ("map", "link", "prog")), [c_uint32, POINTER(c_uint32)]),
     "bpf_prog_load": [c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p],
     "bpf_map__set_max_entries": [c_void_p, c_uint32],
     "bpf_map_freeze": [c_int],
