@@ -276,6 +276,7 @@ TROUBLES: tuple[Trouble, ...] = (
             # it does not know when its SYN-ACK left, so it has no round trip but the timestamps', whose low bits the
             # cookie takes for itself (syncookies.c, cookie_init_timestamp()): no timer of a request can be proven
             Honest("data_rto min_rto", values=(), reasons=("unclear:syn-cookies", "synack-repeated")),
+            Honest("min_rto", reasons=("unclear:long-path",)),
         ),
     ),
     Trouble(

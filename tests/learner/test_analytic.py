@@ -10,7 +10,7 @@ import pytest
 
 from configtron.errors import BadInput
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
-from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, Conditions, draw
+from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, RTT_P75_MS, Conditions, draw
 from configtron.learner.sim.pages import pages
 from configtron.tensor import Tensor
 from tests.test_layers import ROOT, imports
@@ -64,6 +64,14 @@ def test_default_takes_as_long_as_in_the_paper(shape: str) -> None:
         tensor = analytic(rng, conditions=draw(shape, 300, rng))
         medians.append(np.median(tensor.median_ms[:, tensor.grid.default]))
     assert np.mean(medians) == pytest.approx(DEFAULT_MEDIAN_MS[shape], rel=0.12)
+
+
+@pytest.mark.parametrize("shape", DEFAULT_MEDIAN_MS)
+def test_round_trips_are_as_long_as_in_the_paper(shape: str) -> None:
+    """CT 6.2: 75th percentiles above 100 ms for Pantheon and MAWI, 34 ms for FCC and CAIDA."""
+    least, most = RTT_P75_MS[shape]
+    p75 = float(np.percentile(draw(shape, 50_000, np.random.default_rng(1)).rtt_ms, 75))
+    assert p75 > least if most is None else p75 == pytest.approx(most, rel=0.02)
 
 
 def test_the_best_beats_default_by_a_sixth() -> None:
