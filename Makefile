@@ -7,6 +7,7 @@
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
+# make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md; EVIDENCE='--long --lab' for all
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
@@ -22,7 +23,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf demo demo-tune test check golden lint docs man bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf demo demo-tune test check evidence golden lint docs man bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -74,6 +75,12 @@ test: kernel lint golden
 
 check: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -m 'not root and not lab and not wheel'
+
+evidence: $(INSTALLED)
+	$(call say,the papers' figures beside ours)
+	@mkdir -p runs
+	@$(BIN)/python -m benchmarks.evidence $(EVIDENCE) -o runs/evidence.md
+	$(call say,done: runs/evidence.md)
 
 golden: $(INSTALLED)
 	$(call say,the recordings in fixtures are played again)

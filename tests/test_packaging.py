@@ -52,9 +52,12 @@ def test_package_dir_maps_every_folder() -> None:
 
 def test_every_code_folder_is_a_package() -> None:
     """A folder of modules without __init__.py would be left out of the wheel."""
+    seen = set()
     for top in ("configtron", *FOLDERS):
         for file in (ROOT / top).rglob("*.py"):
+            seen.add(file.parent)
             assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
+    assert len(seen) >= len(lines("options", "packages")), "folders were not looked into"
 
 
 def test_bare_names_are_banned() -> None:

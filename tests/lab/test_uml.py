@@ -79,6 +79,9 @@ class Stub:
 def test_command_line_tells_nothing_of_the_job() -> None:
     other = replace(JOB, command=("false", "x"), output=Path("/else/where"), seed=2, cpu=1, environment=(("A", "b"),))
     assert kernel_arguments(JOB, ["time-travel"]) == kernel_arguments(other, ["time-travel"])
+    # what the guest is made of does show
+    assert kernel_arguments(JOB, ["time-travel"]) != kernel_arguments(replace(JOB, memory_mb=301), ["time-travel"])
+    assert kernel_arguments(JOB, ["time-travel"]) != kernel_arguments(JOB, ["clock"])
 
 
 def test_command_line_is_of_a_read_only_guest() -> None:

@@ -67,3 +67,6 @@ def test_nobody_is_expected_nothing_of() -> None:
     loads = fitted(300)
     assert loads.ms(contexts[none], np.arange(len(TENSOR.grid))).shape == (0, len(TENSOR.grid))
     assert loads.chosen_ms(contexts[none], none).shape == (0,)
+    every = np.arange(len(TENSOR.grid))
+    both, one = loads.ms(contexts[:2], every), loads.ms(contexts[1:2], every)
+    assert np.allclose(both[1:], one) and (both > 0).all(), "a load's time is its own, whoever is asked about beside it"

@@ -136,7 +136,8 @@ def test_what_is_not_there_is_seen() -> None:
     assert refused(["--quiet", "tune", "recover"]) == []
     assert refused(["--quite", "tune", "recover"]) == ["--quite"]
     assert refused(["tune", "recover", "--forever"]) == ["--forever"]
-    assert refused(["tune"]) and refused(["tune", "mend"])
+    for words in (["tune"], ["tune", "mend"], []):
+        assert refused(words) == [f"no command in {words}"]
 
 
 def test_the_timer_has_its_service() -> None:

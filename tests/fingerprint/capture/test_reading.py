@@ -200,13 +200,14 @@ def test_compressed_files(program: bool, tmp_path: Path, monkeypatch: pytest.Mon
         rows, counts = read_file(str(path))
         assert same(rows, PLAIN), name
         path.write_bytes(data[: len(data) - 9])
-        try:
-            rows, counts = read_file(str(path))
-        except BadInput as error:
-            assert "compression" in str(error)
+        if name == "zst":
+            # its one frame cannot be checked, so nothing of it is believed
+            with pytest.raises(BadInput, match="its compression is broken"):
+                read_file(str(path))
             continue
+        rows, counts = read_file(str(path))
         assert counts["cut-compression"] == 1, name
-        assert rows.size <= len(TALK)
+        assert rows.size <= len(TALK) and rows.size == counts["frames"], name
 
 
 def test_without_any_zstd_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

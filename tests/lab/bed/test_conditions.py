@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -17,6 +18,9 @@ EVERY = (*families.hotcloud(), *families.access(), *families.pantheon(), named("
 def test_there_are_as_many_as_the_papers_have() -> None:
     assert (len(families.hotcloud()), len(families.pantheon())) == (48, 18)
     assert len({(c.down, c.up) for c in families.hotcloud()}) == 48
+    # HotCloud'17, section 2: 0.3, 1, 5 Mbit/s; 0, 1, 2.5, 5 %; 50, 150, 250, 500 ms, each with each
+    grid = {(c.down.rate_kbit, c.down.loss, c.rtt_ms) for c in families.hotcloud()}
+    assert grid == set(product((300, 1000, 5000), (0, 0.01, 0.025, 0.05), (50, 150, 250, 500)))
     assert len({condition.salt for condition in EVERY}) == len(EVERY)
 
 
