@@ -18,7 +18,7 @@ from configtron.nouns import Observation
 
 # A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
 # window where the application had set another; it counts only where there is nothing else.
-UNSURE = "no-round-trip"
+UNSURE = ("no-round-trip", "synack-repeated")
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
 WHEEL = 0.125
 
@@ -27,7 +27,7 @@ def merge(trials: Sequence[Observation]) -> Observation:
     """One verdict out of at least one reading of the same knob."""
     exact = [t for t in trials if t.grade == "C"]
     bounds = [t for t in trials if t.grade == "L"]
-    sure = [t for t in bounds if t.detail("proof") != UNSURE]
+    sure = [t for t in bounds if t.detail("proof") not in UNSURE]
     highest = max(sure or ([] if exact else bounds), key=number, default=None)
     if highest is not None and all(number(t) < number(highest) for t in exact):
         return settled(trials, highest, "L", seen((*exact, *bounds)) if exact else {})

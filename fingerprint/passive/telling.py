@@ -172,7 +172,8 @@ def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) ->
     segments, size, mss, proof, stamped, _, _, merged, again = flight
     name, method = PROOFS[proof], METHOD[not stamped]
     if proof >= NONE:
-        yield no("icw", REASONS[name], trace, "segments", method)
+        reason = "synack-repeated" if again and name == "no-data" else REASONS[name]
+        yield no("icw", reason, trace, "segments", method)
         return
     details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
     if merged:

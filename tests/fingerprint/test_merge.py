@@ -50,6 +50,8 @@ NONE = Observation("icw", None, "no-data", "segments")
         ([icw(12, "L", proof="server-paced"), icw(24, "L", proof="no-round-trip")], ">= 12", "L"),
         ([icw(12), icw(12), icw(24, "L", proof="no-round-trip")], "12", "B"),
         ([icw(24, "L", proof="no-round-trip"), NONE], ">= 24", "L"),
+        ([icw(12), icw(12), icw(24, "L", proof="synack-repeated")], "12", "B"),
+        ([icw(24, "L", proof="synack-repeated"), NONE], ">= 24", "L"),
         ([NONE, NONE], "- (no-data)", "N"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import shutil
 import struct
 import subprocess
@@ -205,3 +206,16 @@ def test_scapy_is_imported_for_unknown_frames_only(tmp_path: Path) -> None:
     for file, wanted in ((path, "False"), (half_labelled(tmp_path), "True")):
         words = [sys.executable, "-c", code, "-q", "fingerprint", "pcap", "-f", "csv", "-o", "/dev/null", str(file)]
         assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == wanted
+
+
+def test_any_bytes_in_a_tunnel_are_read_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    """Headers changed and cut by chance: an offset within the frame or none, no exception, nothing printed."""
+    chance, dissect = random.Random(7), Dissector()
+    for link, wrap in WRAPS.values():
+        for _ in range(20):
+            frame = bytearray(wrap(chance.choice(TALK)[1]))
+            for _ in range(chance.randrange(6)):
+                frame[chance.randrange(min(len(frame), 100))] = chance.randrange(256)
+            part = bytes(frame[: chance.randrange(1, len(frame) + 1)])
+            assert -1 <= dissect(link, part) < len(part)
+    assert capsys.readouterr() == ("", "")
