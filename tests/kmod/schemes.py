@@ -154,6 +154,7 @@ def profiles(device: Device, name: str) -> list[int]:
 
 def churned(device: Device, name: str, module: str, connections: int, numbers: list[int], ecn: bool) -> Row:
     (IPV4 / "tcp_ecn").write_text(str(int(ecn)))
+    (IPV4 / "tcp_ecn_fallback").write_text("0")  # a SYN that is lost and repeated asks for it again
     row: Row = {"cc": name, "ecn": "on" if ecn else "off", "module": module or "built in"}
     with socket.socket() as at:
         at.bind(("127.0.0.1", 0))

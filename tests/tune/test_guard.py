@@ -27,6 +27,15 @@ def said(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **se
     return list(refusals(rules, REACH, limits, refused or {}, "route"))
 
 
+def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
+    reach = Reach("tcp_congestion_control", values=("cubic", "dctcp"), refused=(("dctcp", "it needs ECN"),))
+    assert reach.takes("cubic") and not reach.takes("dctcp")
+    rules = Rules({"p": Profile("p", (("tcp_congestion_control", "dctcp"),))}, {"10.0.0.0/8": "p"})
+    allowed = Limits(allow_unfair=True)
+    (words,) = refusals(rules, {"tcp_congestion_control": reach}, allowed, {}, "kmod")
+    assert words == "profile p: tcp_congestion_control=dctcp is out of reach of the driver kmod: it needs ECN"
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
@@ -33,7 +34,8 @@ def parameter(knob: str) -> Parameter:
 
 def able() -> dict[str, Reach]:
     found = reaches(map(parameter, SETTABLE))
-    return found | {"tcp_congestion_control": Reach("tcp_congestion_control", values=("bbr", "cubic", "reno"))}
+    control = replace(found["tcp_congestion_control"], values=("bbr", "cubic", "reno"))
+    return found | {"tcp_congestion_control": control}
 
 
 def profile(**settings: Value) -> Profile:
@@ -76,6 +78,7 @@ def test_seconds_are_whole_microseconds(us: int) -> None:
         ({"initcwnd": 2.5}, "it takes whole numbers"),
         ({"pacing": "on"}, "it takes pfifo_fast, fq"),
         ({"tcp_congestion_control": "configtron"}, "it takes bbr, cubic, reno"),
+        ({"tcp_congestion_control": "dctcp"}, "needs ECN.*driver route"),
         ({"tcp_autocorking": 0}, "driver sysctl"),
         ({"synack_rto": 1.0}, "driver ebpf"),
         ({"no_such_knob": 1}, "no knob is called so"),

@@ -11,7 +11,8 @@ Reads as   the module's own tables. `mark` is its count of changes with the name
 Fails as   Missing (module absent, of another version, no CAP_NET_ADMIN); BadInput (a value out of range, a name of
            nothing); Refused (the kernel says no half-way).
 Differs    from eBPF: also min_rto above 0.2 s, data_rto, busy_poll, and slow_start_after_idle=0 for vegas; but neither
-           the SYN-ACK's timer nor the first window offered, which are out before any congestion control is asked.
+           the SYN-ACK's timer nor the first window offered, which are out before any congestion control is asked, nor
+           congestion controls that need ECN (dctcp), which the SYN-ACK has agreed on or not by then.
 Source     kmod/README.md
 """
 

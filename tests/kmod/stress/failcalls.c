@@ -156,7 +156,8 @@ static int make_namespace(void)
 		return -1;
 	failed = unshare(CLONE_NEWNET);
 	error = errno;
-	if (!failed && setns(here, CLONE_NEWNET))
+	/* the allocation that fails may be this one's; it fails once */
+	if (!failed && setns(here, CLONE_NEWNET) && setns(here, CLONE_NEWNET))
 		die("back to the first namespace");
 	close(here);
 	errno = error;
