@@ -80,6 +80,7 @@ ACROSS: dict[str, Across] = {
     "min_rto": data_rto.across_least,
     "stack": stack.across,
     "synack_rto": synack_rto.across,
+    "synack_backoff": synack_rto.across_backoff,
     "synack_retries": synack_rto.across_retries,
     "synack_end": synack_rto.across_end,
     "slow_start_after_idle": idle.across,

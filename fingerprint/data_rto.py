@@ -7,25 +7,30 @@ Stop when  the first byte came again often enough.
 Reads as   data_rto: the time between the first two copies, in s; the doubling of more gaps shows copies that were lost,
            the flight's other segments or the round trip a first copy that was. Linux: RTT + max(min RTO, 2 RTT), from
            the handshake's round trip. min_rto: the shortest of all gaps, each divided by its power of two, without the
-           round trip that the server saw: where it is more than twice that.
+           round trip that the server saw: where it is more than twice that, and where the timer of a run whose ACK was
+           held was longer by as much, so that it is Linux's sum. Other stacks take the larger of a minimum and three
+           round trips, or begin with a constant.
 Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), synack-repeated (SYN or
            SYN-ACK twice, or lost: without timestamps RFC 6298 5.7 falls back to 3 s), unclear:first-segment-lost,
-           unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path (min_rto is at most
-           the detail `at_most`), unclear:one-repeat (and nothing agrees with it), unclear:syn-cookies. None from runs
-           with SACK: a tail loss probe re-arms the timer.
+           unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path,
+           unclear:one-round-trip (no second one shows what the timer is made of), unclear:other-timer (it is not
+           Linux's sum; of all three min_rto is at most the detail `at_most`), unclear:one-repeat (and nothing agrees
+           with it), unclear:syn-cookies. None from runs with SACK: a tail loss probe re-arms the timer.
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.
-Source     RFC 6298 2.2, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c (tcp_retransmit_timer).
+Source     RFC 6298 2.2, 2.4, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c
+           (tcp_retransmit_timer); gvisor.dev/gvisor pkg/tcpip/transport/tcp (the larger of minRTO, srtt + 4 rttvar).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
 from configtron.fingerprint.stream import Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
-from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_A, AGREE_B, canonical, count_grade, no, over, seen, yes
 from configtron.fingerprint.window import SYNACK_LOST_S, hold
 from configtron.nouns import Observation, Packet, Trace, Value
 
@@ -45,6 +50,10 @@ FALLBACK_S = 3.0
 # and a tick, at the rates that kernels are built with, and by some jitter.
 TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
 SHOWS_SLACK_S = 0.01
+# Round trips this far apart (s) tell Linux's sum from other timers, whose lateness they must exceed.
+APART_S = 0.03
+# Why a timer shows no minimum by itself; runs with the first of them may together.
+ALONE, OTHER, LONG = "unclear:one-round-trip", "unclear:other-timer", "unclear:long-path"
 # A handshake that took longer than the path, by more than it may vary, gives a timer that is not the path's.
 USUAL_TRIP, USUAL_SLACK_S = 1.25, 0.02
 
@@ -132,6 +141,7 @@ def _timer(trace: Trace, copies: Copies, flight: Flight, trip_s: float) -> Obser
         "gaps": copies.schedule.gaps,
         "missed": copies.schedule.missed,
         "trip": round(trip_s, 6),
+        **({"slower": True} if trace.param("slower", False) else {}),
         **({} if flight.rtt_s is None else {"rtt": round(flight.rtt_s, 6)}),
         "regular": regular or (len(copies.schedule.gaps) == 1 and first_s < SPANS_NONE_RTTS * trip_s),
     }
@@ -143,16 +153,15 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
     if copies.schedule.kind != "exponential":
         return no("min_rto", "unclear:one-repeat", trace, UNIT)
     timer_s = min(gap / waits(gap, copies.schedule.first_s) for gap in copies.schedule.gaps)
-    least_s = round(timer_s - trip_s, 6)
     details: dict[str, Value] = {
         "trip": round(trip_s, 6),
         "timer": round(timer_s, 6),
         "missed": copies.schedule.missed,
+        # whatever it is made of, no timer is shorter than its minimum
+        "at_most": round(timer_s, 6),
     }
-    if timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S:
-        return no("min_rto", "unclear:long-path", trace, UNIT, details={**details, "at_most": least_s})
-    method = "retransmission timer less round trip"
-    return yes("min_rto", least_s, trace, UNIT, method, "C", copies.frames, details)
+    hidden = timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S
+    return no("min_rto", LONG if hidden else ALONE, trace, UNIT, details=details)
 
 
 def _late_s(timer_s: float) -> float:
@@ -180,16 +189,21 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     if _cookies(trials):
         return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
+    exact = _as_usual(exact)
     of_the_path = _of_the_path(exact)
     usual = of_the_path or exact
     near = _agreed(usual, [t for t in usual if t.detail("regular")])
+    alike = [] if near else _agreed(usual, usual)
+    # A timer that does not double has no regular row of gaps: three runs that lost nothing show its first wait.
+    doubtful = len(alike) < AGREE_A or any(t.detail("missed") for t in alike)
+    near = near or ([] if doubtful else alike)
     best = near[0] if near else exact[0]
     if not near or len(near) < AGREE_B and best.detail("missed"):
         reason = "unclear:one-repeat"
         return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     # A gap of several timers lost copies; it is no other opinion.
     against = [t for t in usual if t not in near and t.detail("regular") and not _spans(t, best)]
-    grade = count_grade(len(near)) if of_the_path and not against else "C"
+    grade = count_grade(len(near)) if of_the_path and not against and not alike else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)
@@ -205,26 +219,70 @@ def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
     return [t for t in exact if _number(t.detail("trip")) <= most_s]
 
 
+def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
+    """The runs as if none had held its ACK: one that did reads what another would, where it is that one's timer."""
+    usual = [t for t in exact if not t.detail("slower")]
+    return [*usual, *(_like(t, usual) for t in exact if t.detail("slower"))]
+
+
+def _like(slower: Observation, usual: Sequence[Observation]) -> Observation:
+    trip_s = _number(slower.detail("trip"))
+    for run in sorted(usual, key=lambda t: _number(t.value)):
+        timer_s = _number(run.value)
+        likely_s = (trip_s + max(timer_s - _number(run.detail("trip")), 2 * trip_s), max(timer_s, 3 * trip_s), timer_s)
+        if any(s * (1 - WHEEL) <= _number(slower.value) <= s * (1 + WHEEL) + SHOWS_SLACK_S for s in likely_s):
+            details: dict[str, Value] = {**dict(slower.details), "trip": _number(run.detail("trip"))}
+            return replace(slower, value=run.value, details=canonical(details))
+    return slower
+
+
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The minimum out of all runs: the shortest that two agree on, since timers fire late and never early."""
+    """The minimum out of all runs: what two agree on, if their round trips differ and the timer is a sum with them."""
     every = trials.get("min_rto", ())
-    exact = [t for t in every if t.grade == "C"]
-    if not exact:
+    timed = [t for t in every if t.detail("timer") is not None]
+    read = [t for t in timed if t.reason != LONG]
+    if not read:
         return None
+    at_most: dict[str, Value] = {"at_most": min(_number(t.detail("timer")) for t in read)}
     if _cookies(trials):
-        return over("min_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
-    near = _agreed(exact, exact)
-    best = near[0]
-    if len(near) < AGREE_B and best.detail("missed"):
-        reason = "unclear:one-repeat"
-        return over("min_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
-    details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
+        return over("min_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=at_most)
+    pairs = [(a, b) for a in read for b in timed if _number(b.detail("trip")) - _number(a.detail("trip")) >= APART_S]
+    shown = [(a, b) for a, b in pairs if b in read and _is_sum(a, b)]
+    if not shown:
+        other = any(_is_constant(*pair) for pair in pairs)
+        return over("min_rto", every, None, "N", UNIT, reason=OTHER if other else ALONE, details=at_most)
+    least_s = min(min(_minimum(a), _minimum(b)) for a, b in shown)
+    near = [t for t in read if _same(_minimum(t), least_s)]
     # A longer one is no other opinion, unless there are as many of them; a shorter one is.
-    shorter = any(_number(t.value) < _number(best.value) for t in exact)
-    grade = count_grade(len(near)) if 2 * len(near) > len(exact) and not shorter else "C"
-    if grade == "C" or len(near) < len(exact):
-        details |= seen(exact)
-    return over("min_rto", every, best.value, grade, UNIT, best.method, details=details)
+    against = len(read) - len(near) >= len(near) or any(_minimum(t) < least_s for t in read)
+    details: dict[str, Value] = {"agreeing": len(near)}
+    if len(near) < len(read):
+        details["seen"] = tuple(sorted({f"{_minimum(t):g}" for t in read}))
+    method = "retransmission timer less round trip, at two round trips"
+    return over("min_rto", every, least_s, "C" if against else count_grade(len(near)), UNIT, method, details=details)
+
+
+def _minimum(trial: Observation) -> float:
+    """The minimum if the timer is Linux's sum."""
+    return round(_number(trial.detail("timer")) - _number(trial.detail("trip")), 6)
+
+
+def _same(one_s: float, other_s: float) -> bool:
+    less_s, more_s = sorted((one_s, other_s))
+    return more_s <= less_s * (1 + WHEEL) + SHOWS_SLACK_S
+
+
+def _is_sum(near: Observation, far: Observation) -> bool:
+    """Whether the timer grew with the round trip, as no timer does that is the larger of a minimum and three trips."""
+    constant_s = max(_number(near.detail("timer")), 3 * _number(far.detail("trip")))
+    return _same(_minimum(near), _minimum(far)) and _number(far.detail("timer")) > constant_s + _late_s(constant_s)
+
+
+def _is_constant(near: Observation, far: Observation) -> bool:
+    """Whether the timer of the longer round trip is too short for Linux's sum, by more than the shorter's was late."""
+    timer_s = _number(near.detail("timer"))
+    sum_s = timer_s - _late_s(timer_s) + _number(far.detail("trip")) - _number(near.detail("trip"))
+    return _number(far.detail("timer")) < sum_s
 
 
 def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:

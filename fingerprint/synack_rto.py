@@ -10,7 +10,7 @@ Reads as   RTO: the first gap, in s, with the nearest class of {0.2, 0.25, 0.3, 
            that finds the connection forgotten; one that finds it remembered tells of a lost copy. End: "reset" or
            "silence".
 Fails as   no-synack, refused, no-repeat (a SYN cookie or a proxy answers exactly once), unclear:one-repeat,
-           unclear:no-end, drops.
+           unclear:no-end, unclear:irregular (the runs' gaps are no one timer's), drops.
 Differs    from JA4TScan: ms instead of s; duplicates within 0.1 s are merged; the end is told from impatience, a lost
            copy from a longer timer.
 Source     RFC 6298 section 2 and 5.5; ConfigTron Table 2 (RTO); net/ipv4/inet_connection_sock.c (reqsk_timer_handler).
@@ -33,6 +33,8 @@ KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
 CAPTURE = "capture"
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
+# Why runs that disagree, and not by what losses explain, show no timer.
+IRREGULAR = "unclear:irregular"
 # Round trips of one path agree within this share and time (queues, schedulers).
 SAME_TRIP, SAME_TRIP_S = 0.1, 0.01
 
@@ -169,6 +171,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     best = next(run for run in near if run.schedule.first_s == first_s)
     sure = [run for run in near if run.sure and run.schedule.kind in ("exponential", "linear")]
     against = [run for run in runs if run not in near and not _lost(run, first_s)]
+    if against and (not sure or len(against) >= len(near)):
+        return over("synack_rto", every, None, "N", "s", best.trial.method, reason=IRREGULAR, details=seen(exact))
     grade = count_grade(len(near)) if sure and not against else "C"
     if len(sure) >= AGREE_B and not against:
         grade = "A"
@@ -190,6 +194,10 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
     exact = [t for t in every if t.grade == "C"]
     if timer is None or not exact:
         return None
+    if timer.value is None:
+        if len({t.value for t in exact}) == 1:
+            return None
+        return over("synack_retries", every, None, "N", "", exact[0].method, reason=IRREGULAR, details=seen(exact))
     base_s, kinds = _number(timer.value), {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
     counts, read_in = [], []
     for trial in exact:
@@ -226,6 +234,16 @@ def _alike(trials: Sequence[Observation]) -> list[Observation]:
         if len(gaps) != len(first) or any(abs(a - b) > WHEEL * min(a, b) for a, b in zip(gaps, first, strict=True)):
             return []
     return uneven
+
+
+def across_backoff(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
+    """None, where more runs agree on the growth than not; a server whose runs grow each in its own way has no timer."""
+    every = trials.get("synack_backoff", ())
+    exact = [t for t in every if t.grade == "C"]
+    most = max((sum(t.value == one.value for t in exact) for one in exact), default=0)
+    if len(exact) < AGREE_B or 2 * most > len(exact):
+        return None
+    return over("synack_backoff", every, None, "N", "", exact[0].method, reason=IRREGULAR, details=seen(exact))
 
 
 def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

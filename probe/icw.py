@@ -26,6 +26,7 @@ def icw(
     early: bool = False,
     longer: bool = False,
     repeats: int = 1,
+    slower: bool = False,
     cookie: str = "",
 ) -> Script:
     """Withhold every ACK until the server's retransmission timer, tail loss probe or end shows; then ACK once.
@@ -36,11 +37,12 @@ def icw(
     early       do not wait for a timer: ACK as soon as the burst is surely over (the strongest proof, but no data RTO)
     longer      ask for a path that is not there and very long: its error page or redirect may outgrow a short page
     repeats     wait for so many retransmissions, not for the first alone (how the data RTO grows)
+    slower      have the server see a longer round trip, by which its timer shows what it is made of
     """
     path = lengthened(target.path) if longer else target.path
     offer = Offer(mss, sack, timestamps, wscale)
     ask = get(target.host, path, agent, cookie=cookie)
-    return (yield from ask_and_withhold(ask, offer, early=early, repeats=repeats))
+    return (yield from ask_and_withhold(ask, offer, early=early, repeats=repeats, slower=slower))
 
 
 def lengthened(path: str) -> str:
@@ -49,12 +51,12 @@ def lengthened(path: str) -> str:
     return f"{folder}/".ljust(LONG_PATH_BYTES, "x")
 
 
-def ask_and_withhold(data: bytes, offer: Offer, *, early: bool, repeats: int = 1) -> Script:
+def ask_and_withhold(data: bytes, offer: Offer, *, early: bool, repeats: int = 1, slower: bool = False) -> Script:
     """Connect, say `data` in a segment of its own after the handshake's ACK, and withhold."""
     opening = yield from handshake(syn_options(**offer._asdict()), WINDOW)
     if opening.synack is None:
         return opening.reason
-    yield from settle(opening)
+    yield from settle(opening, slower=slower)
     options = echo(opening.synack.segment)
     yield Send(Segment(ACK, seq=1, ack=1, window=WINDOW, options=options))
     ask = asking(data, opening.synack.segment, options, offer.wscale)

@@ -31,7 +31,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("rto", full=False, patience_s=75.0),
         _row("rto", full=True, patience_s=75.0),
         _row("icw", mss=536, repeats=3),
-        _row("icw", mss=1460, wscale=7, repeats=2),
+        _row("icw", mss=1460, wscale=7, repeats=2, slower=True),
         _row("icw", mss=536, sack=True, timestamps=True),
         _row("icw", mss=536, early=True, timestamps=True),
         _row("rwin"),
@@ -43,7 +43,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("rto", full=False),
         _row("rto", full=True),
         _row("icw", mss=536, repeats=3),
-        _row("icw", mss=1460, wscale=7, repeats=2),
+        _row("icw", mss=1460, wscale=7, repeats=2, slower=True),
         _row("icw", mss=536, sack=True, timestamps=True),
         _row("icw", mss=536, early=True, timestamps=True),
         _row("icw", mss=64),
@@ -97,7 +97,7 @@ SECURE: dict[str, tuple[Row, ...]] = {
 # added once two runs failed for that reason (one may be a lost ACK).
 STAMPED = (
     _row("icw", mss=1460, wscale=7, timestamps=True, repeats=2),
-    _row("icw", mss=536, wscale=7, timestamps=True, repeats=2),
+    _row("icw", mss=536, wscale=7, timestamps=True, repeats=2, slower=True),
     _row("icw", mss=536, wscale=7, timestamps=True, early=True),
 )
 STAMPED_AFTER = 2

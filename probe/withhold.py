@@ -28,6 +28,10 @@ WINDOW = 65535
 # (net/ipv4/tcp_output.c, tcp_tso_should_defer): on a 0.1 ms path 10 shows as 9, 4 as 3. A server that was made to wait
 # this long for our handshake's ACK expects the next one as late, and sends all it may.
 SETTLE_S = 0.02
+# So much longer the ACK is held for a second round trip: Linux's timer is as much longer, one that is the larger of a
+# minimum and three round trips is not. On paths up to this length: a minimum of 0.2 s shows on no longer one, and no
+# SYN-ACK timer fires meanwhile.
+SLOWER_S, SLOWER_MOST_S = 0.05, 0.1
 # An early ACK waits at least this long after the last segment: a server's scheduler may pause a burst for tens of ms.
 EARLY_MIN_S = 0.08
 # A tail loss probe comes after two round trips and two of the kernel's ticks (tcp_schedule_loss_probe), at most 20 ms
@@ -114,11 +118,15 @@ def asking(data: bytes, synack: Segment, options: tuple[tuple[int, bytes], ...],
     return Asking(data, 1, 1, mss, synack.window, min(shift, 14), options)
 
 
-def settle(opening: Opening) -> Generator[Send | Wait, Packet | None, None]:
-    """Hold the final ACK back on short paths, so that the server believes in a round trip of `SETTLE_S`."""
+def settle(opening: Opening, *, slower: bool = False) -> Generator[Send | Wait, Packet | None, None]:
+    """Hold the final ACK back on short paths, so that the server believes in a round trip of `SETTLE_S`.
+
+    slower  of `SLOWER_S` more
+    """
     if opening.synack is None or opening.rtt_s is None:
         return
-    until = opening.synack.at + SETTLE_S - opening.rtt_s
+    more_s = SLOWER_S if slower and opening.rtt_s <= SLOWER_MOST_S else 0.0
+    until = opening.synack.at + max(SETTLE_S - opening.rtt_s, 0.0) + more_s
     while until > opening.synack.at and (yield Wait(until)) is not None:
         pass
 

@@ -17,7 +17,9 @@ from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, OPT_WSCALE, 
 class FakeServer:
     """Settings first (times in s, sizes in bytes), then its state.
 
-    `drop` names data segments (by number, from 0) lost once.
+    `timer` is what the data timer is made of: Linux's "sum" of the round trip and the larger of minimum and two round
+    trips, "larger" of the minimum and three round trips, or the "constant" minimum. `drop` names data segments
+    (by number, from 0) lost once.
     """
 
     icw: int = 10
@@ -26,6 +28,7 @@ class FakeServer:
     synack_rto_s: float = 1.0
     synack_retries: int = 5
     rto_min_s: float = 0.2
+    timer: str = "sum"
     window: int = 64240
     sack: bool = False
     header: int = 0
@@ -44,6 +47,8 @@ class FakeServer:
     _mss: int = 536
     _tlp: bool = False
     _established: bool = False
+    _answered_at: float = 0.0
+    _trip_s: float = 0.0
     _asked: bool = False
     _heard: int = 1
     _sent: int = 0
@@ -59,7 +64,9 @@ class FakeServer:
             self._due.clear()
         elif segment.flags & SYN:
             self._syn(segment, arrival)
-        elif segment.length:
+            return self._packet("out", self.now, segment)
+        self._trip_s = self._trip_s or arrival - self._answered_at
+        if segment.length:
             self._heard = max(self._heard, segment.end)
             self._request(arrival)
         elif segment.flags & ACK:
@@ -93,6 +100,7 @@ class FakeServer:
         if self.refuse:
             self._plan(at, Segment(RST | ACK, ack=1))
             return
+        self._answered_at = at
         self._mss = segment.mss or 536
         self._tlp = self.sack and segment.option(OPT_SACK_PERMITTED) is not None
         options = self.options + (((OPT_SACK_PERMITTED, b""),) if self._tlp else ())
@@ -111,7 +119,9 @@ class FakeServer:
             return
         self._asked = True
         self._plan(at, Segment(ACK, seq=1, ack=self._heard))
-        rto = self.rtt_s + max(self.rto_min_s, 2 * self.rtt_s)
+        trip_s, least_s = self._trip_s, self.rto_min_s
+        timers = {"sum": trip_s + max(least_s, 2 * trip_s), "larger": max(least_s, 3 * trip_s), "constant": least_s}
+        rto = timers[self.timer]
         pause_s = self.think_s if self.think_after else 0.0
         fresh = self._burst(at, self.icw)
         if self._sent < self.header:

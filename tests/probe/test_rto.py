@@ -179,3 +179,28 @@ def test_the_network_doubles_some_answers_a_server_all() -> None:
         found = [*read(replace(trace, packets=tuple(rows))), *read(other)]
         assert merge_all(found)["synack_duplicates"].value == value
         assert merge_all(found)["synack_rto"].value == pytest.approx(1.0, rel=WHEEL)
+
+
+def test_runs_that_each_repeat_in_their_own_way_have_no_timer() -> None:
+    """smoltcp keeps one estimator for all its connections: runs began with 0.71, 1.6, 10, 0.7, 2.8 and 10 s."""
+    firsts = (0.71, 1.6, 10.0, 0.7, 2.8, 10.0)
+    kinds = ("linear", "irregular", "linear", "linear", "irregular", "irregular")
+    rows = []
+    for first, kind, count in zip(firsts, kinds, (72, 20, 5, 71, 14, 5), strict=True):
+        gaps = (first, first, first * 1.43, first * 1.43)
+        details = (
+            ("arrival", 0.03),
+            ("duplicates", 0),
+            ("gaps", gaps),
+            ("late", ()),
+            ("overdue", (0, 0)),
+            ("rtt", 0.03),
+        )
+        for knob, value in (("synack_rto", first), ("synack_backoff", kind), ("synack_retries", count)):
+            rows.append(
+                Observation(knob, value, None, "s" if knob == "synack_rto" else "", "", "C", "t", (), (), details)
+            )
+    seen = merge_all(rows)
+    assert {knob: (o.value, o.reason) for knob, o in seen.items()} == dict.fromkeys(
+        ("synack_rto", "synack_backoff", "synack_retries"), (None, "unclear:irregular")
+    )
