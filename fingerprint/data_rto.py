@@ -56,6 +56,8 @@ APART_S = 0.03
 ALONE, OTHER, LONG = "unclear:one-round-trip", "unclear:other-timer", "unclear:long-path"
 # A handshake that took longer than the path, by more than it may vary, gives a timer that is not the path's.
 USUAL_TRIP, USUAL_SLACK_S = 1.25, 0.02
+# On shorter paths our own ACK is held so long (`probe/withhold.py`, SETTLE_S).
+HELD_S = 0.02
 
 
 class Copies(NamedTuple):
@@ -215,7 +217,8 @@ def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
     seen_s = [[_number(t.detail(name)) for name in ("trip", "rtt") if t.detail(name) is not None] for t in exact]
     trips_s = [min(several) for several in seen_s if several]
     least_s = agreed_trip(trips_s)
-    most_s = (min(trips_s, default=0.0) if least_s is None else least_s) * USUAL_TRIP + USUAL_SLACK_S
+    path_s = min(trips_s, default=0.0) if least_s is None else least_s
+    most_s = max(path_s, HELD_S) * USUAL_TRIP + USUAL_SLACK_S
     return [t for t in exact if _number(t.detail("trip")) <= most_s]
 
 

@@ -181,3 +181,9 @@ def test_three_runs_that_agree_show_a_timer_that_does_not_double() -> None:
     rows = [reading("data_rto", s, gaps=(s, s, 1.5 * s), missed=0, regular=False, trip=0.03) for s in (0.77, 0.84, 0.8)]
     assert (merge_all(rows)["data_rto"].value, merge_all(rows)["data_rto"].grade) == (0.77, "C")
     assert merge_all(rows[:2])["data_rto"].reason == "unclear:one-repeat"
+
+
+def test_an_ack_that_we_held_on_a_short_path_makes_no_handshake_longer() -> None:
+    """A round trip of 0.1 ms, our ACK after 20 ms and what a busy host adds: the usual timer, not a late one."""
+    rows = [reading("data_rto", 0.2, gaps=(0.2, 0.4), missed=0, regular=True, trip=0.0255, rtt=0.0001)] * 2
+    assert merge_all(rows)["data_rto"].grade == "B"

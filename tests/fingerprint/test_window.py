@@ -231,4 +231,4 @@ def test_packets_that_the_network_doubles_are_no_repeats(late_s: float, number: 
 def test_a_doubled_first_segment_is_no_timeout() -> None:
     packets, ending = play(icw_script(TARGET, "agent", repeats=2), Doubling(FakeServer(), 0.00002))
     trace = Trace("t", TARGET, "here", "icw", (("mss", MSS), ("repeats", 2)), 0, packets, ending=ending)
-    assert [o.value for o in data_rto.infer(trace)] == pytest.approx([0.25, 0.2], abs=1e-6)
+    assert data_rto.infer(trace)[0].value == pytest.approx(0.25, abs=1e-6)
