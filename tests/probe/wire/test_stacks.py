@@ -1,0 +1,60 @@
+"""TCP stacks that are not Linux, behind TAP devices: verdicts are what they are known and recorded to do, or honest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.stacks import STACKS, Recorded, built, probed, raised, recorded, wrong
+from configtron.errors import Missing
+
+GVISOR = STACKS["gvisor"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("words", [("standard", "icw"), ("quick", "rto")])
+@pytest.mark.parametrize("name", STACKS)
+def test_no_value_contradicts_the_stack(name: str, words: tuple[str, str], tmp_path: Path) -> None:
+    stack = STACKS[name]
+    try:
+        built(stack)
+    except Missing as missing:
+        if name == "lwip":
+            raise
+        pytest.skip(str(missing).partition("\n")[0])
+    with raised([stack], tmp_path):
+        seen = probed(tmp_path, "--profile", words[0], "--tests", words[1])[name]
+    known = recorded(tmp_path / f"{name}.pcap")
+    assert known.data_s, "nothing was recorded, so nothing is compared"
+    assert wrong(stack, seen, known) == []
+    assert "value" not in seen["min_rto"] and seen["min_rto"]["reason"].startswith("unclear:")
+    if words[0] == "standard" and name == "gvisor":
+        assert seen["icw"]["value"] == 10 and seen["data_rto"]["value"] == pytest.approx(0.2, rel=0.15)
+    if words[0] == "standard" and name == "lwip":
+        assert seen["icw"]["value"] == 4 and seen["data_rto"]["value"] > 1
+
+
+def verdict(value: float, grade: str) -> dict[str, object]:
+    return {"value": value, "grade": grade, "text": str(value)}
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "grade", "right"),
+    [
+        ("min_rto", 0.167, "B", False),
+        ("min_rto", 0.2, "B", True),
+        ("data_rto", 0.2, "B", True),
+        ("data_rto", 0.4, "B", False),
+        ("synack_rto", 1.02, "A", True),
+        ("synack_rto", 2.0, "A", False),
+        ("synack_rto", 2.0, "C", True),
+        ("icw", 10, "B", True),
+        ("icw", 11, "B", False),
+        ("icw", 8, "L", True),
+        ("icw", 11, "L", False),
+    ],
+)
+def test_a_value_that_the_stack_has_not_is_named(knob: str, value: float, grade: str, right: bool) -> None:
+    seen = Recorded((1.0, 1.01, 2.0), (0.2, 0.201, 0.202))
+    assert bool(wrong(GVISOR, {knob: verdict(value, grade)}, seen)) is not right
