@@ -52,7 +52,8 @@ TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
 SHOWS_SLACK_S = 0.01
 # Round trips this far apart (s) tell Linux's sum from other timers, whose lateness they must exceed.
 APART_S = 0.03
-# Why a timer shows no minimum by itself; runs with the first of them may together.
+# How the minimum is read, and why a timer shows none by itself; runs with the first reason may together.
+LESS = "retransmission timer less round trip, at two round trips"
 ALONE, OTHER, LONG = "unclear:one-round-trip", "unclear:other-timer", "unclear:long-path"
 # A handshake that took longer than the path, by more than it may vary, gives a timer that is not the path's.
 USUAL_TRIP, USUAL_SLACK_S = 1.25, 0.02
@@ -163,7 +164,7 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
         "at_most": round(timer_s, 6),
     }
     hidden = timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S
-    return no("min_rto", LONG if hidden else ALONE, trace, UNIT, details=details)
+    return no("min_rto", LONG if hidden else ALONE, trace, UNIT, LESS, details)
 
 
 def _late_s(timer_s: float) -> float:
@@ -261,8 +262,7 @@ def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | N
     details: dict[str, Value] = {"agreeing": len(near)}
     if len(near) < len(read):
         details["seen"] = tuple(sorted({f"{_minimum(t):g}" for t in read}))
-    method = "retransmission timer less round trip, at two round trips"
-    return over("min_rto", every, least_s, "C" if against else count_grade(len(near)), UNIT, method, details=details)
+    return over("min_rto", every, least_s, "C" if against else count_grade(len(near)), UNIT, LESS, details=details)
 
 
 def _minimum(trial: Observation) -> float:
