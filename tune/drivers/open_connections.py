@@ -152,22 +152,24 @@ class Leaving:
         self._lasting = LASTING.get(driver.name, Lasting((), ()))
         self._knobs = {*self._lasting.options, *self._lasting.own, *(PACING if driver.name in ("ebpf", "kmod") else ())}
         named = {name: profile for name, profile in had.profiles.items() if self._lasts(profile)}
-        self._clients = Clients(Rules(named, had.prefixes, had.default))
-        self._lines = list(self._open()) if named else []
+        candidates = list(self._open()) if named else []
+        # a hundred thousand prefixes are not sorted for nobody
+        clients = Clients(Rules(named, had.prefixes, had.default)) if candidates else None
+        found = ((line, clients.of(line)) for line in candidates) if clients else ()
+        self._lines = [(line, profile) for line, profile in found if profile is not None]
         self._own_restored = False
 
     def _lasts(self, profile: Profile) -> bool:
         return any(knob in self._knobs for knob, _ in profile.settings)
 
-    def _open(self) -> Iterator[tuple[Line, Profile]]:
+    def _open(self) -> Iterator[Line]:
+        """Established connections that may be a client's."""
         with netns.inside(self._place.netns):
             found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
         ports = {line.port for line in found if line.state == LISTENING}
         for line in found:
             if line.state == ESTABLISHED and (self._lasting.opened_too or line.port in ports):
-                profile = self._clients.of(line)
-                if profile is not None:
-                    yield line, profile
+                yield line
 
     def before(self) -> None:
         """Let the driver put back what it alone reaches."""

@@ -6,7 +6,7 @@ Every function here is called by whoever holds `desk.sole`: one at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -155,7 +155,7 @@ def undo(
         desk.book.put(act, *([dropped.closed(UNDONE, why)] if dropped else []))
     driver, is_taken = desk.load(act.driver, act.place), claims.taken(desk, act)
     is_gone = is_taken or gone(act.place)
-    leaving = None if is_gone else _leaving(desk, driver, act)
+    leaving = None if is_gone else _leaving(driver, act.place, lambda: _rules_of(desk, act))
     if not is_taken:
         # Most of what was set went with a namespace, and its driver says that there is none; a pinned program did not.
         with suppress(*([BadInput] if is_gone else [])):
@@ -163,7 +163,7 @@ def undo(
     if base is not None and not is_gone:
         write(driver, Rules(), base.rules)
         base = replace(base, status=KEPT)
-    restored = _restored(leaving, driver, act, base)
+    restored = _restored(leaving, driver, base)
     if connections is not None:
         connections[act.id] = restored
     done = act.closed(UNDONE, why)
@@ -178,21 +178,27 @@ def undo(
     return done
 
 
-def _leaving(desk: Desk, driver: Driver, act: Act) -> Leaving | None:
-    """Open connections with the act's profiles, before its driver reverts; the driver's own part is put back."""
+def reverted(driver: Driver, place: Place, before: str) -> Restored:
+    """Revert what no journal can be asked about, open connections too. Errors: the driver's."""
+    leaving = _leaving(driver, place, driver.read)
+    driver.revert(before)
+    return _restored(leaving, driver, None)
+
+
+def _leaving(driver: Driver, place: Place, had: Callable[[], Rules]) -> Leaving | None:
+    """Open connections with these rules' profiles, before their driver reverts; the driver's own part is put back."""
     from configtron.tune.drivers.open_connections import Leaving
 
     try:
-        whole = act if act.rules.profiles else desk.book.act(act.id) or act
-        leaving = Leaving(driver, act.place, whole.rules)
+        leaving = Leaving(driver, place, had())
         leaving.before()
     except (ConfigtronError, OSError) as error:
-        log.warning("act %d (%s): open connections were not looked at: %s", act.id, act.driver, error)
+        log.warning("%s: open connections were not read: %s", driver.name, error)
         return None
     return leaving
 
 
-def _restored(leaving: Leaving | None, driver: Driver, act: Act, base: Act | None) -> Restored:
+def _restored(leaving: Leaving | None, driver: Driver, base: Act | None) -> Restored:
     """Open connections after the driver has reverted: put back, or counted."""
     from configtron.tune.drivers.open_connections import Restored
 
@@ -203,11 +209,16 @@ def _restored(leaving: Leaving | None, driver: Driver, act: Act, base: Act | Non
         if base is not None and isinstance(driver, Mover):
             driver.move()
     except (ConfigtronError, OSError) as error:
-        log.warning("act %d (%s): open connections keep its profiles: %s", act.id, act.driver, error)
+        log.warning("%s: open connections keep their profiles: %s", driver.name, error)
         return Restored()
     if restored.left:
-        log.warning("act %d (%s): %s", act.id, act.driver, restored.text)
+        log.warning("%s: %s", driver.name, restored.text)
     return restored
+
+
+def _rules_of(desk: Desk, act: Act) -> Rules:
+    """An act's rules, also of one that was read without them."""
+    return (act if act.rules.profiles else desk.book.act(act.id) or act).rules
 
 
 def recover(desk: Desk) -> list[Act]:

@@ -127,7 +127,7 @@ def _lost(act: Act, path: Path) -> tuple[str, float]:
 
     What was kept before it comes back, where the database can still be read.
     """
-    from configtron.cli.tune.acting import write
+    from configtron.cli.tune.acting import reverted, write
     from configtron.cli.tune.claims import abandoned
     from configtron.cli.tune.desk import gone
     from configtron.db.glance import glance
@@ -135,7 +135,7 @@ def _lost(act: Act, path: Path) -> tuple[str, float]:
 
     driver, base, is_gone = load(act.driver, act.place), None, gone(act.place)
     with suppress(*([BadInput] if is_gone else [])):
-        driver.revert(act.before)
+        reverted(driver, act.place, act.before)
     with suppress(ConfigtronError, OSError):
         base = glance(path, lambda book: book.act(act.over)) if act.over else None
     if base is not None and not is_gone:

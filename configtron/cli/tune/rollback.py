@@ -138,6 +138,7 @@ def _without_journal(error: BadInput) -> str:
 
     One that fails keeps no other back. Errors: itself, where it cannot be read, or has nothing in force.
     """
+    from configtron.cli.tune.acting import reverted
     from configtron.cli.tune.claims import taken
     from configtron.cli.tune.desk import desk, gone, sole
     from configtron.db.glance import glance
@@ -164,7 +165,7 @@ def _without_journal(error: BadInput) -> str:
             whose = f"act {act.id} ({act.driver})"
             try:
                 with suppress(*([BadInput] if gone(act.place) else [])):
-                    load(act.driver, act.place).revert(act.before)
+                    reverted(load(act.driver, act.place), act.place, act.before)
                 done.append(whose)
             except (ConfigtronError, OSError) as why:
                 failed.append(f"{whose}: {why}")
@@ -183,6 +184,7 @@ def _unknown(here: Desk, failed: list[str]) -> list[tuple[str, str]]:
 
     Errors: `Refused`, where it is another database's and its driver was named.
     """
+    from configtron.cli.tune.acting import reverted
     from configtron.cli.tune.unjournaled import unjournaled
 
     named = given("driver", AUTO)
@@ -194,8 +196,8 @@ def _unknown(here: Desk, failed: list[str]) -> list[tuple[str, str]]:
             click.echo(f"{driver.name}: {what} stay: {owner}", err=True)
             continue
         try:
-            driver.revert(driver.before())
-            gone.append((driver.name, what))
+            restored = reverted(driver, place(), driver.before())
+            gone.append((driver.name, f"{what}; {restored.text}" if restored.text else what))
         except (ConfigtronError, OSError) as error:
             failed.append(f"{driver.name}, in no journal: {error}")
     return gone
