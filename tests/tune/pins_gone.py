@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
+from configtron.cli.tune.unjournaled import standing
 from configtron.tune.drivers.bpf import controls, pins
+from configtron.tune.drivers.bpf.libbpf import call
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from configtron.tuning import Place, Rules
@@ -24,6 +26,12 @@ OURS = "ct_cubic_keep"
 
 def told(driver: EbpfDriver, before: str, folder: Path) -> dict[str, object]:
     found = dict[str, object]()
+    driver.apply(CHANGES)
+    with pins.opened(pins.folders(PLACE)[0] / pins.LINK) as descriptor:
+        call("bpf_link_detach", descriptor)
+    found["detached: pins are ours still"] = driver.read() == Rules() and standing(driver).startswith("1 folders")
+    driver.revert(before)
+    found["detached and reverted"] = nothing_left() and standing(driver) == ""
     driver.apply(CHANGES)
     subprocess.run(["umount", str(pins.BPFFS)], check=True)
     found["unmounted: nothing in force"] = driver.read() == Rules() and driver.mark() == "nothing"

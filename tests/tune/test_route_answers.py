@@ -74,9 +74,9 @@ def test_a_route_that_the_main_table_no_longer_has(hosts: Hosts, driver: RouteDr
         ("rule add to 10.1.3.0/24 lookup 100 pref 1000", "10.1.0.0/16", "table 100, via 10.9.0.66"),
         ("rule add to 10.1.3.0/24 unreachable pref 1000", "10.1.0.0/16", "no route"),
         (f"route replace 10.0.0.0/8 via 10.9.0.66 table {TABLE}", "10.0.0.0/8",
-         "via 10.9.0.66 in table 49393 by another's hand (protocol 3)"),
+         "via 10.9.0.66 in table 49393, protocol 3"),
         (f"route add 10.1.3.0/24 via 10.9.0.66 table {TABLE}", "10.1.3.0/24",
-         "via 10.9.0.66 in table 49393 by another's hand (protocol 3)"),
+         "via 10.9.0.66 in table 49393, protocol 3"),
     ],
 )  # fmt: skip
 def test_who_leads_clients_elsewhere(hosts: Hosts, applied: RouteDriver, words: str, scope: str, found: str) -> None:
@@ -102,6 +102,12 @@ def test_conditions_that_no_lookup_meets_are_named(hosts: Hosts, applied: RouteD
     assert answers.differences == ()
     (line,) = answers.unasked
     assert line.startswith("rule 1000: from all fwmark lookup 100 comes before ours") and "fwmark was not asked" in line
+
+
+def test_a_rule_for_what_is_forwarded_is_nobodys_of_ours(hosts: Hosts, applied: RouteDriver) -> None:
+    ip(hosts, "rule add iif vs lookup 100 pref 1000")
+    answers = applied.ask(RULES)
+    assert answers.differences == answers.unasked == ()
 
 
 def test_of_many_prefixes_a_sample_is_asked(driver: RouteDriver) -> None:

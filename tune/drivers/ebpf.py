@@ -128,6 +128,17 @@ class EbpfDriver:
         if mounted and not json.loads(before).get("bpffs", True):
             pins.unmount()
 
+    def ours(self) -> str:
+        """Folders of pins, also of a program that somebody has detached, which has nothing in force."""
+        if _no_means() or pins.private() or pins.BPFFS not in pins.mounts("bpf"):
+            return ""
+        found = len(pins.folders(self.place))
+        return f"{found} folders of maps and programs in {pins.ROOT}" if found else ""
+
+    def others(self) -> tuple[str, ...]:
+        """Nothing: a folder of ours holds nothing of others."""
+        return ()
+
     def move(self) -> tuple[int, int]:
         """Put what is in force on connections that live already, but for their initial window.
 

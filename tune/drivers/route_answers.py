@@ -78,7 +78,7 @@ class Expected:
 
 def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixes: Iterable[str]) -> Answers:
     """The kernel's answers where these routes should stand for these prefixes and the default."""
-    earlier = [parse_rule(*one) for one in table.earlier()]
+    earlier = _earlier(table)
     written = [*_against_main(seen, routes), *_others(seen)]
     known = {difference.scope for difference in written}
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
@@ -91,12 +91,17 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
 
 
+def _earlier(table: Table) -> list[Rule]:
+    """The rules of others before ours that packets of this host's own can meet."""
+    return [rule for rule in (parse_rule(*one) for one in table.earlier()) if not rule.forwards]
+
+
 def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
     """A prefix that rules of others lead elsewhere from whatever local address, and to which table; None: none is.
 
     The kernel is asked before our rules: it answers by the earlier ones, or by ours and the main table's.
     """
-    earlier = [parse_rule(*one) for one in table.earlier()]
+    earlier = _earlier(table)
     local = list(_local(table.net, earlier))
     for prefix in prefixes:
         sources = [source for source in local if len(source) == len(prefix[1])]
@@ -123,8 +128,8 @@ def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]
 
 def _others(seen: Seen) -> Iterator[Difference]:
     for route in seen.foreign:
-        yield Difference(text(*route.key[:3]), "lookup", "", f"{words(route.way)} in table {TABLE} by another's hand "
-                         f"(protocol {route.protocol})")  # fmt: skip
+        found = f"{words(route.way)} in table {TABLE}, protocol {route.protocol}"
+        yield Difference(text(*route.key[:3]), "lookup", "", found)
 
 
 def _spread(prefixes: list[str]) -> list[str]:

@@ -25,13 +25,17 @@ _ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its words, the prefixes it names, and the conditions that no lookup of ours can meet."""
+    """One rule: its words, the prefixes it names, and the conditions that no lookup of ours can meet.
+
+    forwards   it is for packets that came in by an interface, so for none of this host's own
+    """
 
     version: int
     text: str
     source: IPv4Network | IPv6Network | None
     destination: IPv4Network | IPv6Network | None
     conditions: tuple[str, ...]
+    forwards: bool = False
 
 
 def parse(version: int, body: bytes) -> Rule:
@@ -44,19 +48,19 @@ def parse(version: int, body: bytes) -> Rule:
     if tos:
         conditions.append("tos")
     iif = found.get(_IIF, b"").rstrip(b"\0").decode()
-    if iif and iif != "lo":  # packets of this host's own come from lo
-        conditions.append("iif")
+    # packets of this host's own come from lo
+    forwards = iif not in ("", "lo") and not flags & _INVERTED
     table = _number(found.get(RULE_TABLE))
     words = [
         f"{_number(found.get(RULE_PRIORITY))}:", "not" if flags & _INVERTED else "", f"from {source or 'all'}",
         f"to {destination}" if destination else "", f"iif {iif}" if iif else "",
-        *(word for word in conditions if word != "iif"), _ACTIONS.get(action, f"action {action}"),
+        *conditions, _ACTIONS.get(action, f"action {action}"),
         _NAMES.get(table, str(table)) if action == 1 and not any(found.get(_L3MDEV, b"")) else "",
     ]  # fmt: skip
     rejected = _number(found.get(RULE_REJECTED, b"\xff" * 4))
     if rejected != 0xFFFFFFFF:
         words.append(f"suppress_prefixlength {rejected}")
-    return Rule(version, " ".join(filter(None, words)), source, destination, tuple(conditions))
+    return Rule(version, " ".join(filter(None, words)), source, destination, tuple(conditions), forwards)
 
 
 def _network(version: int, packed: bytes | None, length: int) -> IPv4Network | IPv6Network | None:
