@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import SYN, Observation, Packet, Segment, Trace, Value
+from configtron.nouns import SYN, Observation, Segment, Trace, Value
 
 PROBES = ("craft",)
 # Bits of the flags' byte, lowest first (RFC 9293 section 3.1, RFC 3168 section 6.1).
@@ -35,17 +35,14 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     shown = " ".join(f"{text}x{count}" if count > 1 else text for text, count in runs[:SHOWN])
     details: dict[str, Value] = {
         "answers": len(heard),
-        "first_s": round(heard[0].at - _cause(ours, heard[0]).at, 6),
         "window": heard[0].segment.window,
         "options": tuple(kind for kind, _ in heard[0].segment.options),
     }
+    before = [packet.at for packet in ours if packet.at <= heard[0].at]
+    if before:
+        details["first_s"] = round(heard[0].at - before[-1], 6)
     method = "flags and payload of what was heard"
     return (yes("craft", shown, trace, "", method, "C", tuple(packet.frame for packet in heard[:SHOWN]), details),)
-
-
-def _cause(ours: list[Packet], heard: Packet) -> Packet:
-    """The last packet of ours before an answer."""
-    return [packet for packet in ours if packet.at <= heard.at][-1]
 
 
 def answer(segment: Segment) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from configtron.errors import BadInput
-from configtron.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Segment
+from configtron.fingerprint import read
+from configtron.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Packet, Segment, Trace
 from configtron.probe.craft import items, segment_of
 from configtron.probe.script import Send
-from tests.probe.test_options import seen
+from tests.probe.test_options import TARGET, seen
 
 pytest.importorskip("scapy", reason="templates are written in Scapy's words")
 from configtron.probe.wire.craft import read_template
@@ -88,6 +89,14 @@ def test_answers_are_read_in_order() -> None:
     details = dict(verdict.details)
     assert (details["answers"], details["window"], details["options"]) == (5, 500, (2,))
     assert details["first_s"] == pytest.approx(0.05)
+
+
+def test_an_answer_before_the_first_packet_has_no_delay() -> None:
+    """A foreign trace may hold what another connection's packets provoked."""
+    early = Packet(0.0, "in", Segment(RST), 0)
+    trace = Trace("here/site/craft.1", TARGET, "here", "craft", (), 0, (early, Packet(1.0, "out", Segment(SYN), 1)))
+    (found,) = read(trace)
+    assert (found.value, found.detail("first_s")) == ("R", None)
 
 
 @pytest.mark.parametrize(("line", "reason"), [("TCP(flags='S')", "no-synack"), ("TCP(flags='F')", "no-data")])
