@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,18 @@ def test_rows_say_how_sessions_fared(typed: Typed) -> None:
     assert [by["default", span]["sessions"] for span in ("first 1000", "all", "last half")] == [1000, 2500, 1250]
     assert by["optimal", "all"]["excess_ms"]["value"] < by["default", "all"]["excess_ms"]["low"]
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50)
-    assert code == DONE and "default" in out and "50/50 sessions" in err
+    assert code == DONE and "default" in out and "replay default: 50 sessions in " in err
+
+
+def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed: Typed) -> None:
+    *_, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50, "--log")
+    *phases, judging, total = err.splitlines()
+    begun = ["making the world", "making the policy", "playing sessions", "keeping outcomes"]
+    told = [line for line in phases if not line.startswith("log ")]
+    assert told == ["replay: reading the world, and checking it", *(f"replay default: {one}" for one in begun)]
+    assert judging == "replay default: judging" and all(one in total for one in begun)
+    whole, rate = re.fullmatch(r"replay default: 50 sessions in ([\d.]+) s, ([\d.]+)/s \(.*\)", total).groups()  # type: ignore[union-attr]
+    assert float(rate) <= 50 / max(float(whole) - 0.05, 0.001)
 
 
 @pytest.fixture
@@ -138,7 +150,8 @@ def test_a_capture_is_a_source(typed: Typed) -> None:
                          FIXTURES / "options" / "bare" / "trace.pcapng.gz")  # fmt: skip
     assert code == USAGE and "no client whose bandwidth" in err
     code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", cut(FIXTURES))
-    assert code == USAGE and len(err.strip().splitlines()) == 1
+    # Behind the line of progress that comes first.
+    assert code == USAGE and len(err.strip().splitlines()) == 2
 
 
 def cut(folder: Path) -> Path:
@@ -178,7 +191,9 @@ def test_a_spreadsheets_header_is_a_header(typed: Typed, tmp_path: Path, header:
 def test_a_file_that_is_none_ends_in_one_line(typed: Typed, tmp_path: Path, data: bytes, says: str) -> None:
     (tmp_path / "x").write_bytes(data)
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "x", "--policy", "default")
-    assert code == USAGE and out == "" and err.count("\n") == 1 and "x" in err and says in err
+    first, _, error = err.partition("\n")
+    assert first == "replay: reading the world, and checking it"
+    assert code == USAGE and out == "" and error.count("\n") == 1 and "x" in error and says in error
 
 
 def test_networks_are_a_source(typed: Typed, tmp_path: Path) -> None:

@@ -79,17 +79,24 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
 
     Exit code 130: interrupted; what was done is kept.
     """
-    from configtron.cli.replay import parts, simulate, studying
-    from configtron.report.lines import can_be_written
+    from configtron.cli.learn.options import say
 
     if "list" in studies:
+        from configtron.cli.replay import studying
+
         studying.write_list(form, output_file)
         return DONE
     if html and not studies and resume is None:
         raise BadInput("--html is for --study")
     if studies:
         _only(BESIDE_STUDY, "a study is as it is")
+    from configtron.report.lines import can_be_written
+
     can_be_written(html, output_file)
+    # The simulator's modules alone take a second.
+    say("replay: reading the world, and checking it")
+    from configtron.cli.replay import parts, simulate, studying
+
     with parts.opened(settings().db) as book:
         if resume is not None:
             _only(BESIDE_RESUME, "--resume goes on as it was begun")

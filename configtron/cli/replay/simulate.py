@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from configtron.cli.learn.options import rounded, say, write
-from configtron.cli.learn.pace import Pace
+from configtron.cli.learn.pace import Pace, Phases
 from configtron.cli.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.cli.replay.parts import Job, Stop
 from configtron.cli.settings import settings
@@ -57,14 +57,23 @@ def part(
 ) -> list[dict[str, Any]]:
     """One policy's pass over the sessions."""
     origin, name = origin_of(job.config["origin"]), job.config["policies"][position]
+    phases = Phases(f"replay {name}")
+    phases("making the world")
     here = made(origin)
+    phases("making the policy")
     replay = _replay(job, here, name)
     if state:
         replay.restore(state)
+    phases("playing sessions")
+    begun = replay.at_
     _run(replay, name, keep, stopping)
     if job.config["keep_log"]:
+        phases("keeping outcomes")
         _log(replay, {"replay": job.number, "policy": name, **origin.form()})
-    return list(_found(replay, name))
+    phases("judging")
+    found = list(_found(replay, name))
+    phases.done(replay.at_ - begun, "sessions")
+    return found
 
 
 def _replay(job: Job, here: World, name: str) -> Replay:
@@ -82,7 +91,8 @@ def _run(replay: Replay, name: str, keep: Callable[[str], None], stopping: Calla
         looked = time.monotonic()
         replay.run(replay.at_ + step)
         step = max(step // 2, 1) if time.monotonic() - looked > LOOK_S else min(2 * step, STEP)
-        pace(replay.at_, last=replay.at_ == total)
+        if replay.at_ < total:
+            pace(replay.at_)
         if stopping() and replay.at_ < total:
             raise Stop(replay.save())
         began = time.monotonic()

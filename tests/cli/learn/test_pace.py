@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.cli.learn import pace
-from configtron.cli.learn.pace import Pace
+from configtron.cli.learn.pace import Pace, Phases
 
 
 def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +21,18 @@ def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["learn: 500/1000 outcomes, 50/s, 10 s left", "learn: 1000/1000 outcomes, 50/s in 16.0 s"]
     assert told.line(201, 10.0) == "learn: 201/1000 outcomes, 0.1/s, 7990 s left"
     assert told.line(200, 0.0) == "learn: 200/1000 outcomes, 0/s, 0 s left"
+
+
+def test_phases_and_the_rate_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    clock = [0.0]
+    monkeypatch.setattr(pace, "say", said.append)
+    phases = Phases("replay", lambda: clock[0])
+    for clock[0], name in ((1.0, "making the world"), (7.0, "playing")):
+        phases(name)
+    clock[0] = 7.5
+    phases.done(150, "sessions")
+    assert said == [
+        "replay: making the world", "replay: playing",
+        "replay: 150 sessions in 7.5 s, 20/s (making the world 6.0 s, playing 0.5 s)",
+    ]  # fmt: skip
