@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Row(NamedTuple):
@@ -61,6 +64,31 @@ class LazyGroup(click.Group):
         """The list of `--help`, without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.help) for name, row in self.rows.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As Click's; of a name that is none it names the nearest."""
+        if args and args[0] not in self.rows and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            meant = get_close_matches(args[0], self.rows, n=1)
+            hint = f"Did you mean {meant[0]!r}?" if meant else f"There is: {', '.join(self.rows)}."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As Click's; and what the default command takes, which can follow at once."""
+        found = super().shell_complete(ctx, incomplete)
+        command = self.get_command(ctx, self.default) if self.default else None
+        if command is None:
+            return found
+        inner = click.Context(command, parent=ctx, info_name=self.default, resilient_parsing=True)
+        known = {item.value for item in found}
+        if not incomplete.startswith("-"):
+            target = next(param for param in command.params if isinstance(param, click.Argument))
+            return found + [item for item in target.shell_complete(inner, incomplete) if item.value not in known]
+        return found + [item for item in command.shell_complete(inner, incomplete) if item.value not in known]
 
     def _refuse_misspelt(self, word: str, ctx: click.Context) -> None:
         """A first word that is almost a command is one misspelt; as a target it would be looked up and probed."""

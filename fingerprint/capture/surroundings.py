@@ -23,6 +23,8 @@ CLIENTS_MOST = 100_000
 READ_BYTES = 1 << 22
 # A line that is longer is no line of a log.
 LINE_BYTES = 1 << 16
+# Characters of a strange line that are shown.
+SHOWN = 40
 
 
 class Database(Protocol):
@@ -96,6 +98,9 @@ class AccessLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unread = 0
+        # Number and text of the first line that is none of a log.
+        self._strange: tuple[int, bytes] = (0, b"")
+        self._lines = 0
         self._seen: OrderedDict[str, Counter[str]] = OrderedDict()
         self._rest = b""
         try:
@@ -104,6 +109,10 @@ class AccessLog:
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}") from error
         self.read()
+        if self.unread and not self._seen:
+            number, line = self._strange
+            text = "".join(c if c.isprintable() else "?" for c in line[:SHOWN].decode("utf-8", "replace"))
+            raise BadInput(f"{path}: line {number} is no line of an access log (combined format): {text}")
 
     def read(self) -> None:
         """What has been written since the last call."""
@@ -126,7 +135,10 @@ class AccessLog:
         for line in lines:
             found = logged(line[:LINE_BYTES].decode("utf-8", "replace"))
             client = plain_text(found.client) if found is not None else ""
+            self._lines += 1
             if found is None or not client:
+                if line.strip() and not self.unread:
+                    self._strange = self._lines, line
                 self.unread += bool(line.strip())
                 continue
             self._seen.setdefault(client, Counter())[device_of(found.agent)] += 1

@@ -43,7 +43,11 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
     from configtron.db.store import Store
     from configtron.report.contexts import Writer
 
-    with Store(settings().db, read_only=True) as store, opened(output_file) as out:
+    path = settings().db
+    if not path.is_file():
+        made = "`configtron fingerprint live` and `socket` make it"
+        raise BadInput(f"{path}: no database here; {made}, `--db FILE` names another")
+    with Store(path, read_only=True) as store, opened(output_file) as out:
         if watch is None:
             _list(store, form, out)
             return DONE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from configtron.cli.completing import runs
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import hint, settings
 from configtron.errors import DONE, NOTHING, BadInput
@@ -19,7 +20,7 @@ FORMATS = ("table", "jsonl", "csv", "html")
 
 
 @click.command(short_help="Compare a run between regions: Table 2.")
-@click.argument("run", callback=run_number)
+@click.argument("run", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS),
               help="Form of the answer.  [default: html if the output file is *.html, else table]")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")

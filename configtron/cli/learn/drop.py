@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from configtron.cli.completing import learned
 from configtron.cli.learn.options import say
 from configtron.cli.settings import settings
 from configtron.errors import DONE, NOTHING
 
 
 @click.command(short_help="Forget a policy and its decisions.")
-@click.option("--policy", "name", required=True, metavar="POLICY", help="Which; `learn status` lists them.")
+@click.option("--policy", "name", required=True, metavar="POLICY", shell_complete=learned,
+              help="Which; `learn status` lists them.")  # fmt: skip
 def drop(name: str) -> int:
     """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was no such policy."""
     from configtron.db.outcomes import Outcomes

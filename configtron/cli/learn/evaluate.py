@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from configtron.cli.completing import learned
 from configtron.cli.learn.options import last_option, log_option, rounded, saved, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
@@ -28,7 +29,7 @@ COLUMNS = (
 
 
 @click.command(short_help="Say what a policy would have made of outcomes.")
-@click.option("--policy", "candidates", multiple=True, metavar="POLICY",
+@click.option("--policy", "candidates", multiple=True, metavar="POLICY", shell_complete=learned,
               help="Which, several times: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]")
 @log_option
 @last_option

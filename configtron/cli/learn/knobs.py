@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from configtron.cli.completing import learned
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
@@ -28,7 +29,7 @@ RARE = 10.0
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
-@click.option("--policy", "name", default="", metavar="POLICY",
+@click.option("--policy", "name", default="", metavar="POLICY", shell_complete=learned,
               help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
 @click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configtron.cli.completing import learned
 from configtron.cli.settings import hint, settings
 from configtron.errors import BadInput
 
@@ -36,7 +37,7 @@ def log_option(command: Command) -> Command:
 
 def policy_option(command: Command) -> Command:
     """Which saved policy."""
-    return click.option("--policy", "name", default="", metavar="POLICY",
+    return click.option("--policy", "name", default="", metavar="POLICY", shell_complete=learned,
                         help="Which; `learn status` lists them.  [default: the one saved last]")(command)  # fmt: skip
 
 

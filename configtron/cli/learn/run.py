@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from click.core import ParameterSource
 
+from configtron.cli.completing import either
 from configtron.cli.learn.options import log_option, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
@@ -25,7 +26,7 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
-@click.option("--policy", default="", metavar="POLICY",
+@click.option("--policy", default="", metavar="POLICY", shell_complete=either,
               help="Which: one of `learn status` goes on, one of `learn policies` is made.  [default: thompson]")
 @click.option("--name", default="", metavar="NAME",
               help="What one that is made is called, from then on also to --policy.  [default: as --policy]")

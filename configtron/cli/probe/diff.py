@@ -9,6 +9,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
+from configtron.cli.completing import runs
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, reading
 from configtron.db.store import Store
@@ -34,8 +35,8 @@ class Change(NamedTuple):
 
 
 @click.command(short_help="Compare the verdicts of two runs.")
-@click.argument("before", callback=run_number)
-@click.argument("after", callback=run_number)
+@click.argument("before", callback=run_number, shell_complete=runs)
+@click.argument("after", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")

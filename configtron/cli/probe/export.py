@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import chosen, find, reading, render, vantages_of_run
 from configtron.errors import DONE, NOTHING
@@ -11,7 +12,7 @@ from configtron.report.lines import opened, write_results
 
 
 @click.command(short_help="Write a run for other programs.")
-@click.argument("run", callback=run_number)
+@click.argument("run", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(["jsonl", "csv", "results"]), default="jsonl",
               show_default=True, help="Records; rows; or single readings, a line per connection.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")

@@ -6,24 +6,29 @@ from pathlib import Path
 
 import click
 
+from configtron.cli.tune.options import form_options
+
+COLUMNS = ("name", "region", "netns", "interface", "source_address", "source_address6", "resolver")
+
 
 @click.command(short_help="Show the vantages to look from.")
 @click.option("--vantages", type=click.Path(path_type=Path, dir_okay=False), help="TOML file of vantages.")
-def regions(vantages: Path | None) -> None:
+@form_options
+def regions(vantages: Path | None, form: str, output_file: str) -> None:
     """Show the vantages in a file, checked; without one, the host itself."""
     from configtron.cli.probe.options import ProbeOptions
     from configtron.cli.probe.plan import vantages_of
+    from configtron.report.lines import opened, write_list
 
-    for found in vantages_of(ProbeOptions(vantages=vantages)):
-        where = f"namespace {found.netns}" if found.netns else "the host's own namespace"
-        more = "".join(
-            f", {word} {value}"
-            for word, value in (
-                ("by", found.interface),
-                ("from", found.source_address),
-                ("from", found.source_address6),
-                ("resolver", found.resolver),
-            )
-            if value
-        )
-        click.echo(f"{found.name}\t{found.region}\t{where}{more}")
+    every = vantages_of(ProbeOptions(vantages=vantages))
+    with opened(output_file) as out:
+        if form != "table":
+            rows = [[str(getattr(found, name) or "") for name in COLUMNS] for found in every]
+            write_list("configtron.regions/1", COLUMNS, rows, form, out)
+            return
+        for found in every:
+            where = f"namespace {found.netns}" if found.netns else "the host's own namespace"
+            by = (("by", found.interface), ("from", found.source_address), ("from", found.source_address6),
+                  ("resolver", found.resolver))  # fmt: skip
+            more = "".join(f", {word} {value}" for word, value in by if value)
+            out.write(f"{found.name}\t{found.region}\t{where}{more}\n")

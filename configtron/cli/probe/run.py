@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from configtron.cli.completing import lists, runs
 from configtron.cli.probe.names import finite, run_number
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.settings import settings
@@ -78,7 +79,7 @@ def _typed(name: str) -> bool:
 
 
 @click.command(short_help="Probe targets; the command meant when none is named.")
-@click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1)
+@click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1, shell_complete=lists)
 @click.option("-i", "--input-file", multiple=True, type=FILE,
               help="Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or rank,domain; "
               "# begins a comment; - is stdin.")  # fmt: skip
@@ -126,7 +127,7 @@ def _typed(name: str) -> bool:
 @click.option("--shards", type=click.IntRange(min=1), default=1, show_default=True,
               help="Part the targets in so many ...")  # fmt: skip
 @click.option("--shard", type=click.IntRange(min=0), default=0, show_default=True, help="... and probe this part.")
-@click.option("--resume", callback=run_number, default=None, metavar="RUN",
+@click.option("--resume", callback=run_number, shell_complete=runs, default=None, metavar="RUN",
               help="Go on where that run (a number, or last) stopped, with its own targets and options.")  # fmt: skip
 @click.option("-d", "--dry-run", is_flag=True, help="Show what would be probed; send nothing.")
 @click.option("--metadata-file", type=FILE, help="Write the run's configuration and counts here, as JSON.")

@@ -8,6 +8,7 @@ from typing import TextIO
 
 import click
 
+from configtron.cli import completing
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, is_held, reading, render, run_folder, vantages_of_run
 from configtron.cli.settings import settings
@@ -23,7 +24,7 @@ RUNS = ("run", "begun", "status", "connections")
 
 
 @click.command(short_help="Show what a run found; without RUN, list the runs.")
-@click.argument("run", required=False, callback=run_number)
+@click.argument("run", required=False, callback=run_number, shell_complete=completing.runs)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")

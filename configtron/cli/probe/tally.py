@@ -27,7 +27,8 @@ class Tally:
         for result in results:
             LOG.debug("%s: %s", result.trace_id, result.ending)
         self._calls += sum(1 for result in results if result.frames)
-        self._failed += sum(1 for result in results if result.ending != "done")
+        # A target that may not be probed has a result, and no connection that could have an answer.
+        self._failed += sum(1 for result in results if result.frames and result.ending != "done")
         self._show()
 
     def ended(self, journeys: int) -> None:

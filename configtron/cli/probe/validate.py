@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
@@ -18,7 +19,7 @@ MOST_MISMATCHES = 40
 
 
 @click.command(short_help="Score a lab run against the truth.")
-@click.argument("run", callback=run_number, required=False)
+@click.argument("run", callback=run_number, required=False, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True,
               help="Form of the answer.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")

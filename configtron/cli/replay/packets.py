@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import hint, settings
 from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
@@ -26,7 +27,7 @@ TOLD_EVERY_S = 10.0
 
 @click.command(short_help="Play recorded probes again, and compare.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path))
-@click.option("--run", callback=run_number, metavar="RUN",
+@click.option("--run", callback=run_number, shell_complete=runs, metavar="RUN",
               help="A run of the database (a number, or last), against its stored readings.")  # fmt: skip
 @click.option("--expect", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Results or records to compare with, instead of those beside each recording.")  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from configtron.cli.completing import policies
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import Finite, form_options
 from configtron.errors import DONE, INTERRUPTED, BadInput
@@ -30,7 +31,7 @@ def _at_least(least: float) -> Finite:
 
 
 @click.command(short_help="Put a policy on simulated sessions.")
-@click.option("--policy", "policies", multiple=True, metavar="POLICY",
+@click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
               help="Which; several times. `configtron learn policies` lists them.  [default: thompson]")
 @click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
               help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"

@@ -123,3 +123,13 @@ def test_a_damaged_file_knows_nothing(tmp_path: Path) -> None:
     path.write_bytes(whole[: at - 12] + b"\xff" * 12 + whole[at:])
     found = Surroundings([path]).about("198.51.100.9")
     assert found.asn is None and found.region == ""
+
+
+@pytest.mark.parametrize("noise", [b"{}\n[]\n", b"\n\nhello, world\n", b"\x00\x01\xff\n", b"1.2.3.4 GET /\n"])
+def test_noise_is_no_log(noise: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(noise)
+    number = 3 if noise.startswith(b"\n") else 1
+    with pytest.raises(BadInput, match=f"access.log: line {number} is no line of an access log") as caught:
+        AccessLog(path)
+    assert str(caught.value).isprintable()

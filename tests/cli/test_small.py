@@ -1,0 +1,116 @@
+"""Small things of the command line: names that are nearly right, what the shell completes, lists in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from configtron.cli.outermost import run
+from configtron.cli.probe.tally import Tally
+from configtron.cli.root import root
+from configtron.db.store import Store
+from configtron.errors import DONE, USAGE
+from tests.cli.learn.typed import Typed, filled, typed
+
+__all__ = ["filled", "typed"]
+Spoken = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("prob",), "probe"), (("tune", "aply"), "apply"), (("learn", "polices"), "policies"),
+     (("replay", "session"), "sessions"), (("fingerprint", "pacp"), "pcap"), (("probe", "shwo"), "show")],
+)  # fmt: skip
+def test_the_nearest_command_is_named(words: tuple[str, ...], meant: str, capsys: Spoken) -> None:
+    assert run(list(words)) == USAGE
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_where_none_is_near_all_are_named(capsys: Spoken) -> None:
+    assert run(["replay", "xyz"]) == USAGE
+    assert "There is: packets, sessions." in capsys.readouterr().err
+
+
+def offered(*words: str, begun: str = "") -> list[str]:
+    complete = ShellComplete(root, {}, "configtron", "_CONFIGTRON_COMPLETE")
+    return [item.value for item in complete.get_completions(list(words), begun)]
+
+
+def test_lists_runs_and_options_are_completed(home: Path) -> None:
+    assert offered("probe", "show") == []
+    with Store(home / "XDG_DATA_HOME" / "configtron" / "configtron.db") as store:
+        for _ in range(12):
+            store.begin_run("{}")
+    assert offered("probe", "show")[:4] == ["last", "12", "11", "10"]
+    assert offered("probe", "diff", "3", begun="1") == ["12", "11", "10", "1"]
+    assert offered("probe", "--resume", begun="12") == ["12"] == offered("replay", "packets", "--run", begun="12")
+    assert offered("probe", "lists", begun="al") == ["alexa-top1k"] == offered("probe", begun="al")
+    assert {"run", "show", "alexa-top1k"} <= set(offered("probe"))
+    assert offered("probe", begun="--see") == ["--seed"] == offered("probe", "a.example", begun="--see")
+    assert "--help" in offered("probe", begun="--h")
+
+
+def test_policies_are_completed(filled: Typed, tmp_path: Path) -> None:
+    assert filled("learn", "run", "--policy", "mab_nc", "--name", "mine", "--classes", "5")[0] == DONE
+    db = ("--db", str(tmp_path / "l.db"))
+    assert offered(*db, "learn", "evaluate", "--policy", begun="m") == ["mine"]
+    assert offered(*db, "learn", "run", "--policy", begun="m") == ["mine", "mab_nc"]
+    assert "thompson" in offered("replay", "sessions", "--policy")
+    assert offered("--db", str(tmp_path / "none"), "learn", "drop", "--policy") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "schema", "first"),
+    [
+        (("lists",), "configtron.lists/1", ("list", "alexa-top1k")),
+        (("lists", "alexa-top1k"), "configtron.targets/1", ("host", "")),
+        (("regions",), "configtron.regions/1", ("name", "here")),
+    ],
+)
+def test_lists_speak_every_form(words: tuple[str, ...], schema: str, first: tuple[str, str], capsys: Spoken) -> None:
+    assert run(["probe", *words]) == DONE
+    plain = capsys.readouterr().out.splitlines()
+    assert run(["probe", *words, "-f", "jsonl"]) == DONE
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert run(["probe", *words, "-f", "csv"]) == DONE
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(plain) == len(lines) == len(rows) and {line.pop("schema") for line in lines} == {schema}
+    assert lines == rows
+    name, value = first
+    assert rows[0][name] == plain[0].split("\t")[0] == (value or plain[0])
+
+
+def test_a_report_that_cannot_be_written_is_named_before_anything_is_played(home: Path, capsys: Spoken) -> None:
+    file = home / "none" / "x.xml"
+    assert run(["replay", "packets", str(home), "--junit", str(file)]) == USAGE
+    said = capsys.readouterr()
+    assert said.out == "" and str(file) in said.err
+
+
+def test_no_database_of_watches_names_what_makes_one(home: Path, capsys: Spoken) -> None:
+    assert run(["--db", str(home / "none.db"), "fingerprint", "contexts"]) == USAGE
+    said = capsys.readouterr().err
+    assert "fingerprint live` and `socket` make it" in said and "probe" not in said
+
+
+def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:
+    shown: list[Any] = []
+    progress = SimpleNamespace(update=lambda counts, last=False: shown.append(counts))
+    tally = Tally(1, SimpleNamespace(record=lambda *_: None), 1, progress)  # type: ignore[arg-type]
+    tally.keep([SimpleNamespace(trace_id="a", ending="blocked", frames=0)])  # type: ignore[list-item]
+    tally.keep([SimpleNamespace(trace_id="b", ending="no-synack", frames=3)])  # type: ignore[list-item]
+    assert [(one.calls, one.failed) for one in shown] == [(0, 0), (1, 1)]
