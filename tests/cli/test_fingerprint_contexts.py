@@ -31,6 +31,7 @@ def test_the_list_of_watches_speaks_every_form(tmp_path: Path) -> None:
     (line,) = said(tmp_path, "contexts", "-f", "jsonl").stdout.splitlines()
     found = json.loads(line)
     assert list(found) == sorted(found) and found["watch"] == 1 and isinstance(found["contexts"], int)
+    assert found.pop("schema") == "configtron.watches/1"
     (row,) = csv.DictReader(io.StringIO(said(tmp_path, "contexts", "-f", "csv").stdout))
     assert row == {name: str(value) for name, value in found.items()}
     head, told = said(tmp_path, "contexts").stdout.splitlines()
