@@ -15,7 +15,7 @@
  *                     agreed on in the SYN and SYN-ACK, by the listener's congestion control or
  *                     the route, before a client's profile is looked up: some clients of a prefix
  *                     would run dctcp and the rest what dctcp_init() puts in its place. A route
- *                     (congctl dctcp features ecn) decides both at once.
+ *                     (congctl dctcp) decides both at once: ip_metrics_convert() adds ECN to it.
  *   -EINVAL           our own name: a wrap of the wrap has no end.
  * Any other may still replace its operations by others; wrap.c sees to that.
  */
