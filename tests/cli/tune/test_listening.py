@@ -40,7 +40,7 @@ def test_a_rollback_without_it_ends_every_choice(wanted: Said, stack: Stack) -> 
 def test_it_holds_for_every_command_from_tune_or_the_file(wanted: Said, stack: Stack, tmp_path: Path) -> None:
     file = tmp_path / "XDG_CONFIG_HOME" / "configtron" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text('[tune]\nlisten = [443, "192.0.2.1:80"]\n')
+    file.write_text('[tune]\nlisten = ["443", "192.0.2.1:80"]\n')
     out = wanted("plan", *BY_MEMORY, "-f", "jsonl")[1]
     assert rows(out)[0]["place"] == {"listen": "192.0.2.1:80,443"}
     assert rows(wanted("--listen", "22", "plan", *BY_MEMORY, "-f", "jsonl")[1])[0]["place"] == {"listen": "22"}

@@ -179,7 +179,7 @@ def _worked(driver: str, folder: Path) -> None:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     typed("profile", "set", "p", "tcp_congestion_control=reno")
-    typed("prefix", "set", *(["default"] if driver == "sysctl" else ["198.51.100.0/24", "default"]), "p")
+    typed("prefix", "set", "default" if driver == "sysctl" else "198.51.100.0/24", "p")
     typed("apply", "--driver", driver, "--lease", str(LEASE_S), "-f", "jsonl")
     watch = confined(WATCH)
     time.sleep(LEASE_S + 2)
