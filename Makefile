@@ -99,7 +99,7 @@ man: $(INSTALLED)
 	@$(BIN)/python -m configtron.cli.manual docs
 
 bench: kernel
-	$(call say,six servers on this host as distributions ship them)
+	$(call say,seven servers on this host as distributions ship them)
 	@$(BIN)/python -m benchmarks.hosts
 
 kmod-debug: install

@@ -1,8 +1,8 @@
-"""Claim: configtron reads six servers as their distributions ship them, and other people's tools read its evidence.
+"""Claim: configtron reads seven servers as their distributions ship them, and other people's tools read its evidence.
 
     python -m benchmarks.hosts [NAME...]      as root
 
-Raises nginx, Apache, h2o, Caddy, HAProxy and nghttpd on this host (`benchmarks/servers.py`), probes them with the
+Raises nginx, Apache, h2o, Caddy, HAProxy, lighttpd and nghttpd on this host (`benchmarks/servers.py`), probes them with the
 program itself, prints its table, then lets tshark read the pcapng. Exit code: the prober's; 1 if tshark complains.
 """
 

@@ -1,4 +1,4 @@
-"""Real servers on this host to be probed: nginx, Apache, h2o, Caddy, HAProxy, nghttpd, as distributions ship them.
+"""Real servers on this host to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd, as distributions ship them.
 
     python -m benchmarks.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
 
@@ -53,6 +53,7 @@ SERVERS = {
         Server("h2o", "h2o", ("h2o", "-c", "@CONFIG@"), "h2o.yaml"),
         Server("caddy", "caddy", ("caddy", "run", "--adapter", "caddyfile", "--config", "@CONFIG@"), "Caddyfile"),
         Server("haproxy", "haproxy", ("haproxy", "-db", "-f", "@CONFIG@"), "haproxy.cfg"),
+        Server("lighttpd", "lighttpd", ("lighttpd", "-D", "-f", "@CONFIG@"), "lighttpd.conf"),
         Server(
             "nghttpd",
             "nghttp2-server",

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.root
 # nghttpd speaks HTTP/2 only, so it has no page for an HTTP/1.1 request.
 HTTP1 = tuple(name for name in SERVERS if name != "nghttpd")
 # MAX_CONCURRENT_STREAMS that each announces by default.
-STREAMS = {"nginx": 128, "apache": 100, "h2o": 100, "caddy": 250, "haproxy": 100, "nghttpd": 100}
+STREAMS = {"nginx": 128, "apache": 100, "h2o": 100, "caddy": 250, "haproxy": 100, "lighttpd": 8, "nghttpd": 100}
 # Who takes HTTP/2 in clear by prior knowledge, on a port that also takes HTTP/1.1.
-H2C = {"nginx": False, "apache": True, "h2o": True, "caddy": True, "haproxy": True, "nghttpd": True}
+H2C = {"nginx": False, "apache": True, "h2o": True, "caddy": True, "haproxy": True, "lighttpd": True, "nghttpd": True}
 # What each speaks as distributed: Debian's OpenSSL refuses 1.0 and 1.1 at its usual security level; nginx leaves 1.3
 # out of its default before 1.23.4.
 TLS = dict.fromkeys(SERVERS, ("1.2", "1.3")) | {"nginx": ("1.2",)}
@@ -84,6 +84,8 @@ def test_tshark_reads_the_same_settings(seen: Seen, evidence: Path) -> None:
     ours = sorted(str(v["h2_settings"].value) for t, v in seen.values() if t.probe == "h2_settings")
     names = {1: "header_table_size", 2: "enable_push", 3: "max_concurrent_streams", 4: "initial_window_size"}
     names |= {5: "max_frame_size", 6: "max_header_list_size", 8: "extended_connect"}
+    # lighttpd's SETTINGS_NO_RFC7540_PRIORITIES is newer than this tshark
+    names |= {9: "unknown"}
     wanted = [word for name in names.values() for word in ("-e", f"http2.settings.{name}")]
     only = 'http2.settings.id && tcp.srcport == 443 && frame.interface_name == "wire"'
     command = ["tshark", "-r", str(evidence), "-Y", only, "-T", "fields", "-e", "http2.settings.id", *wanted]
