@@ -2,8 +2,9 @@
 
     python -m benchmarks.hosts [NAME...]      as root
 
-Raises nginx, Apache, h2o, Caddy, HAProxy, lighttpd and nghttpd on this host (`benchmarks/servers.py`), probes them with the
-program itself, prints its table, then lets tshark read the pcapng. Exit code: the prober's; 1 if tshark complains.
+Raises nginx, Apache, h2o, Caddy, HAProxy, lighttpd and nghttpd on this host (`benchmarks/servers.py`), probes them
+with the program itself, prints its table, then lets tshark read the pcapng. Exit code: the prober's; 1 if tshark
+complains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Real servers on this host to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd, as distributions ship them.
+"""Real servers on this host, as shipped, to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd.
 
     python -m benchmarks.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
 

@@ -94,6 +94,8 @@ class Flight:
     rst     the end of the connection
     ack     nothing but an acknowledgement
 
+    tail_gap_s is the pause before the last piece.
+
     rtt_s may be None (unknown); what first acknowledges our request samples it again, and the shorter counts: a SYN-ACK
     that was lost once shows its timer, not the path. `burst_gap_s` is the pause that ends the burst, as known so far.
     Sequence numbers are relative: the first byte is `base`.
@@ -107,6 +109,7 @@ class Flight:
     began_at: float | None = None
     last_at: float = 0.0
     largest_gap_s: float = 0.0
+    tail_gap_s: float = 0.0
     fin_at_seq: int | None = None
     lone: Packet | None = None
     burst_gap_s: float = BURST_GAP_MIN_S
@@ -231,6 +234,7 @@ class Flight:
         return [self.pieces[start] - start for start in sorted(self.pieces)]
 
     def _take(self, start: int, end: int, packet: Packet) -> None:
+        self.tail_gap_s = 0.0 if self.began_at is None else packet.at - self.last_at
         if self.began_at is None:
             self.began_at = packet.at
         elif self.largest_gap_s < packet.at - self.last_at <= self.burst_gap_s:

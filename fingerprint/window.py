@@ -46,6 +46,9 @@ OVERTAKEN_RTTS = 0.5
 # ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
 # retransmission timer would: a round trip and at least 0.2 s or two round trips more.
 PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
+# After a conversation a server's own round trips may be shorter than the first, which we stretch: its probe comes two
+# ticks of a 1000 Hz kernel after the flight at the soonest (TCP_TIMEOUT_MIN), here a quarter less: within a burst.
+PROBE_SOONEST_S = 0.0015
 # No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
 # their part of each segment (RFC 7323, with padding).
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
@@ -235,13 +238,16 @@ def may_hide_a_probe(packets: Sequence[Packet], held: Held, opening: Handshake) 
 
     It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
     (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
-    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was; and where a single segment
-    came and not the first, for the flight may have been lost whole.
+    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was; where a single segment came
+    and not the first, for the flight may have been lost whole; and where the last piece of a flight that follows a
+    conversation stands as far from the others as two of the path's round trips.
     """
     flight = held.flight
     unsure = not flight.sampled and (flight.rtt_s or math.inf) > SYNACK_LOST_S
     orphan = len(flight.pieces) == 1 and flight.base not in flight.pieces
-    return sack_agreed(packets, opening) and held.stop != "edge" and (flight.uneven or unsure or orphan)
+    apart_s = max(PROBE_FROM * 2 * (flight.rtt_s or 0.0), PROBE_SOONEST_S)
+    alone = flight.base > 1 and len(flight.pieces) > 1 and flight.tail_gap_s >= apart_s
+    return sack_agreed(packets, opening) and held.stop != "edge" and (flight.uneven or unsure or orphan or alone)
 
 
 def _proof(packets: Sequence[Packet], held: Held) -> str:

@@ -232,3 +232,29 @@ def test_a_doubled_first_segment_is_no_timeout() -> None:
     packets, ending = play(icw_script(TARGET, "agent", repeats=2), Doubling(FakeServer(), 0.00002))
     trace = Trace("t", TARGET, "here", "icw", (("mss", MSS), ("repeats", 2)), 0, packets, ending=ending)
     assert data_rto.infer(trace)[0].value == pytest.approx(0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize(("gap_s", "value", "grade"), [(0.003, 10, "L"), (0.0, 11, "C")])
+def test_a_probe_that_comes_within_the_burst_is_no_part_of_the_window(gap_s: float, value: int, grade: str) -> None:
+    """Acknowledgements of a TLS handshake bring the server's round trip down to the path's 0.1 ms, so its tail loss
+    probe comes after two ticks; a busy host takes some of the gap away, and the burst seems even."""
+    small, rtt_s, offer = 64, 0.0001, (*OFFER, (OPT_SACK_PERMITTED, b""))
+    rows: list[tuple[float, str, Segment]] = [
+        (0.0, "out", Segment(SYN, options=offer)),
+        (rtt_s, "in", Segment(SYN | ACK, ack=1, window=29200, options=offer)),
+        (0.02, "out", Segment(ACK | PSH, seq=1, ack=1, payload=b"x" * ASK, length=ASK)),
+        (0.02 + rtt_s, "in", Segment(ACK, seq=1, ack=1 + ASK, length=small)),
+        (0.0205, "out", Segment(ACK | PSH, seq=1 + ASK, ack=1 + small, payload=b"x" * ASK, length=ASK)),
+    ]
+    at, seq, asked = 0.0205 + rtt_s, 1 + small, 1 + 2 * ASK
+    for n in range(11):
+        late_s = gap_s if n == 10 else 0.0
+        rows.append((at + late_s, "in", Segment(ACK, seq=seq, ack=asked, length=small)))
+        seq += small
+    acked_at = at + gap_s + 0.08
+    rows.append((acked_at, "out", Segment(ACK, seq=asked, ack=seq, window=2 * small)))
+    rows += [(acked_at + rtt_s, "in", Segment(ACK, seq + n * small, asked, length=small)) for n in range(2)]
+    packets = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(rows))
+    trace = Trace("t", TARGET, "here", "cwnd_at_request", (("mss", small),), 0, packets, ending="done")
+    seen = read_window("cwnd_at_request", trace, handshake_of(packets), 4, 1 + small, initial=False)
+    assert (seen.value, seen.grade) == (value, grade), seen.details
