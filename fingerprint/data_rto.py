@@ -193,6 +193,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if _cookies(trials):
         return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
     exact = _as_usual(exact)
+    if not exact:
+        return over("data_rto", every, None, "N", UNIT, reason="unclear:one-repeat")
     of_the_path = _of_the_path(exact)
     usual = of_the_path or exact
     near = _agreed(usual, [t for t in usual if t.detail("regular")])
@@ -224,20 +226,23 @@ def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
-    """The runs as if none had held its ACK: one that did reads what another would, where it is that one's timer."""
+    """The runs as if none had held its ACK: one that did reads what another would, where the timer is Linux's sum.
+
+    Else it is left out: a timer as long as the other's, at another round trip, may be a longer one that lost its ACK.
+    """
     usual = [t for t in exact if not t.detail("slower")]
-    return [*usual, *(_like(t, usual) for t in exact if t.detail("slower"))]
+    like = (_like(t, usual) for t in exact if t.detail("slower"))
+    return [*usual, *(t for t in like if t is not None)]
 
 
-def _like(slower: Observation, usual: Sequence[Observation]) -> Observation:
+def _like(slower: Observation, usual: Sequence[Observation]) -> Observation | None:
     trip_s = _number(slower.detail("trip"))
     for run in sorted(usual, key=lambda t: _number(t.value)):
-        timer_s = _number(run.value)
-        likely_s = (trip_s + max(timer_s - _number(run.detail("trip")), 2 * trip_s), max(timer_s, 3 * trip_s), timer_s)
-        if any(s * (1 - WHEEL) <= _number(slower.value) <= s * (1 + WHEEL) + SHOWS_SLACK_S for s in likely_s):
+        sum_s = trip_s + max(_number(run.value) - _number(run.detail("trip")), 2 * trip_s)
+        if sum_s * (1 - WHEEL) <= _number(slower.value) <= sum_s * (1 + WHEEL) + SHOWS_SLACK_S:
             details: dict[str, Value] = {**dict(slower.details), "trip": _number(run.detail("trip"))}
             return replace(slower, value=run.value, details=canonical(details))
-    return slower
+    return None
 
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

@@ -74,11 +74,11 @@ def test_two_round_trips_show_the_minimum_where_no_lateness_hides_their_differen
 def test_a_timer_that_is_not_linuxs_sum_has_a_bound(timer: str, min_s: float, rtt_s: float) -> None:
     """gVisor takes the larger of its minimum and three round trips; lwIP begins with a constant."""
     settings = {"rtt_s": rtt_s, "rto_min_s": min_s, "timer": timer}
-    seen = verdicts(trial(**settings), trial(slower=True, **settings))
+    seen = verdicts(trial(**settings), trial(slower=True, **settings), trial(**settings))
     assert seen["min_rto"].value is None, seen["min_rto"]
     assert seen["min_rto"].trials[0].detail("at_most") >= min_s - 1e-6
     timer_s = max(min_s, 3 * max(rtt_s, 0.02)) if timer == "larger" else min_s
-    assert (seen["data_rto"].value, seen["data_rto"].grade) == (pytest.approx(timer_s, abs=1e-6), "B")
+    assert seen["data_rto"].value == pytest.approx(timer_s, abs=1e-6) and seen["data_rto"].grade in "AB"
     if min_s == 0.2 and (rtt_s < 0.02 or timer == "constant" and rtt_s < 0.06):
         assert seen["min_rto"].reason == "unclear:other-timer"
 
@@ -187,3 +187,14 @@ def test_an_ack_that_we_held_on_a_short_path_makes_no_handshake_longer() -> None
     """A round trip of 0.1 ms, our ACK after 20 ms and what a busy host adds: the usual timer, not a late one."""
     rows = [reading("data_rto", 0.2, gaps=(0.2, 0.4), missed=0, regular=True, trip=0.0255, rtt=0.0001)] * 2
     assert merge_all(rows)["data_rto"].grade == "B"
+
+
+def test_a_run_that_held_its_ack_agrees_with_linuxs_sum_only() -> None:
+    """An ACK was lost, so the first run's timer counts from a longer round trip than ours: 0.304 s at 20 ms. The run
+    that held its ACK read 0.289 s at 71 ms, which is the true 0.22 s and no witness of 0.304."""
+    odd = reading("data_rto", 0.304, gaps=(0.304, 0.61, 1.25), missed=0, regular=True, trip=0.02, rtt=0.02)
+    held = reading("data_rto", 0.289, gaps=(0.289, 0.57), missed=0, regular=True, trip=0.071, rtt=0.02, slower=True)
+    usual = reading("data_rto", 0.222, gaps=(0.222, 0.445), missed=0, regular=True, trip=0.02, rtt=0.02)
+    assert merge_all([odd, held])["data_rto"].grade in ("C", "N")
+    assert merge_all([odd, held, usual])["data_rto"].value == 0.222
+    assert merge_all([held])["data_rto"].value is None
