@@ -17,7 +17,7 @@ from configtron.lab import uml
 from configtron.lab.farms import H2LIB_WINDOW_UPDATE
 from configtron.lab.internet import REGIONS, Internet, draw
 from configtron.lab.shares import UNKNOWN_SETTING
-from configtron.lab.truth import oracle
+from configtron.lab.truth import NOT_ANNOUNCED, oracle
 from configtron.lab.uml import GUEST_OUTPUT, Job
 from configtron.lab.wheel import late_s
 from configtron.lab.world import World, world
@@ -168,7 +168,7 @@ def test_settings_are_announced_as_told(internet: Internet, rows: list[tuple[str
         assert expected["h2_settings"].admits(pairs), (region, host, pairs)
         rest = frames[9 + length :]
         increment = int.from_bytes(rest[9:13], "big") if rest[3:4] == b"\x08" else None
-        assert expected["h2_window_update"].admits(increment), (region, host, increment)
+        assert expected["h2_window_update"].admits(increment, reason=NOT_ANNOUNCED), (region, host, increment)
         assert (increment == H2LIB_WINDOW_UPDATE) == (internet.site(host).program == "h2lib")
 
 
