@@ -37,7 +37,7 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
         if standing:
             here.run("apply", *here.where, "--lease", "60")
             # a namespace need not be allowed another default congestion control: then the plan is refused
-            other = "tcp_slow_start_after_idle=0" if driver == "sysctl" else "tcp_congestion_control=cubic"
+            other = "tcp_slow_start_after_idle=1" if driver == "sysctl" else "tcp_congestion_control=cubic"
             here.run("profile", "set", "web", other)
         before = here.state()
         # Somebody else may have the database open: then its log is there.
