@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_a_template_becomes_segments() -> None:
         ("TCP(flags='S'", "t:1: SyntaxError"),
         ("open('/etc/passwd')", "t:1: NameError"),
         ("IP()/b'x'", "no TCP packet"),
-        ("7", "no TCP packet"),
+        ("7", "t:1: SyntaxError"),
         ("wait soon", "wait takes seconds"),
         ("wait 1e9", "wait takes seconds"),
         ("TCP(flags='S', window=70000)", "t:1: cannot be built"),
@@ -58,6 +59,36 @@ def test_what_a_template_may_not_say(line: str, words: str) -> None:
     with pytest.raises(BadInput) as refused:
         read_template(line, "t")
     assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
+        ".__init__.__globals__['system']({command!r}) or TCP(flags='S')",
+        "TCP(flags=TCP.__init__.__globals__['__builtins__']['__import__']('os').system({command!r}))",
+        "(lambda: TCP)()()",
+        "TCP.__class__",
+        "TCP(**{{'dport': 22}})",
+        "TCP(b'0' * 20)",
+        "TCP(window=(1, 1000))",
+        "TCP(flags='S') / (b'x' * 10**9)",
+        "TCP(flags='S') / (b'x' * 100000)",
+        "TCP(flags=f'{{TCP}}')",
+        "(" * 300 + "TCP()" + ")" * 300,
+    ],
+)
+def test_a_template_runs_no_code(line: str, tmp_path: Path) -> None:
+    """Attributes, comprehensions, lambdas and format strings lead from a packet to `os.system`: none is evaluated."""
+    made = tmp_path / "made"
+    with pytest.raises(BadInput, match=r"^t:1: "):
+        read_template(line.format(command=f"touch {made}"), "t")
+    assert not made.exists()
+
+
+def test_a_payload_may_be_repeated() -> None:
+    (sent,) = items(read_template("IPv6(tc=1)/TCP(flags='PA', seq=1)/('x' * 1400)", "t"))
+    assert isinstance(sent, Send) and (sent.tos, sent.segment.length) == (1, 1400)
 
 
 @pytest.mark.parametrize("word", ["0:00", "0:" + "00" * 20, "x:00", "wait:", "0:" + "00" * 12 + "60" + "00" * 10])
