@@ -1,14 +1,14 @@
-"""A clock that no step of the wall clock moves, and the kernel's receive stamps converted to it.
+"""A monotonic clock that reads as nanoseconds since the epoch, and kernel receive timestamps converted to it.
 
-Question   When did a packet come, if the kernel stamps it with the wall clock (SO_TIMESTAMPNS, TPACKET), and somebody
-           may set that clock meanwhile?
-Method     Time is CLOCK_MONOTONIC, shown as nanoseconds since the epoch by the wall clock's offset at the start. The
-           offset is measured again after each batch of stamps was received: between two readings of the monotonic
-           clock. NTP slews both clocks alike, so an offset outside of that bracket is a step. Each offset holds for a
-           span of time; a stamp is converted by the span that it falls into.
-Reads as   the time of a stamp, and whether it is sure.
-Fails as   not sure: two spans fit (the step was smaller than the time that the packet may have waited), or none (two
-           steps between two measurements). Who receives such a stamp taints what he reads from it ("clock-step").
+Question   When did a packet arrive, if the kernel stamps it by the wall clock (SO_TIMESTAMPNS, TPACKET), and somebody
+           may set the wall clock while packets wait in the buffer?
+Method     Time is CLOCK_MONOTONIC plus a constant: the wall clock's offset at the start. The offset is measured again
+           after each batch of packets, by a reading of the wall clock between two of the monotonic clock, which bound
+           it from below and above. NTP slews both clocks alike, so an offset outside the earlier bounds is a step.
+           Each offset is valid for a span of time; a timestamp is converted by the offset of the span it falls into.
+Reads as   the time of a packet, and whether it is certain.
+Fails as   uncertain: two spans fit (the step was smaller than the time that the packet may have waited), or none does
+           (two steps between two measurements). The caller then taints the trial with the reason "clock-step".
 Source     clock_gettime(2), adjtimex(2); Documentation/networking/timestamping.rst; net/core/dev.c (net_timestamp_set)
 """
 
@@ -19,19 +19,18 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
-# What a stamp may seem to lie outside of the time in which it must have been made: it is made in the interrupt, a
-# moment before the packet is in our buffer.
+# Tolerance at both ends of a span: the interrupt handler stamps a packet a moment before our buffer holds it.
 GRACE_NS = 1_000_000
-# Two clocks are read one after the other: an offset that differs by less was not stepped.
+# Tolerance between two offsets: the clocks are read one after the other, so a smaller difference is no step.
 SLACK_NS = 2_000
-# A measurement that was interrupted is repeated so often, until it is as narrow as this.
+# A measurement is repeated up to TRIES times until its bounds are at most NARROW_NS apart: it may be interrupted.
 TRIES, NARROW_NS = 4, 20_000
-# Spans that are remembered: as many steps as could come while packets wait in a buffer.
+# The newest spans are kept: more steps than this do not happen while packets wait in a buffer.
 REMEMBERED = 16
 
 
 class Span(NamedTuple):
-    """The least and largest offset that the wall clock can have had, and the earliest and latest time it held (ns)."""
+    """Bounds of the wall clock's offset from the monotonic clock, and the first and last time it was valid (ns)."""
 
     low_ns: int
     high_ns: int
@@ -40,12 +39,12 @@ class Span(NamedTuple):
 
     @property
     def offset_ns(self) -> int:
-        """The offset, as well as it is known."""
+        """Return the middle of the bounds (ns)."""
         return (self.low_ns + self.high_ns) // 2
 
 
 class SteadyClock:
-    """Nanoseconds since the epoch, that only go forward. Used from one thread."""
+    """Nanoseconds since the epoch that never go back, even if the wall clock is set. Not thread-safe."""
 
     def __init__(
         self, monotonic_ns: Callable[[], int] = time.monotonic_ns, wall_ns: Callable[[], int] = time.time_ns
@@ -54,15 +53,18 @@ class SteadyClock:
         self._base_ns = 0
         self._spans = [Span(*self._measured(), -inf)]
         self._base_ns = self._spans[0].offset_ns
-        # No later step was seen then.
+        # When the newest measurement began: a step that the next one finds came after it.
         self._measured_ns = self.now_ns()
 
     def now_ns(self) -> int:
-        """The time."""
+        """Return the time (ns since the epoch)."""
         return self._monotonic_ns() + self._base_ns
 
     def measure(self) -> bool:
-        """Compare with the wall clock, after stamps were received and before they are converted; True: it was set."""
+        """Measure the wall clock's offset; return whether the wall clock was stepped since the last call.
+
+        Call it after a batch of packets was received and before its timestamps are converted.
+        """
         began_ns, newest = self.now_ns(), self._spans[-1]
         low, high = self._measured()
         stepped = low > newest.high_ns + SLACK_NS or high < newest.low_ns - SLACK_NS
@@ -76,9 +78,9 @@ class SteadyClock:
         return stepped
 
     def steady_ns(self, stamp_ns: int, since_ns: float) -> tuple[int, bool]:
-        """A stamp of the wall clock on this clock, and whether that is sure.
+        """Return a wall-clock timestamp as a time of this clock (ns), and whether that is certain.
 
-        since_ns   the packet was stamped after that: its buffer was empty then
+        since_ns   when the packet's buffer was last empty, on this clock: the packet was stamped later
         """
         shift_ns = self.shift_ns(since_ns)
         if shift_ns is not None:
@@ -87,18 +89,18 @@ class SteadyClock:
         return (max(found), len(found) == 1) if found else (self.now_ns(), False)
 
     def shift_ns(self, since_ns: float) -> int | None:
-        """What turns any stamp made since then into this clock's time; None if the wall clock was set meanwhile."""
+        """Return what to add to timestamps made after `since_ns` (ns); None if the wall clock was stepped since."""
         newest = self._spans[-1]
         return self._base_ns - newest.offset_ns if newest.first_ns <= since_ns - GRACE_NS else None
 
     def _within(self, span: Span, stamp_ns: int, since_ns: float) -> int | None:
-        """A stamp by the offset of a span, if it was made while that held."""
+        """Return the timestamp converted by the offset of a span (ns); None if that time is outside the span."""
         at_ns = stamp_ns - span.offset_ns + self._base_ns
         first, last = max(since_ns, span.first_ns), min(span.last_ns, self.now_ns())
         return at_ns if first - GRACE_NS <= at_ns <= last + GRACE_NS else None
 
     def _measured(self) -> tuple[int, int]:
-        """The least and the largest offset of the wall clock."""
+        """Return the lower and upper bound of the wall clock's offset (ns)."""
         low, high = -inf, inf
         for _ in range(TRIES):
             before = self._monotonic_ns()

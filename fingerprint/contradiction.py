@@ -1,8 +1,9 @@
-"""Whether a verdict contradicts every trial that it was drawn from, and what is left of it then.
+"""A verdict that none of its own trials supports becomes a lower bound, or no value.
 
-Rules for this file: pure; total. A rule that draws a verdict from several trials may correct what one of them read (a
-lost copy counted, a round trip from elsewhere). If none of them reads what the rule concludes, the rule, and not each
-trial, is the likelier error: a count becomes the largest that was read, as a lower bound; anything else has no value.
+Rules for this file: pure; total. A rule that merges trials may correct one of them: it counts a copy that was lost, or
+takes the round trip from another trial. If no trial agrees with the merged verdict, an error in the rule is likelier
+than one in every trial. A count then becomes a lower bound, the largest count of any trial. Anything else has no
+value, and the reason `unclear:contradiction`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from configtron.fingerprint.verdict import number, over, seen
 from configtron.nouns import Observation, Value
 
 REASON = "unclear:contradiction"
-# Timers agree within the kernel's timer wheel granularity; clocks and schedulers take some ms more.
+# Tolerance of timers beyond the granularity of the kernel's timer wheel (`WHEEL`): clocks and schedulers take some ms.
 SLACK_S = 0.01
 
 
 def upheld(verdict: Observation, trials: Sequence[Observation]) -> Observation:
-    """The verdict if any of its knob's exact trials or bounds admits it; else what they allow together."""
+    """Return the verdict if a trial of its knob (an exact value or a bound) admits it; else a lower bound or no value.
+
+    Without an exact trial (grade C) nothing can contradict the verdict.
+    """
     exact = [t for t in trials if t.grade == "C"]
     if verdict.value is None or not exact or any(_admits(trial, verdict) for trial in trials):
         return verdict
@@ -43,5 +47,5 @@ def _admits(trial: Observation, verdict: Observation) -> bool:
 
 
 def _part_of(part: Value, whole: Value) -> bool:
-    """Whether a list holds what a trial saw of it (each TLS version is asked for by a trial of its own)."""
+    """Whether a trial saw a part of a list (each trial asks for one TLS version; the verdict lists all)."""
     return isinstance(part, tuple) and isinstance(whole, tuple) and set(part) <= set(whole)

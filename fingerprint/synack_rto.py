@@ -29,7 +29,7 @@ from configtron.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
 KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
-# Who observed a conversation that no script of ours held: a capture (`passive/traces.py`).
+# Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
 CAPTURE = "capture"
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -110,7 +110,7 @@ def _retries(
         # What came after an echo may have been made by it; what came before is sure.
         count = len(schedule.gaps)
     elif trace.vantage == CAPTURE and count > heard:
-        # Of a conversation that we did not hold, copies that nobody saw are a guess: the server's waits may be uneven.
+        # In a capture of other hosts, copies that it does not have are a guess: the server's waits may be uneven.
         count, grade = heard, "L"
         more |= {"uneven": True}
     return yes("synack_retries", count, trace, "", "SYN-ACKs after the first", grade, frames, {**details, **more})
@@ -224,7 +224,7 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
 
 
 def _alike(trials: Sequence[Observation]) -> list[Observation]:
-    """Captured conversations, all there are, whose uneven gaps are the same: the server's own, as losses differ."""
+    """Return the trials if all have the same uneven gaps: these are the server's own, as losses would differ."""
     uneven = [t for t in trials if t.detail("uneven")]
     if len(uneven) < AGREE_B or len(uneven) < len([t for t in trials if t.value is not None]):
         return []

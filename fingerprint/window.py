@@ -56,9 +56,9 @@ PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
 WINDOW_MARGIN_SEGMENTS = 1
 # The largest segment that a usual path takes (an MTU of 1500).
 LARGEST = 1460
-# Who observed a conversation that no script of ours held: a capture (`passive/traces.py`).
+# Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
 CAPTURE = "capture"
-# No client that acknowledges as RFC 9293 3.8.6.3 has it leaves several segments alone for so long.
+# A client that follows RFC 9293 3.8.6.3 acknowledges several segments sooner than this (s).
 SILENT_S = 0.06
 
 
@@ -273,7 +273,7 @@ def _proof(packets: Sequence[Packet], held: Held) -> str:
 
 
 def _client_spoke(packets: Sequence[Packet], held: Held) -> bool:
-    """Whether bytes that the server had not had when it ended its flight went out before its fresh data came."""
+    """Whether the client sent data before fresh data came that no segment of the server's flight acknowledges."""
     end = held.flight.end
     fresh = next(
         (n for n, p in enumerate(packets) if n >= held.at and p.way == "in" and p.segment.end > end), len(packets)
@@ -284,7 +284,7 @@ def _client_spoke(packets: Sequence[Packet], held: Held) -> bool:
 
 
 def _cap(packets: Sequence[Packet], opening: Handshake) -> int:
-    """Bytes of the largest segment that we offered to take, less timestamps where both sides agreed on them."""
+    """Return the largest segment (bytes) that the client offers to take, less timestamps if both sides use them."""
     offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
     return max(offered - _stamps(packets, opening), 1)
 
@@ -295,11 +295,11 @@ def _stamps(packets: Sequence[Packet], opening: Handshake) -> int:
 
 
 def _cut_into_full(packets: Sequence[Packet], held: Held, opening: Handshake) -> bool:
-    """Whether flight and fresh data are segments as large as was agreed, so that no write of the server's ended one.
+    """Whether flight and fresh data are full segments, so that the window and no short write ended the flight.
 
-    Agreed is what we offer, or what the server does where it offers less and keeps to it; a hole is as good as full. A
-    server that stayed silent until our late ACK had no more room: then short writes before the last full segment do no
-    harm, where counting bytes gives the same number.
+    Full is the size that the client offers to take, or the server's own offer if that is smaller and all segments keep
+    to it. Lost segments count as full. If the server stayed silent until a late ACK, its window was used up: then short
+    segments before the last full one are admitted, provided that counting bytes gives the same number of segments.
     """
     theirs = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
     flight, cap = held.flight, _cap(packets, opening)
@@ -317,7 +317,7 @@ def _cut_into_full(packets: Sequence[Packet], held: Held, opening: Handshake) ->
 
 
 def _pieces(held: Held, full: int) -> list[int]:
-    """The segments that the flight, and what was probed beyond it, had, with those that were lost; bytes each."""
+    """Return the bytes of each segment of the flight, with the lone segment after it and the lost ones."""
     lone = held.flight.lone
     heard = [*held.flight.sizes(), *([] if lone is None else [lone.segment.length])]
     return [*heard, *(full for hole in held.flight.holes() for _ in range(math.ceil(hole / full)))]

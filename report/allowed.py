@@ -1,14 +1,14 @@
-"""What a truth allows a prober to say in full, and whether it did.
+"""The most that a prober can report under a given truth, and whether a verdict reports it.
 
-    exact     the truth has a value that can be proven: right at grade A or B
-    bound     the answer ends before the window does: that value at A or B, or "at least n" with n up to it and not
-              below `least`, the largest n that the answer can prove
-    reason    there is nothing to find: one of the truth's own reasons; another one is wrong, however honest it sounds
-    trivial   "at least 1" is all that can be proven: nobody can learn anything, so nothing is counted
+    exact     the truth has a value that can be proven: that value at grade A or B answers
+    bound     the response ends before the window does: the value at A or B answers, or "at least n" with n up to it
+              and not below `least`, the largest n that the response can prove
+    reason    there is nothing to find: one of the truth's own reasons answers; any other reason is wrong
+    trivial   "at least 1" is all that can be proven: nothing can be learned, so nothing is counted
 
 A reason that the truth excuses where it has a value is not wrong, and answers nothing.
 
-Pure: the truth comes in as objects that can be asked (`Expectation`).
+Pure: the truth is passed in as objects with methods (`Expectation`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from configtron.records import canonical, value_form
 
 EXACT, BOUND, REASON, TRIVIAL = "exact", "bound", "reason", "trivial"
 KINDS = (EXACT, BOUND, REASON)
-# What a reader gives as the value of a setting that the server leaves out: a finding; and the truth's word for it.
+# A setting that the server does not announce: the value that a verdict has for it, and the reason that the truth has.
 ABSENT, NOT_ANNOUNCED = "absent", "not-announced"
-# Grades that are sure enough to answer, and below which bound nothing is learned.
+# Grades of an exact verdict that answers; the lower bound that teaches nothing.
 SURE, TRIVIAL_BOUND = "AB", 1
 
 
 class Expectation(Protocol):
-    """What may be reported: any of `values`; none if empty, and `reason` says why; `bound`: also "at least n"."""
+    """What may be reported: any of `values`, or `reason` if there are none; with `bound` also "at least n"."""
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -51,9 +51,9 @@ class Expectation(Protocol):
 
 
 class Judged(NamedTuple):
-    """One verdict and its truth; `trouble` names what is the matter with that site's server, if anything.
+    """One verdict and its truth; `trouble` names the impairment of that site or its server, "" for none.
 
-    asked   whether the run asked at all: what it need not ask is counted apart, and never right or wrong
+    asked   whether the run measured the parameter; if not, it is counted apart, neither right nor wrong
     """
 
     region: str
@@ -66,7 +66,7 @@ class Judged(NamedTuple):
 
 
 def allowed(truth: Expectation) -> str:
-    """The kind of answer that the truth allows."""
+    """Return the kind of answer that the truth allows: `EXACT`, `BOUND`, `REASON` or `TRIVIAL`."""
     if not any(value != () for value in truth.values):
         return REASON
     if not truth.bound:
@@ -75,7 +75,7 @@ def allowed(truth: Expectation) -> str:
 
 
 def truth_class(truth: Expectation) -> str:
-    """Truths that one answer answers have one name."""
+    """Return a name for the truth; truths that the same verdict answers have the same name."""
     kind = allowed(truth)
     return f"{kind} {truth.reason if kind == REASON else words(truth)} {truth.least if kind == BOUND else ''}"
 
@@ -91,7 +91,7 @@ def is_right(one: Judged) -> bool:
 
 
 def is_answered(one: Judged) -> bool:
-    """Whether the verdict says all that the truth allows to say."""
+    """Whether the verdict is right and reports all that the truth allows."""
     kind, (value, grade) = allowed(one.expectation), (one.observation.value, one.observation.grade)
     if kind == TRIVIAL or not is_right(one):
         return False
@@ -103,7 +103,7 @@ def is_answered(one: Judged) -> bool:
 
 
 def words(truth: Expectation) -> str:
-    """The truth as printed."""
+    """Return the truth as printed."""
     if not truth.values:
         return f"nothing ({truth.reason})"
     values = " or ".join(v if isinstance(v, str) else canonical(value_form(v)) for v in truth.values)

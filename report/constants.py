@@ -1,12 +1,12 @@
-"""Probers that look at nothing: what each would score on the same pairs, beside what a run scores.
+"""Baselines for a score: probers that give a constant answer, scored on the same pairs as a run.
 
-Question   Does a score measure a prober, or could one that says the same of every server score as well?
-Method     The verdicts of a run are replaced, pair by pair, and scored against the same truths. "silence" has a reason
-           and no value; "least bounds" says of each number that it is at least the smallest one there is, so that it
-           is never wrong; "commonest" says of each parameter what is true of most servers, at grade A: a value, or a
-           reason where most have none.
-Reads as   A yield near 0 for each. They know the truths' shares, which no prober knows before it looks: no constant
-           scores more.
+Question   Does a score measure a prober, or could one that reports the same of every server score as well?
+Method     The verdicts of a run are replaced, pair by pair, and scored against the same truths. "silence" gives a
+           reason and no value. "least bounds" reports of each number the smallest true value of any server as a lower
+           bound, so it is never wrong. "commonest" reports the commonest truth of each parameter at grade A: a value,
+           or a reason if most servers have none.
+Reads as   A yield near 0 for each. These baselines know how often each truth occurs, which no prober knows before it
+           measures, so no other constant answer scores more.
 Source     Cohen (1960) and Youden (1950): agreement counts from where chance ends.
 """
 
@@ -24,19 +24,19 @@ Constant = Callable[[Judged], Observation]
 
 
 def beside_constants(judged: Sequence[Judged]) -> dict[str, Score]:
-    """The score of a run and, of the same pairs, that of each constant prober."""
+    """Return name -> score: the run itself (`THIS_RUN`) and each constant prober on the same pairs."""
     return {THIS_RUN: score(judged)} | {name: score(those) for name, those in constants(judged).items()}
 
 
 def constants(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """Each constant prober's name -> its verdicts on the pairs that were asked."""
+    """Return the name of each constant prober -> its verdicts on the pairs that the run measured."""
     pairs = [one for one in judged if one.asked]
     probers: dict[str, Constant] = {
         "silence": _silence,
         "least bounds": _least_bounds(pairs),
         "commonest": _commonest(pairs),
     }
-    return {name: [one._replace(observation=says(one)) for one in pairs] for name, says in probers.items()}
+    return {name: [one._replace(observation=answer(one)) for one in pairs] for name, answer in probers.items()}
 
 
 def _silence(one: Judged) -> Observation:
@@ -50,12 +50,12 @@ def _least_bounds(pairs: Iterable[Judged]) -> Constant:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 least[one.knob] = min(least.get(one.knob, value), value)
 
-    def says(one: Judged) -> Observation:
+    def answer(one: Judged) -> Observation:
         if one.knob not in least:
             return _silence(one)
         return Observation(one.knob, least[one.knob], grade="L")
 
-    return says
+    return answer
 
 
 def _commonest(pairs: Iterable[Judged]) -> Constant:
@@ -65,10 +65,10 @@ def _commonest(pairs: Iterable[Judged]) -> Constant:
         reason = "" if one.expectation.values else one.expectation.reason.split(" or ")[0]
         truths.setdefault(one.knob, Counter())[value, reason] += 1
 
-    def says(one: Judged) -> Observation:
+    def answer(one: Judged) -> Observation:
         (value, reason), _ = truths[one.knob].most_common(1)[0]
         if reason == NOT_ANNOUNCED:
             value = ABSENT
         return Observation(one.knob, reason=reason) if value is None else Observation(one.knob, value, grade="A")
 
-    return says
+    return answer

@@ -1,20 +1,21 @@
-"""A run against the truth: how often each parameter is right, at which grade, and where it claims too much.
+"""A run's score against the truth: for each parameter, how often it is right, at which grade, and what it overclaims.
 
     right      an exact verdict (A, B, C) that the truth admits; a lower bound that is true; no verdict, for a reason
                that the truth names
     wrong      any other
-    answered   says all that the truth allows (allowed.py): the value at A or B, the largest bound that can be proven,
-               or the right reason where there is nothing. An excused reason answers nothing
-    yield      of a parameter's distinct truths, how many are answered, in the mean, from where the best constant
-               answer ends: (mean - constant) / (1 - constant), 0 if below. Whoever says the same of all servers has 0;
-               a parameter that is the same on all servers has no yield
+    answered   reports all that the truth allows (allowed.py): the value at A or B, the largest bound that can be
+               proven, or the right reason where there is nothing. An excused reason answers nothing
+    yield      how far the run exceeds a constant answer: (mean - constant) / (1 - constant), 0 if below. `mean` is
+               the share of pairs that is answered, averaged over the parameter's distinct truths; `constant` is the
+               share of these truths that the best constant answer answers. So a prober that reports the same of all
+               servers has 0, and a parameter that is the same on all servers has no yield
     overclaim  a wrong value at A, B or C, or a bound above the truth: anything wrong but a reason
 
-Where sites have troubles, each trouble has a row: its cases (sites times vantages), what was said of them, and in how
-many the initial window is answered, of those that allow an answer. A case is reachable if the truth has a value for
-any parameter.
+A pair is one parameter of one site at one vantage. Where sites have troubles, each trouble has a row: its cases (sites
+times vantages), their verdicts, and in how many of the cases that allow an answer the initial window is answered. A
+case is reachable if the truth has a value for any parameter.
 
-Pure: the truth comes in as objects that can be asked (`Expectation`).
+Pure: the truth is passed in as objects with methods (`Expectation`).
 Source of the yield: Youden (1950), "Index for rating diagnostic tests"; balanced accuracy, adjusted for chance.
 """
 
@@ -40,7 +41,7 @@ from configtron.report.allowed import (
     words,
 )
 
-# The parameter whose yield is told for each trouble.
+# The parameter whose yield is reported for each trouble.
 YIELD_KNOB = "icw"
 
 
@@ -58,7 +59,7 @@ class Mismatch(NamedTuple):
 
 @dataclass(slots=True)
 class Truth:
-    """What is true of some pairs, how many they are, and how many of them are answered."""
+    """One distinct truth of a parameter: how many pairs have it, and how many of them are answered."""
 
     expectation: Expectation
     answered: int = 0
@@ -70,7 +71,7 @@ class KnobScore:
     """Counts for one parameter; `right` and `wrong` by grade, `answered` and `allowed` by kind of truth.
 
     truths      name of a truth -> pairs of it, and those answered
-    not_asked   pairs that the run had no need, or no means, to ask
+    not_asked   pairs that the run had no need, or no means, to measure
     """
 
     knob: str
@@ -101,13 +102,13 @@ class KnobScore:
 
     @property
     def right_share(self) -> str:
-        """Of the verdicts at grades A and B, how many are right."""
+        """Return the share of the verdicts at grades A and B that is right, as printed."""
         right, wrong = (sum(counts[grade] for grade in "AB") for counts in (self.right, self.wrong))
         return percent(right, right + wrong)
 
     @property
     def yielded(self) -> float | None:
-        """The yield, 0 to 1; None where all servers are alike."""
+        """Return the yield, 0 to 1; None if the truth is the same on all servers."""
         if len(self.truths) < 2:
             return None
         mean = sum(truth.answered / truth.pairs for truth in self.truths.values()) / len(self.truths)
@@ -116,14 +117,14 @@ class KnobScore:
 
 
 def best_constant(knob: str, truths: Sequence[Expectation]) -> float:
-    """The share of these truths that one and the same answer answers, at best."""
+    """Return the largest share of these truths that one constant answer answers."""
     answers = {answer for truth in truths for answer in _full_answers(knob, truth)}
     given = (sum(is_answered(Judged("", "", knob, answer, truth)) for truth in truths) for answer in answers)
     return max(given, default=0) / max(len(truths), 1)
 
 
 def _full_answers(knob: str, truth: Expectation) -> Iterator[Observation]:
-    """Answers that this truth may have: each of its values, its largest bound, each of its reasons."""
+    """Yield the reports that answer this truth: each of its values, its largest bound, each of its reasons."""
     yield from (Observation(knob, value, grade="A") for value in truth.values)
     if truth.bound and truth.least:
         yield Observation(knob, truth.least, grade="L")
@@ -134,7 +135,13 @@ def _full_answers(knob: str, truth: Expectation) -> Iterator[Observation]:
 
 @dataclass(slots=True)
 class TroubleScore:
-    """Counts for one trouble ("": none): of verdicts, what was rightly said and what wrongly; of cases, the yield."""
+    """Counts for one trouble ("": none).
+
+    value, bound, reason     right verdicts, by what they report
+    unexcused, overclaims    wrong verdicts: a reason that the truth does not name; a value or bound
+    cases, reachable         (region, host) pairs: all, and those with a value to find
+    allowed, answered        cases whose `YIELD_KNOB` allows an answer, and those that have it
+    """
 
     trouble: str
     value: int = 0
@@ -166,9 +173,9 @@ class TroubleScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The whole score: a row per parameter and per trouble, the reasons given (families), and every mismatch.
+    """The whole score: rows by parameter and by trouble, how often each family of reasons is given, all mismatches.
 
-    troubled   YIELD_KNOB on the sites that have a trouble
+    troubled   `YIELD_KNOB` on the sites that have a trouble
     """
 
     knobs: tuple[KnobScore, ...]
@@ -179,12 +186,12 @@ class Score:
 
     @property
     def yielded(self) -> float | None:
-        """The mean yield of the parameters that have one."""
+        """Return the mean yield of the parameters that have one; None if none has."""
         found = [row.yielded for row in self.knobs if row.yielded is not None]
         return sum(found) / len(found) if found else None
 
     def answered(self, kind: str = "") -> tuple[int, int]:
-        """(answered, allowed) of one kind of truth, or of all."""
+        """Return (answered, allowed): the counts of one kind of truth, or of all."""
         kinds = (kind,) if kind else KINDS
         counts = ((sum(getattr(row, what)[k] for row in self.knobs for k in kinds)) for what in ("answered", "allowed"))
         given, of = counts
@@ -192,17 +199,17 @@ class Score:
 
     @property
     def overclaims(self) -> int:
-        """Wrong values and bounds."""
+        """Return how many values and bounds are wrong."""
         return sum(row.overclaims for row in self.knobs)
 
     @property
     def wrong_reasons(self) -> int:
-        """Reasons that the truth does not name."""
+        """Return how many reasons are given that the truth does not name."""
         return sum(row.wrong["N"] for row in self.knobs)
 
 
 def score(judged: Iterable[Judged]) -> Score:
-    """Count."""
+    """Count verdicts into a score. Mismatches are sorted by parameter, host and region."""
     rows: dict[str, KnobScore] = {}
     troubles: dict[str, TroubleScore] = {}
     reasons: Counter[str] = Counter()
@@ -226,7 +233,7 @@ def score(judged: Iterable[Judged]) -> Score:
 
 
 def total(result: Score) -> TroubleScore:
-    """All troubles, and none, in one row."""
+    """Return the sum of all rows of troubles, sites without a trouble among them."""
     every = TroubleScore("all")
     for row in result.troubles:
         for name in ("value", "bound", "reason", "unexcused", "overclaims"):
@@ -237,13 +244,13 @@ def total(result: Score) -> TroubleScore:
 
 
 def family(reason: str) -> str:
-    """The row of docs/reasons.md: `tls:*` of "tls:not-tls"."""
+    """Return the family of a reason, as docs/reasons.md lists it: "tls:*" for "tls:not-tls"."""
     name, colon, _ = reason.partition(":")
     return f"{name}:*" if colon else reason
 
 
 def score_lines(result: Score, probers: Mapping[str, Score] | None = None) -> list[str]:
-    """JSON lines: one per parameter, per trouble, per prober beside the run, then one per mismatch."""
+    """Return JSON lines: one per parameter, per trouble, per constant prober (report/constants.py), per mismatch."""
     lines = [
         canonical(
             {
@@ -273,7 +280,7 @@ def score_lines(result: Score, probers: Mapping[str, Score] | None = None) -> li
 
 
 def prober_line(name: str, result: Score) -> str:
-    """A whole score in one JSON line."""
+    """Return one JSON line (configtron.prober/1) with the totals of a score."""
     kinds: dict[str, Json] = {kind: list(result.answered(kind)) for kind in KINDS}
     yields = {"yield": _rounded(result.yielded), f"{YIELD_KNOB}_troubled_yield": _rounded(result.troubled.yielded)}
     counts = {"overclaims": result.overclaims, "wrong_reasons": result.wrong_reasons}
@@ -289,10 +296,10 @@ def _counts(counts: Mapping[str, int]) -> dict[str, Json]:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share as printed; "-" of nothing."""
+    """Return a share in percent as printed; "-" if `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def share(part: float | None) -> str:
-    """A share of 1 as printed; "-" of nothing."""
+    """Return a share (0 to 1) in percent as printed; "-" for None."""
     return "-" if part is None else f"{100 * part:.1f} %"

@@ -1,19 +1,20 @@
-"""systemd units for the watch, and for what mends after a crash: text, for one program at one path and one database.
+"""systemd units for `tune watch`, and for recovery after a crash: text, for one program path and one database.
 
-systemd looks a program without a path up in a few fixed folders, none of which is a virtual environment's, so units
-name it absolutely and are printed where it is installed. What the services may do is what the drivers need and no more:
+systemd looks up a program without a path in a few fixed folders, and a virtual environment is none of them. So the
+units name the program by its absolute path, and are printed where it is installed. The services may do what the
+drivers need, and no more:
 
 CAP_NET_ADMIN    routes, sysctls, the module's device, BPF programs at control groups
 CAP_BPF          loading programs and maps
-CAP_SYS_ADMIN    entering named network namespaces (setns), and BPF objects by their numbers
-/proc/sys        is written by the driver sysctl: ProtectKernelTunables would keep it from that
-/sys/fs/bpf      holds the pins: writable also where the rest of the file system is not
-/lib/modules     is read for the congestion controls that there are: ProtectKernelModules would hide it. Modules can be
-                 loaded neither with these capabilities nor with these system calls; the kernel itself loads those that
-                 a profile names
+CAP_SYS_ADMIN    entering named network namespaces (setns), and opening BPF objects by their numbers
+/proc/sys        is writable, for the driver sysctl: no ProtectKernelTunables
+/sys/fs/bpf      is writable, for the pins, although the rest of the file system is not
+/lib/modules     is readable, to list congestion controls: no ProtectKernelModules. The services still cannot load
+                 modules, as they lack the capability and the system calls. The kernel itself loads the congestion
+                 control that a profile names
 
 Rules for this file: pure; equal arguments give equal text.
-Source     systemd.exec(5), systemd.service(5), capabilities(7); judged by systemd-analyze security
+Source     systemd.exec(5), systemd.service(5), capabilities(7); checked with systemd-analyze security
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 WATCH, RECOVER, TIMER = "configtron-tune.service", "configtron-tune-recover.service", "configtron-tune-recover.timer"
-# Where the units keep what they know, unless another database is named.
+# Where the units have their database, unless another one is named.
 STATE = "/var/lib/configtron"
 DATABASE = f"{STATE}/configtron.db"
 
 _HARDENED = """\
-# Keepers live on: they undo what is leased when nobody renews it any more.
+# Stop this process alone: the processes that undo what is applied when its lease ends must go on.
 KillMode=process
 UMask=0077
 LimitMEMLOCK=infinity
@@ -63,7 +64,7 @@ SystemCallErrorNumber=EPERM
 """
 
 _WATCH = """\
-# Renews leases, yields to other hands, mends what was left behind: configtron tune watch --help.
+# Renews leases, freezes what others change, undoes what was left half done: configtron tune watch --help.
 [Unit]
 Description=configtron: watch over the tuned TCP stack
 After=network-online.target
@@ -74,7 +75,7 @@ Type=exec
 ExecStart={command} tune watch --format jsonl
 Restart=on-failure
 RestartSec=1
-# Its exit code when it was asked to stop.
+# The exit code of a watch that was stopped by a signal.
 SuccessExitStatus=130
 {hardened}
 [Install]
@@ -84,7 +85,7 @@ WantedBy=multi-user.target
 _RECOVER = """\
 # Undoes leases that have ended and what was left half done: configtron tune recover --help.
 [Unit]
-Description=configtron: mend what a killed process or a reboot left of the tuned TCP stack
+Description=configtron: undo what a killed process or a reboot left of the tuned TCP stack
 ConditionPathExists={database}
 
 [Service]
@@ -93,9 +94,9 @@ ExecStart={command} --quiet tune recover
 {hardened}"""
 
 _TIMER = """\
-# The last net: where both a command and its keeper were killed, this comes within ten seconds.
+# If both a command and the process that ends its lease were killed, recovery follows within ten seconds.
 [Unit]
-Description=configtron: look for leases of the tuned TCP stack that nobody keeps
+Description=configtron: look for leases of the tuned TCP stack that have ended
 
 [Timer]
 OnBootSec=1s
@@ -108,7 +109,11 @@ WantedBy=timers.target
 
 
 def units(program: Sequence[str], database: str = DATABASE) -> Mapping[str, str]:
-    """Name -> text of each unit, for a program (absolute path, then its first arguments) and an absolute database."""
+    """Return name -> text of each unit.
+
+    program    absolute path of the program, then its first arguments
+    database   absolute path
+    """
     command = " ".join(map(_word, (*program, "--db", database)))
     writes = "StateDirectory=configtron\nStateDirectoryMode=0700"
     if (folder := database.rpartition("/")[0]) != STATE:
@@ -122,6 +127,6 @@ def _specifiers(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """One word of a setting's value: quoted where systemd would split it, its specifiers taken literally."""
+    """Return one word of a setting's value: specifiers escaped, and quoted if systemd would split it."""
     literal = _specifiers(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{literal}"' if any(letter in text for letter in " \t'\"\\;") else literal

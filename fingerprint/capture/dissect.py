@@ -1,8 +1,8 @@
-"""Frames that the column reader does not know, by Scapy's dissectors: where the IP packet lies that they carry.
+"""Scapy's dissectors for frames that the column reader does not know: they find the innermost IP header.
 
-Scapy is an extra of its own (`configtron[craft]`), is imported when the first such frame comes, and only with the
-layers that a tunnel may need. It makes objects, some thousand frames a second; what the columns know never comes here.
-Two encapsulations that Scapy lacks are declared below in its own terms: NFLOG and 802.1BR's E-tag.
+Scapy is an extra of its own (`configtron[craft]`). It is imported when the first such frame comes, and only with the
+layers that tunnels need. It reads some thousand frames a second; a frame that the columns know does not come here. Two
+encapsulations that Scapy lacks are declared below as Scapy layers: NFLOG and 802.1BR's E-tag.
 
 Source     https://www.tcpdump.org/linktypes/LINKTYPE_NFLOG.html; IEEE 802.1BR 12; Scapy's documentation, "Adding new
            protocols"
@@ -14,19 +14,19 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-# No stack of tunnels' headers is longer; what lies behind is the columns' business.
+# Bytes of a frame that are dissected: no stack of tunnel headers is longer, and the columns read what follows.
 HEAD_BYTES = 512
 NFLOG, NFLOG_PAYLOAD = 239, 9
 IPV4, IPV6, MPLS_UNICAST, MPLS_MULTICAST, PPPOE, E_TAG = 0x0800, 0x86DD, 0x8847, 0x8848, 0x8864, 0x893F
-# The most layers of one frame: a crafted chain must end.
+# Layers of one frame that are followed: a crafted frame may have no end of them.
 LAYERS_MOST = 64
 
 
 class Dissector:
-    """Call it with a link type and a frame's bytes: where the innermost IP header begins, -1 if there is none.
+    """A callable: (link type, a frame's bytes) -> bytes before the innermost IP header, or -1 if there is none.
 
-    lacks     an import's error -> how to install what it lacked
-    missing   after the first call: that sentence, if Scapy is not installed; then nothing is found
+    lacks     import error -> a sentence that says how to install the missing package
+    missing   that sentence after the first call, if Scapy is not installed; every call then returns -1
     """
 
     def __init__(self, lacks: Callable[[ModuleNotFoundError], object] = str) -> None:
@@ -35,7 +35,7 @@ class Dissector:
         self._find: Callable[[int, bytes], int] | None = None
 
     def __call__(self, link: int, data: bytes) -> int:
-        """Bytes before the innermost IP header of the frame."""
+        """Return the bytes before the innermost IP header of the frame; -1 if there is none, or no Scapy."""
         if self._find is None and not self.missing:
             try:
                 self._find = _finder()
@@ -45,7 +45,7 @@ class Dissector:
 
 
 def _finder() -> Callable[[int, bytes], int]:
-    """Scapy's layers, quietly, and the two that it lacks."""
+    """Import Scapy's layers without its warnings, add the two that it lacks, and return the search for IP headers."""
     logging.getLogger("scapy").setLevel(logging.CRITICAL)
     from scapy.config import conf
     from scapy.contrib import erspan
@@ -57,7 +57,7 @@ def _finder() -> Callable[[int, bytes], int]:
     from scapy.layers.ppp import PPPoE
     from scapy.packet import bind_layers
 
-    # Importing them registers what they dissect.
+    # Imported for their effect: they register themselves with Scapy.
     assert erspan and dot11 and ppi
     tag, nflog = _e_tag(), _nflog()
     lower = ((Ether, "type"), (Dot1Q, "type"), (Dot1AD, "type"), (CookedLinux, "proto"), (SNAP, "code"), (tag, "type"))
@@ -75,7 +75,7 @@ def _finder() -> Callable[[int, bytes], int]:
 
 
 def _behind(first: Any) -> Any:
-    """A frame with no header of its own: what a dissector cannot read is then its payload, and raises nothing."""
+    """Return a layer without header that has `first` as payload: Scapy keeps a payload it cannot read as raw bytes."""
     from scapy.packet import Packet
 
     class Frame(Packet):  # type: ignore[misc, unused-ignore]

@@ -36,16 +36,16 @@ from configtron.nouns import FIN, RST, SYN
 EARLY = 0.9
 # Fresh data sooner after the flight's last segment than this share of the round trip was not waiting for the ACK.
 SILENCE = 0.5
-# ... nor was data that came so much later than the ACK could bring it: a quarter for jitter, 10 ms for a busy host.
-# On a path so short that those are many round trips, half of one: what comes later the server sent by itself.
+# Fresh data later than the ACK could bring it was not waiting either. Tolerance: a quarter of the round trip for
+# jitter, and 10 ms for a busy host, but these at most half a round trip.
 LATE, LATE_NS, LATE_SHARE = 1.25, 10_000_000, 0.5
-# On a shorter path than this the scheduling of either host takes as long as an ACK does.
+# Below this round trip an ACK cannot be distinguished from a delay by the scheduler of either host.
 SHORT_PATH_NS = 1_000_000
 # How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
 TICK_NS = 1_000_000
 # The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip says it.
 PROBE_NS = 10_000_000
-# After so many times the flight's bytes a window has grown, by a quarter at least.
+# A congestion window has grown to at least GROWN times the first flight once JUDGED times its bytes were sent.
 JUDGED, GROWN = 4, 1.25
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
@@ -61,8 +61,15 @@ NONE = PROOFS.index("no-handshake")
 
 
 class Flights(NamedTuple):
-    """By connection: segments, bytes, segment size, which of `PROOFS`, whether timestamps told, first and last row,
-    whether frames were merged, and whether the SYN-ACK had been repeated."""
+    """The first flight of each connection.
+
+    segments, size, mss   its segments, its bytes, and the bytes that one segment is counted as
+    proof                 index into `PROOFS`
+    stamped               whether timestamps decide which segments belong to it
+    first, last           its first and last row
+    merged                whether offloading merged frames
+    synack_again          whether the SYN-ACK was repeated
+    """
 
     segments: Column
     size: Column
@@ -76,9 +83,16 @@ class Flights(NamedTuple):
 
 
 class Known(NamedTuple):
-    """By connection, what the handshake said. Times in ns, 0: unknown; bytes of a segment, less timestamps: `limit`
-    that both ends offer, `cap` that the client does; `floor`: whether servers may send more than such a small offer;
-    `room`: window."""
+    """The handshake of each connection.
+
+    whole             both SYNs were captured
+    cut               the capture cut off TCP options
+    rtt, rtt_server   round trip, whole and from the capture to the server (ns); 0: unknown
+    limit, cap        bytes of the largest segment, less timestamps, that both ends or the client alone offers to take
+    floor             the client offers 536 or less: some servers then send 536 all the same
+    room              the client's window (bytes); 0: unknown
+    synacks           SYN-ACKs that were captured
+    """
 
     whole: Column
     cut: Column
@@ -142,8 +156,12 @@ def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
 
 
 class _Sizes(NamedTuple):
-    """By connection: bytes that a segment is `counted` as, whether the flight is all `full` segments of that size, and
-    whether frames were `merged` by offloading."""
+    """Segment sizes of each connection.
+
+    counted   bytes that one segment is counted as
+    full      whether all segments of the flight are that large
+    merged    whether offloading merged frames
+    """
 
     counted: Column
     full: Column
@@ -151,11 +169,14 @@ class _Sizes(NamedTuple):
 
 
 def _sizes(known: Known, length: Column, of: Column, fresh: Column) -> _Sizes:
-    """Segment sizes by connection. `length`: of server data rows (of connections `of`); `fresh`: those of the flight.
+    """Return the segment sizes of each connection.
 
-    No segment is larger than the client offers to take (`cap`), but for servers that send no smaller ones than 536
-    bytes whatever was offered; a larger frame was merged. A server that itself offers less than the client usually
-    sends no more than it offers, and a flight of multiples of that shows it.
+    length, of   payload bytes and connection of each row with server data
+    fresh        which of these rows belong to the first flight
+
+    No segment is larger than the client offers to take (`cap`), except from servers whose segments have 536 bytes even
+    if the client offers less. Any other larger frame was merged by offloading. A server that offers less than the
+    client usually sends no more than it offers itself; a flight of multiples of that size shows it.
     """
     count = len(known.cap)
     largest = _most(length, of, count)
@@ -163,7 +184,7 @@ def _sizes(known: Known, length: Column, of: Column, fresh: Column) -> _Sizes:
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
     multiples = [_all(of, fresh, (length % size[of] == 0) & (length > 0), count) for size in (known.limit, known.cap)]
-    # Between the two offers nobody knows whether a frame is one segment or some: merging elsewhere says it.
+    # A frame with a size between the two offers is several segments only if other frames were merged as well.
     agreed = multiples[0] & ((largest <= known.limit) | merged)
     counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
     return _Sizes(np.maximum(counted, 1), (agreed | multiples[1]) & ~raised, merged)
@@ -262,7 +283,7 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
         proof[more & (~prompt | (known.rtt <= 0))] = PROOFS.index("server-paced")
         proof[more & (known.rtt > 0) & (known.rtt < SHORT_PATH_NS)] = PROOFS.index("short-path")
         proof[more & _client_spoke(found, marks.row[last], marks.row[following])] = PROOFS.index("client-data")
-        # A queue gives full segments: less than one was held back until the ACK came, or only written then.
+        # A server with a queue sends full segments: a short one was held back until the ACK, or written after it.
         short = ~marks.size.full | (more & (rows.length[marks.row[following]] < marks.size.counted))
         proof[short] = PROOFS.index("short-segment")
         finished = np.zeros(count, bool)
@@ -283,10 +304,10 @@ def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
 
 
 def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
-    """Whether a server that has much more to say never has more under way than its first flight.
+    """Whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`).
 
-    A window grows with each acknowledgement (RFC 5681 3.1); a send buffer, or a page that is written so, does not.
-    Losses end the growth, so only what comes before the first is looked at.
+    A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not, nor do the portions of
+    a program that writes its page in pieces. A loss ends the growth, so only data before the first loss counts.
     """
     part = slice(int(marks.stop[connection]), int(marks.after[connection]))
     start, end, at = marks.start[part], marks.end[part], found.rows.at[marks.row[part]]
@@ -303,9 +324,11 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:
-    """Whether the client sent bytes before row `following` that the server had not had when it sent row `last`.
+    """Whether the client sent data before row `following` that the server had not acknowledged in row `last`.
 
-    What follows may then be the answer to them. `last` and `following`: rows of the server, by connection.
+    The row `following` may then be the answer to this data, and not be due to an ACK.
+
+    last, following   rows of the server: the last of the first flight, and the next; one of each by connection
     """
     rows = found.rows
     ours = np.flatnonzero(~found.server & ((rows.flags & RST) == 0))

@@ -1,7 +1,7 @@
-"""Frames in which IP lies deeper than the columns look: which they are, and where somebody else finds the packet.
+"""Frames whose IP packet lies deeper than the column reader can see: select them, and ask a dissector for the packet.
 
-Rules for this file: a loop over frames, which only those enter that the column reader cannot place; a frame that can
-hold no TCP (ARP, LLDP, spanning tree) is not among them. Who finds the packet (`capture/dissect.py`) is handed in.
+Rules for this file: a Python loop over frames, which only frames enter that the column reader cannot place. A frame
+that can hold no TCP (ARP, LLDP, spanning tree) is not among them. The dissector (`capture/dissect.py`) is an argument.
 
 Source     IANA "IEEE 802 Numbers", "Protocol Numbers"
 """
@@ -18,18 +18,18 @@ from configtron.fingerprint.passive.link import ETHER_ARP, TYPED, UNKNOWN, VLANS
 
 # (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found.
 Dissect = Callable[[int, bytes], int]
-# What is counted of frames that nobody could read: connections of the same capture may lack segments.
+# Counters of frames that no reader understood begin so: connections of the capture may lack segments.
 UNREAD = "unread-"
-# IP in IP, 6in4, GRE, MPLS in IP: protocol numbers of tunnels, and how they are called.
+# IP protocol number -> name of the tunnel.
 TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 137: "mpls"}
 IS_TUNNEL = np.zeros(256, bool)
 IS_TUNNEL[list(TUNNELS)] = True
-# Ethernet types of those that Scapy reads, and of others that may hold IP (MACsec, PBB, VN-tag, NSH, TRILL).
+# Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, VN-tag, NSH, TRILL).
 NAMES = {
     0x8847: "mpls", 0x8848: "mpls", 0x8864: "pppoe", 0x893F: "e-tag", 0x88E5: "macsec", 0x88E7: "pbb", 0x8926: "vn-tag",
     0x894F: "nsh", 0x22F3: "trill", 0x8903: "fabricpath",
 }  # fmt: skip
-# Types below are lengths (IEEE 802.3): LLC follows. SNAP, and IP without it, are the service access points that matter.
+# A type below this is a length (IEEE 802.3), and LLC follows. Of its access points only SNAP's and IP's can hold TCP.
 LENGTHS_BELOW, LLC = 0x0600, "llc"
 ACCESS_POINTS = (b"\xaa\xaa", b"\x06\x06")
 SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
@@ -37,7 +37,11 @@ HEAD_BYTES = 512
 
 
 def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
-    """`at` (bytes before the IP packet, `UNKNOWN`, or -1: none) with the packets found that lie in tunnels."""
+    """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
+
+    at       by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
+    counts   gets "dissected", "not-ip", and names of what was not read
+    """
     rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(frames, at))
     for row in rows.tolist():
         first, link = int(frames.start[row]), int(frames.link[row])
@@ -57,7 +61,7 @@ def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[
 
 
 def _tunnelled(frames: Frames, at: Column) -> Column:
-    """Whether an IP packet holds another packet, as its header says; later fragments hold nothing that can be read."""
+    """Whether an IP header names a tunnel as its payload. Fragments after the first hold no header, so they do not."""
     data = frames.data
     room = frames.kept - at
     place = np.where((at >= 0) & (room >= 20), frames.start + at, 0)
@@ -70,7 +74,7 @@ def _tunnelled(frames: Frames, at: Column) -> Column:
 
 
 def _name(data: bytes, link: int, at: int) -> str:
-    """Under which name a frame counts if nobody reads it; "" if there can be no TCP in it."""
+    """Return the counter of a frame that the dissector cannot read; "" if the frame can hold no TCP."""
     if at >= 0:
         return UNREAD + TUNNELS[data[at + 9] if data[at] >> 4 == 4 else data[at + 6]]
     if link not in TYPED:

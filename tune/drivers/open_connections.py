@@ -1,17 +1,18 @@
-"""Connections that are open while rules go: put back to what they would have without these rules, or counted.
+"""Connections that are open when rules are removed: their settings are restored, or counted where that fails.
 
-Question   A profile is set on a connection as it begins, and stays on it when the rules have gone. What of it can be
-           taken back from outside, and on how many connections does the rest stay?
-Method     An accepted connection has its listener's options, so what it would have without a profile is what its
-           listener has now. Each open connection whose client had a profile is borrowed (pidfd_getfd(2)); an option
-           that reads as the profile set it is set to the listener's. One that reads otherwise was set by the program
-           since, and stays. What no option of a program reaches (`DRIVERS_OWN`) the driver itself puts back before it
-           goes: its profiles are replaced by ones that set the kernel's own values, and given to open connections.
-Reads as   How many connections had a profile, how many carry nothing of it any more, and by knob how many may still.
-Fails as   Counted, not raised: a connection that nobody has accepted or that only the kernel holds keeps all; so does
-           what the kernel lets nobody take back (pacing, once on).
-Differs    from `Mover.move`, which gives rules; here they go. Connections begun under an earlier version of a profile,
-           or whose prefix was dropped since, are not known to have had one.
+Question   A profile is applied when a connection begins, and outlasts the rules. Which of its settings can be taken
+           back from outside the program, and on how many connections does the rest stay?
+Method     An accepted connection inherits its listener's options: without a profile it would have what its listener
+           has now. Each open connection whose client had a profile is borrowed (pidfd_getfd(2)). An option that still
+           has the profile's value is set to the listener's. Another value was set by the program since, and stays.
+           Settings without a socket option (`DRIVERS_OWN`) are restored by the driver before it is removed: its
+           profiles are replaced by ones with the kernel's defaults, which are then applied to open connections.
+Reads as   How many connections had a profile, how many carry nothing of it any more, and for each knob how many may
+           still carry it.
+Fails as   Counted, not raised: a connection that nobody has accepted, or that only the kernel holds, keeps all of its
+           profile; so does what the kernel never takes back (pacing, once on).
+Differs    from `Mover.move`, which applies rules to open connections. A connection that began under an earlier version
+           of a profile, or whose prefix was dropped since, is not known to have had one.
 Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core/sock.c (SO_MAX_PACING_RATE)
 """
 
@@ -38,7 +39,7 @@ from configtron.tuning import Changes, Place, Rules
 log = logging.getLogger("configtron.tune")
 _DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _LEAST_RTO = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
-# The module's dispatcher, as a listener shows it that was made while it was the default (kmod/README.md).
+# The module's dispatcher: the congestion control of a listener that was made while it was the default (kmod/README.md).
 _DISPATCHER = "configtron"
 _CONTROL = "tcp_congestion_control"
 _CONTROL_BYTES = 16
@@ -47,7 +48,7 @@ _TCP_CONGESTION = 13
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A knob as an option of sockets: its level, number and bytes; `unset` stands for a listener's 0."""
+    """A knob as a socket option: level, number, width in bytes; `unset` is written in place of a listener's 0."""
 
     level: int
     number: int
@@ -55,15 +56,15 @@ class Option:
     unset: int = 0
 
     def get(self, descriptor: socket.socket) -> int:
-        """Its value on a socket."""
+        """Return its value on a socket. Errors: `OSError`."""
         return int.from_bytes(descriptor.getsockopt(self.level, self.number, self.width), sys.byteorder)
 
     def set(self, descriptor: socket.socket, value: int) -> None:
-        """Set it. Errors: `OSError`."""
+        """Set it on a socket. Errors: `OSError`."""
         descriptor.setsockopt(self.level, self.number, (value or self.unset).to_bytes(self.width, sys.byteorder))
 
 
-# linux/tcp.h, asm-generic/socket.h. The largest window there is (RFC 7323) is what the kernel begins with.
+# linux/tcp.h, asm-generic/socket.h. A window clamp is unset by the kernel's own first value, the largest of RFC 7323.
 OPTIONS: Mapping[str, Option] = {
     "max_pacing_rate": Option(1, 47, 8),
     "window_clamp": Option(6, 10, unset=65535 << 14),
@@ -73,26 +74,31 @@ OPTIONS: Mapping[str, Option] = {
     "busy_poll": Option(1, 46),
     "nagle": Option(6, 1),
 }
-# What no option of a program reaches: the kernel's own values (TCP_RTO_MIN, TCP_DELACK_MAX; a clamp as good as none).
+# Settings without a socket option, with the kernel's defaults (TCP_RTO_MIN, TCP_DELACK_MAX; a clamp that never binds).
 DRIVERS_OWN: Mapping[str, Value] = {"cwnd_clamp": 65535, "min_rto": 0.2, "delack_max": 0.2}
-# Once on, pacing stays on (SK_PACING_NEEDED), though no rate bounds it.
+# Knobs that turn pacing on. It then stays on (SK_PACING_NEEDED), even without a rate limit.
 PACING = ("pacing", "max_pacing_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What of a driver's profile stays on a connection when the rules have gone, and whose connections they are."""
+    """Which knobs of a driver's profiles outlast the rules.
+
+    options      restored by socket options
+    own          restored by the driver itself (`DRIVERS_OWN`)
+    opened_too   on connections that this host opened as well, not only on accepted ones
+    """
 
     options: tuple[str, ...]
     own: tuple[str, ...]
-    opened_too: bool = False  # also connections that this host opened
+    opened_too: bool = False
 
 
 _BY_SOCKET = (_CONTROL, *OPTIONS)
 LASTING: Mapping[str, Lasting] = {
     "kmod": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
     "ebpf": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
-    # timers and quickack are read from the route each time
+    # The kernel reads timers and quickack from the route each time, so they end with it.
     "route": Lasting((_CONTROL, "window_clamp"), ("cwnd_clamp",), opened_too=True),
     "sysctl": Lasting((_CONTROL,), ("min_rto",), opened_too=True),
 }
@@ -100,11 +106,11 @@ LASTING: Mapping[str, Lasting] = {
 
 @dataclass(slots=True)
 class Restored:
-    """What became of open connections.
+    """How many open connections were restored.
 
-    connections   those whose client had a profile of which something stays
-    restored      those of them that carry nothing of it any more
-    left          knob -> how many may still carry it; "not reached": whose holder could not be found
+    connections   had a profile with a setting that outlasts the rules
+    restored      carry nothing of it any more
+    left          knob -> how many may still carry it; "not reached": no process that holds them was found
     """
 
     connections: int = 0
@@ -113,7 +119,7 @@ class Restored:
 
     @property
     def text(self) -> str:
-        """In one line; "" where there were none."""
+        """One line; "" if there were none."""
         if not self.connections:
             return ""
         line = f"{self.connections} open connections had its profiles: {self.restored} put back"
@@ -122,7 +128,7 @@ class Restored:
 
 
 class Clients:
-    """The profile of each client, by the longest prefix."""
+    """Longest-prefix lookup of a client's profile."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -134,7 +140,7 @@ class Clients:
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._tables.items()}
 
     def of(self, line: Line) -> Profile | None:
-        """The profile of a connection's client; None for the untouched stack."""
+        """Return the profile of a connection's client; None if it has none and the stack is untouched."""
         version = 6 if line.family == socket.AF_INET6 else 4
         number = int.from_bytes(line.client, "big")
         for length in self._lengths[version]:
@@ -145,7 +151,7 @@ class Clients:
 
 
 class Leaving:
-    """One driver's rules on their way out, at one place: `before` it reverts and `after`."""
+    """Restores open connections while one driver's rules are removed: call `before` its revert, then `after` it."""
 
     def __init__(self, driver: Driver, place: Place, had: Rules) -> None:
         self._driver, self._place = driver, place
@@ -153,7 +159,7 @@ class Leaving:
         self._knobs = {*self._lasting.options, *self._lasting.own, *(PACING if driver.name in ("ebpf", "kmod") else ())}
         named = {name: profile for name, profile in had.profiles.items() if self._lasts(profile)}
         candidates = list(self._open()) if named else []
-        # a hundred thousand prefixes are not sorted for nobody
+        # Without an open connection there is nothing to look up: 100 000 prefixes need not be sorted.
         clients = Clients(Rules(named, had.prefixes, had.default)) if candidates else None
         found = ((line, clients.of(line)) for line in candidates) if clients else ()
         self._lines = [(line, profile) for line, profile in found if profile is not None]
@@ -163,7 +169,7 @@ class Leaving:
         return any(knob in self._knobs for knob, _ in profile.settings)
 
     def _open(self) -> Iterator[Line]:
-        """Established connections that may be a client's."""
+        """Yield the established connections that may have a profile."""
         with netns.inside(self._place.netns):
             found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
         ports = {line.port for line in found if line.state == LISTENING}
@@ -172,7 +178,7 @@ class Leaving:
                 yield line
 
     def before(self) -> None:
-        """Let the driver put back what it alone reaches."""
+        """Let the driver restore the settings that have no socket option (`DRIVERS_OWN`); warn if it cannot."""
         mine = {profile.name for _, profile in self._lines if any(knob in DRIVERS_OWN for knob, _ in profile.settings)}
         if not mine or not isinstance(self._driver, Mover):
             return
@@ -192,7 +198,10 @@ class Leaving:
             return int(_LEAST_RTO.read_text()) / 1e6 if _LEAST_RTO.exists() else float(str(DRIVERS_OWN["min_rto"]))
 
     def after(self, now: Rules) -> Restored:
-        """Put open connections back to their listener's options, or to what rules that came back say."""
+        """Set open connections to their listener's options, or to the profile that the remaining rules give them.
+
+        now   the rules in force after the revert
+        """
         done = Restored(len(self._lines))
         if not self._lines:
             return done
@@ -214,7 +223,10 @@ class Leaving:
         return done
 
     def _listeners(self, inodes: Mapping[int, int], default: str) -> dict[int, dict[str, Value]]:
-        """The options of each port's listener; one that was made under our default gets the default again."""
+        """Return port -> options of its listener.
+
+        A listener that was made while our congestion control was the default is first set to the system's default.
+        """
         found: dict[int, dict[str, Value]] = {}
         for inode, descriptor in borrowed(inodes.keys()):
             with socket.socket(fileno=descriptor) as one:
@@ -228,13 +240,13 @@ class Leaving:
         return found
 
     def _controls(self) -> set[Value]:
-        """The congestion controls that the profiles set."""
+        """Return the congestion controls that the profiles set."""
         return {value for _, profile in self._lines for knob, value in profile.settings if knob == _CONTROL}
 
     def _restore(
         self, done: Restored, one: socket.socket, had: Profile, listener: Mapping[str, Value], now: Profile | None
     ) -> None:
-        """One connection."""
+        """Restore one connection, and count in `done` what it may still carry."""
         settings, target = dict(had.settings), dict(listener) | _as_options(now)
         left: list[str] = []
         if self._driver.name == "kmod" or _CONTROL in settings or "tcp_slow_start_after_idle" in settings:
@@ -251,14 +263,14 @@ class Leaving:
 
     def _restore_control(self, one: socket.socket, ours: Value | None, target: str) -> list[str]:
         found = _control(one)
-        if self._driver.name != "kmod":  # whose copies have the real names
+        if self._driver.name != "kmod":  # its copies have the real names: a name does not show whose it is
             if found == target or (found != ours and found not in WRAPPED):
                 return []
         return [] if _set_control(one, target) else [_CONTROL]
 
 
 def _as_options(profile: Profile | None) -> dict[str, Value]:
-    """A profile's settings as options hold them."""
+    """Return knob -> value as the socket option has it: `nagle` is the inverse of TCP_NODELAY."""
     settings = dict(profile.settings) if profile else {}
     if "nagle" in settings:
         settings["nagle"] = 1 - int(str(settings["nagle"]))
@@ -266,7 +278,7 @@ def _as_options(profile: Profile | None) -> dict[str, Value]:
 
 
 def _restore_option(one: socket.socket, knob: str, ours: Value, target: Value) -> Sequence[str]:
-    """The knob where it stays, nothing where it is put back, or is not as we set it."""
+    """Return the knob if the kernel refuses to restore it; nothing if it is restored or the program has changed it."""
     try:
         if OPTIONS[knob].get(one) == ours and ours != target:
             OPTIONS[knob].set(one, int(str(target)))

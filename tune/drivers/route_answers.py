@@ -1,18 +1,20 @@
-"""What the kernel answers for clients of our prefixes, beside what the main table alone would choose for them.
+"""The kernel's route lookups for clients of tuned prefixes, compared with the routes that the rules require.
 
-Question   Our table may be whole, and traffic still not go by it, or go another way than the operator's: a rule that
-           comes first, somebody's route among ours, a route of the main table that came or changed later. Does it?
-Method     1. Every route that the rules need over the main table as it is now (`tune/overlay.py`) is compared with what
-              stands in our table.
-           2. The kernel looks up clients of our prefixes (RTM_GETROUTE, fib match), through every rule: all prefixes up
-              to `SAMPLE`, of more so many, evenly spread; of each the first address and the last. Where an earlier rule
-              names source addresses, once more from each local address (up to `SOURCES`). The answer must be the route
-              that 1. says: table, gateway, device, metrics.
-           3. A connection that sends nothing (`dry_connection.py`) to one client of each: its congestion control and
-              window are those of the profile.
-Reads as   Differences, each once; rules whose conditions (a mark, a port, a user) no lookup of ours meets are named.
-Fails as   A prefix none of whose addresses the kernel would connect to (a broadcast, no route) is asked by 2. only.
-Differs    from reading back our own table, which is right however little of the traffic comes by it.
+Question   Our routing table may be complete, and traffic still not use it, or leave by another way than the
+           operator's: an earlier rule diverts it, somebody added a route to our table, or the main table changed
+           later. Does that happen here?
+Method     1. The routes that the rules require are computed from the main table as it is now (`tune/overlay.py`). Each
+              is compared with the route in our table.
+           2. The kernel looks up clients of our prefixes through all rules (RTM_GETROUTE, fib match): the first and the
+              last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more. If an earlier rule
+              matches source addresses, each lookup is repeated from every local address (up to `SOURCES`). The
+              answer must be the route of step 1: table, gateway, device, metrics.
+           3. A connection that sends no packet (`dry_connection.py`) is opened to one client of each of these prefixes.
+              Its congestion control and window must be the profile's.
+Reads as   Differences, each once. Earlier rules with a condition that no lookup here meets (a mark, a port, a user)
+           are listed apart.
+Fails as   A prefix without an address that the kernel connects to (a broadcast, no route) is checked by step 2 only.
+Differs    from reading our own table back: that succeeds even if no traffic uses the table.
 Source     linux/net/ipv4/route.c (inet_rtm_getroute), fib_rules.c; rtnetlink(7)
 """
 
@@ -33,9 +35,9 @@ from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
 from configtron.tune.overlay import COPY, DEFAULT, Key, Way, bits
 from configtron.tuning import Answers, Difference
 
-# Prefixes that are looked up: 256 of many find a diversion of 2 % of them with a chance of 99 %.
+# Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
-# Local addresses that are tried where a rule asks for the source.
+# Local addresses that are tried if a rule matches source addresses.
 SOURCES = 16
 _GET_ADDRESS = 22
 # struct ifaddrmsg: family, length, flags, scope, index
@@ -46,7 +48,7 @@ _INITCWND, _CWND = 11, 7
 
 
 class Question(NamedTuple):
-    """A client's address, of which of our prefixes, from which local address (b"": any)."""
+    """One lookup: a client's `address` in the prefix `scope`, from a local address (b"": the kernel chooses)."""
 
     scope: str
     version: int
@@ -55,7 +57,7 @@ class Question(NamedTuple):
 
 
 class Expected:
-    """The routes that the rules need, asked which of them is a client's."""
+    """The routes that the rules require, for longest-prefix lookups by a client's address."""
 
     def __init__(self, routes: Mapping[Key, Way]) -> None:
         self._by_length: dict[int, dict[int, dict[int, tuple[Key, Way]]]] = {4: {}, 6: {}}
@@ -67,7 +69,7 @@ class Expected:
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
 
     def of(self, version: int, address: bytes) -> tuple[Key, Way] | None:
-        """The longest that holds an address; None where none does, or it leaves the choice to the main table."""
+        """Return the longest route that contains an address; None without one, or if that route is `throw`."""
         number = int.from_bytes(address, "big")
         for length in self._lengths[version]:
             found = self._by_length[version][length].get(number >> (bits(version) - length))
@@ -77,7 +79,12 @@ class Expected:
 
 
 def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixes: Iterable[str]) -> Answers:
-    """The kernel's answers where these routes should stand for these prefixes and the default."""
+    """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
+
+    seen     what the driver has read of its own table
+    routes   what the rules require, from `tune/overlay.py`
+    Errors: `Refused` if the tables change faster than they can be read.
+    """
     earlier = _earlier(table)
     written = [*_against_main(seen, routes), *_others(seen)]
     known = {difference.scope for difference in written}
@@ -86,20 +93,20 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     expected = Expected(routes)
     asked = [*_looked_up(table.net, expected, questions), *_connected(netns, expected, sample)]
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
-    unasked = (f"rule {rule.text} comes before ours; whom it leads elsewhere by {' and '.join(rule.conditions)} was "
+    unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
     return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
 
 
 def _earlier(table: Table) -> list[Rule]:
-    """The rules of others before ours that packets of this host's own can meet."""
+    """Return the rules before ours that can match packets which this host sends itself."""
     return [rule for rule in (parse_rule(*one) for one in table.earlier()) if not rule.forwards]
 
 
 def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
-    """A prefix that rules of others lead elsewhere from whatever local address, and to which table; None: none is.
+    """Return the first prefix that earlier rules divert from every local address, and to which table; None if none is.
 
-    The kernel is asked before our rules: it answers by the earlier ones, or by ours and the main table's.
+    Call it before changes are written: an answer from the main table, the local one or ours is no diversion.
     """
     earlier = _earlier(table)
     local = list(_local(table.net, earlier))
@@ -113,7 +120,10 @@ def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | N
 
 
 def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]:
-    """Where the main table no longer leads where our routes lead. What is missing of a rule's own is read as such."""
+    """Return where our table differs from the routes that the main table requires now.
+
+    A prefix of the rules that has no route in our table is not reported here: reading the rules back shows it.
+    """
     for key, way in routes.items():
         have = seen.routes.get(key)
         if have is None and COPY <= key.metric < DEFAULT and way.kind != "throw":
@@ -127,6 +137,7 @@ def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]
 
 
 def _others(seen: Seen) -> Iterator[Difference]:
+    """Return the routes in our table that another program added: their protocol number is not ours."""
     for route in seen.foreign:
         found = f"{words(route.way)} in table {TABLE}, protocol {route.protocol}"
         yield Difference(text(*route.key[:3]), "lookup", "", found)
@@ -151,7 +162,7 @@ def _questions(sample: list[str], earlier: list[Rule], local: list[bytes]) -> It
             for source in local:
                 if len(source) == len(address):
                     yield Question(scope, prefix[0], address, source)
-    # where a rule takes out a part of one of ours
+    # A rule may match only a part of one of our prefixes: look up an address of that part.
     for rule in earlier:
         if rule.destination is not None:
             inside = rule.destination.network_address.packed
@@ -162,7 +173,7 @@ def _questions(sample: list[str], earlier: list[Rule], local: list[bytes]) -> It
 
 
 def _ends(prefix: Prefix) -> list[bytes]:
-    """The first address and the last; of everything one that may be a client's."""
+    """Return the first and the last address of a prefix; of the default route an address for documentation."""
     version, address, length = prefix
     if not length:
         return [ip_address("192.0.2.1" if version == 4 else "2001:db8::1").packed]  # RFC 5737, RFC 3849
@@ -172,7 +183,7 @@ def _ends(prefix: Prefix) -> list[bytes]:
 
 
 def _local(net: Netlink, earlier: list[Rule]) -> Iterator[bytes]:
-    """Local addresses, those first that an earlier rule names; none where no rule asks for the source."""
+    """Return local addresses, first those that an earlier rule matches; none if no rule matches source addresses."""
     for version in sorted({rule.version for rule in earlier if rule.source is not None}):
         named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
         found = list(_addresses(net, version))
@@ -226,7 +237,7 @@ def _connected(netns: str, expected: Expected, sample: Iterable[str]) -> Iterato
 
 
 def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """The first of each scope and knob: a diverted prefix is diverted at both ends."""
+    """Keep the first difference of each scope and knob: a diverted prefix shows at both its ends."""
     first: dict[tuple[str, str], Difference] = {}
     for one in differences:
         first.setdefault((one.scope, one.knob), one)
@@ -234,7 +245,7 @@ def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
 
 
 def words(way: Way) -> str:
-    """A way as `ip route` says it, without its metrics; devices by their index where no name is at hand."""
+    """Return a route as `ip route` prints it, without metrics; a device that has no name here is its index."""
     if way.kind != "unicast":
         return way.kind
     hops = (f"via {hop.gateway}" if hop.gateway else f"dev {_device(hop.interface)}" for hop in way.hops)

@@ -1,4 +1,4 @@
-"""Somebody else's routing rule, in the words of `ip rule`, and what of its conditions can be asked about.
+"""A routing policy rule of another program: its text as `ip rule` prints it, and what no lookup of ours can test of it.
 
 Source     linux/fib_rules.h; ip-rule(8)
 """
@@ -13,7 +13,7 @@ from socket import inet_ntop
 from configtron.tune.drivers.rtnetlink import FAMILIES, attributes
 from configtron.tune.drivers.table import RULE, RULE_PRIORITY, RULE_REJECTED, RULE_TABLE
 
-# Attributes of rules that choose packets by what a lookup for a client cannot say: FRA_* of linux/fib_rules.h.
+# Attributes by which a rule matches packets and which a lookup for a client does not set: FRA_* of linux/fib_rules.h.
 _CONDITIONS = {
     10: "fwmark", 12: "tun_id", 17: "oif", 19: "l3mdev", 20: "uidrange", 22: "ipproto", 23: "sport", 24: "dport",
 }  # fmt: skip
@@ -25,9 +25,9 @@ _ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its words, the prefixes it names, and the conditions that no lookup of ours can meet.
+    """One rule: its text, the prefixes that it matches (None: any), and the conditions that no lookup of ours meets.
 
-    forwards   it is for packets that came in by an interface, so for none of this host's own
+    forwards   it matches packets that arrived at an interface, so none that this host sends itself
     """
 
     version: int
@@ -39,7 +39,7 @@ class Rule:
 
 
 def parse(version: int, body: bytes) -> Rule:
-    """A rule as the kernel lists it."""
+    """Parse a rule as the kernel lists it: struct fib_rule_hdr and attributes. `version`: 4 or 6."""
     family, dst_bits, src_bits, tos, _, _, _, action, flags = RULE.unpack_from(body)
     found = attributes(body, RULE.size)
     source = _network(version, found.get(_SRC), src_bits)
@@ -48,7 +48,7 @@ def parse(version: int, body: bytes) -> Rule:
     if tos:
         conditions.append("tos")
     iif = found.get(_IIF, b"").rstrip(b"\0").decode()
-    # packets of this host's own come from lo
+    # Packets that this host sends itself match the interface lo.
     forwards = iif not in ("", "lo") and not flags & _INVERTED
     table = _number(found.get(RULE_TABLE))
     words = [

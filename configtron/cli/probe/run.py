@@ -117,7 +117,7 @@ def _typed(name: str) -> bool:
 @click.option("-w", "--allowlist-file", multiple=True, type=FILE,
               help="Probe nothing but these, special-purpose ranges among them.")  # fmt: skip
 @click.option("--allow", multiple=True, metavar="BLOCK", callback=_blocks,
-              help="The same, named here: your own server, say, --allow 127.0.0.1.")  # fmt: skip
+              help="The same for one address or block: --allow 127.0.0.1, your own server.")  # fmt: skip
 @click.option("--opt-out-file", multiple=True, type=FILE, help="Who asked to be left alone.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
 @click.option("-t", "--max-runtime", type=click.FloatRange(min=0), callback=finite, default=0, metavar="SECONDS",

@@ -29,10 +29,10 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
 
     For each parameter and grade, how many verdicts are right of how many. Then how many say all that the truth allows:
     the value at A or B, the largest bound that the answer can prove, or the right reason where there is nothing. Yield:
-    the mean of that over the distinct truths, from where one constant answer ends; probers that say the same of every
-    server stand beside the run, and have about 0. Overclaims: wrong values, at any grade. Not asked: pairs that this
-    profile need not ask. Then the differences between regions, those planted and those found; a row for each trouble,
-    where the lab's sites have any; and each mismatch with its true value.
+    the share answered, averaged over the distinct truths and scaled so that the best constant answer has 0; three
+    constant probers are scored for comparison. Overclaims: wrong values, at any grade. Not asked: pairs that this
+    profile need not measure. Then the differences between regions, those planted and those found; a row for each
+    trouble, where the lab's sites have any; and each mismatch with its true value.
     """
     from configtron.cli.probe.truth import judged, newest_of_the_lab, regional
 

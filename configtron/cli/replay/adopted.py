@@ -1,9 +1,10 @@
-"""Captures that others made, as fixtures: what `fingerprint pcap` reads of them, kept beside them and held against.
+"""Captures of any origin as fixtures: the connections that `fingerprint pcap` reads are kept beside each capture.
 
-    CAPTURE.expected.jsonl   a line a connection, as `configtron fingerprint pcap -f jsonl` writes it
+    CAPTURE.expected.jsonl   one line for each connection, as `configtron fingerprint pcap -f jsonl` writes it
                              (configtron.connection/1), with the capture's name alone in `file`
 
-A connection is known by its two ends, and by which one between them it is.
+A later replay compares the connections with that file. A connection is identified by the addresses and ports of its
+two ends, and among several between the same ends by its number.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ Form = dict[str, Json]
 
 
 def expected_of(capture: Path) -> Path:
-    """The file beside a capture that says what is expected of it."""
+    """Return the path of the file with the connections that are expected of a capture."""
     return capture.with_name(capture.name + SUFFIX)
 
 
 def holds_connections(path: Path) -> bool:
-    """Whether a file is of that kind: its first line names the schema."""
+    """Whether a file has expected connections: its first line names the schema."""
     try:
         with path.open(encoding="utf-8") as file:
             first = json.loads(file.readline())
@@ -49,35 +50,35 @@ def captures_in(folder: Path) -> list[Path]:
 
 
 def adopted_in(folder: Path) -> list[Path]:
-    """All captures of a folder that have something expected of them."""
+    """Return all captures of a folder that have a file of expected connections beside them."""
     found = (path.with_name(path.name.removesuffix(SUFFIX)) for path in folder.rglob(f"*{SUFFIX}"))
     return sorted(path for path in found if path.is_file())
 
 
 def read(path: Path) -> list[str]:
-    """What is expected, as canonical JSON. Errors: `BadInput`, with the line."""
+    """Return the expected connections as canonical JSON lines. Errors: `BadInput`, with the file and the line."""
     found = []
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 form = json.loads(line)
                 if not isinstance(form, dict) or form.get("schema") != SCHEMA:
-                    raise BadInput(f"{path}: line {number} is no connection ({SCHEMA}); make it anew: --adopt")
+                    raise BadInput(f"{path}: line {number} is no {SCHEMA}; delete the file, run --adopt again")
                 found.append(canonical({**form, "file": Path(str(form.get("file"))).name}))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: no lines of connections: {error}; make it anew: --adopt") from error
+        raise BadInput(f"{path}: no lines of {SCHEMA}: {error}; delete the file, run --adopt again") from error
     return found
 
 
 def readings(capture: Path) -> list[str]:
-    """The connections of a capture as they are read now. Errors: `BadInput`, `Missing`."""
+    """Return the connections of a capture as they are read now, as JSON lines. Errors: `BadInput`, `Missing`."""
     from configtron.cli.fingerprint.pcap import forms_of
 
     return [canonical({**form, "file": capture.name}) for form in forms_of(str(capture))]
 
 
 def compared(name: str, before: Iterable[str], after: Iterable[str]) -> tuple[Played, ...]:
-    """Each connection that is expected or there."""
+    """Compare each connection that is expected (`before`) or read now (`after`); `name`: the capture's."""
     wanted, found = _named(before), _named(after)
     return tuple(_one(name, one, wanted.get(one, ""), found.get(one, "")) for one in wanted | found)
 
@@ -108,10 +109,13 @@ def _end(side: Form) -> str:
 
 
 def adopt(captures: Sequence[Path]) -> list[tuple[Path, int]]:
-    """Write what is read of each beside it; the files written, with how many connections. Errors: `BadInput`."""
+    """Write the connections of each capture beside it; return the files written and how many connections each has.
+
+    A capture without a connection gets no file. Errors: `BadInput`, also if one of the files is there already.
+    """
     for capture in captures:
         if expected_of(capture).exists():
-            raise BadInput(f"{expected_of(capture)}: is there already; look at what differs, then --update renews it")
+            raise BadInput(f"{expected_of(capture)}: exists already; compare without --adopt, then --update renews it")
     written = []
     for capture in captures:
         if lines := readings(capture):

@@ -27,7 +27,7 @@ ROWS = {
     "unmute": Row("configtron.cli.tune.mute", "unmute", "Hear of it again."),
     "resume": Row("configtron.cli.tune.resume", "resume", "Touch a frozen scope again."),
     "recover": Row("configtron.cli.tune.recover", "recover", "Mend what a killed process or a reboot left behind."),
-    "unit": Row("configtron.cli.tune.unit", "unit", "Print systemd units for the watch and for what mends."),
+    "unit": Row("configtron.cli.tune.unit", "unit", "Print systemd units for the watch and for crash recovery."),
 }
 
 

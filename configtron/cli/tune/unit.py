@@ -14,16 +14,16 @@ from configtron.errors import DONE, BadInput
 PROGRAM = "configtron"
 
 
-@click.command(short_help="Print systemd units for the watch and for what mends.")
+@click.command(short_help="Print systemd units for the watch and for crash recovery.")
 @click.argument("name", required=False)
 @click.option("-o", "--output-folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Write them there, as files: /etc/systemd/system.")  # fmt: skip
+              help="Write the units as files to this folder: /etc/systemd/system.")  # fmt: skip
 def unit(name: str | None, output_folder: Path | None) -> int:
-    """Print the systemd units that watch over a tuned stack and mend it after a crash, or the one called NAME.
+    """Print the systemd units that watch a tuned stack and recover it after a crash, or the one called NAME.
 
-    They name this very program by its whole path, as it is installed here, and the database of `--db`, else
-    /var/lib/configtron/configtron.db: give the commands the same one. What they may do is narrowed to what the drivers
-    need. Nothing is enabled or started.
+    They name this program by its absolute path, as it is installed here, and the database of `--db`, else
+    /var/lib/configtron/configtron.db: give the commands the same one. The services may do what the drivers need and
+    no more. Nothing is enabled or started.
     """
     from configtron.trust import others
     from configtron.tune.units import TIMER, WATCH, units
@@ -32,7 +32,7 @@ def unit(name: str | None, output_folder: Path | None) -> int:
     found = units(program(), *([str(Path(database).absolute())] if database else []))
     if name is not None and name not in found:
         raise BadInput(f"no unit is called {name!r}; there is: {', '.join(found)}")
-    # The service is root's.
+    # The service runs as root.
     if why := others(Path(program()[0]), user=0):
         click.echo(f"{why}: whoever writes there becomes root by the service; install configtron elsewhere", err=True)
     chosen = {each: text for each, text in found.items() if name in (None, each)}
@@ -52,9 +52,9 @@ def unit(name: str | None, output_folder: Path | None) -> int:
 
 
 def program() -> list[str]:
-    """How this configtron is called from anywhere: its script beside this Python, else on the path, else the module."""
+    """Return this configtron's command: the script beside this Python, else the one on the path, else the module."""
     beside = Path(sys.executable).parent / PROGRAM
     if beside.is_file():
         return [str(beside)]
-    # -P: nothing is imported from the folder that a service happens to stand in.
+    # -P: import nothing from the working directory of the service.
     return [found] if (found := shutil.which(PROGRAM)) else [sys.executable, "-P", "-m", PROGRAM]

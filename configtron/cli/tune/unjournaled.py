@@ -1,10 +1,11 @@
-"""What stands here by our marks in the kernel though this database's journal knows nothing of it.
+"""Kernel state that has configtron's marks at a place, and that this database's journal does not record.
 
-Question   An export was played by hand, a database was lost, a program used `configtron.tune.profiles`: what is ours
-           there, and may we take it away?
-Method     Drivers that mark what they make in the kernel itself (protocol numbers, tables, notes, pins) are asked what
-           stands; a driver with an open act here, or in a place that another database holds, is left out.
-Reads as   A line a driver: what it is. `Driver.revert` takes it away.
+Question   An export was loaded by hand, a database was lost, or a program used `configtron.tune.profiles`. Which state
+           in the kernel is ours, and may `rollback` remove it?
+Method     Each driver that marks what it makes in the kernel (protocol numbers, tables, notes, pins) lists the state
+           with its marks. A driver with an open act at this place is left out; if another database owns the place,
+           the answer names that database.
+Reads as   One `Found` for each driver that has such state. `Driver.revert` removes it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """A driver and what stands by its marks; `owner` names another database whose it is, "" for nobody's."""
+    """A driver, and the state with its marks in a few words; `owner`: the database that owns it, "" for none."""
 
     driver: Driver
     what: str
@@ -33,11 +34,11 @@ class Found(NamedTuple):
 
 
 def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
-    """What stands at a place in no journal of ours, by each driver or the one named.
+    """Yield the marked state of each driver, or of the driver `named`, that no open act at the place accounts for.
 
-    A driver that cannot act here has nothing to take away.
+    A driver that cannot act here (`Driver.missing`) is left out.
     """
-    # whichever interface or listeners an act named: a driver's marks are one set for a namespace and control group
+    # Not the interface or listeners: a driver has one set of marks for each namespace and control group.
     at = (place.netns, place.cgroup)
     journaled = {act.driver for act in here.book.acts(*OPEN, bare=True) if (act.place.netns, act.place.cgroup) == at
                  and act.space in ("", here.space) and act.boot == here.boot}  # fmt: skip
@@ -47,14 +48,14 @@ def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
         driver = here.load(name, place)
         if driver.missing():
             continue
-        # what is pinned for some listeners only reads as nothing at the place without them
+        # A driver that is bound to no listeners does not see what it pinned for some listeners only.
         for each in (driver, *getattr(driver, "listened", list)()):
             if what := standing(each):
                 yield Found(each, what, claims.other(here, name, place))
 
 
 def standing(driver: Driver) -> str:
-    """What stands by a driver's marks, in a few words; "" for nothing."""
+    """Return the state with a driver's marks, in a few words; "" if there is none, or if it cannot be read."""
     try:
         if isinstance(driver, Inventory):
             return driver.ours()
@@ -66,7 +67,7 @@ def standing(driver: Driver) -> str:
 
 
 def others(driver: Driver) -> tuple[str, ...]:
-    """What others have put among a driver's own, a line each; `revert` leaves it."""
+    """Return what other programs added to the driver's tables, one line each; `revert` does not remove it."""
     if driver.missing() or not isinstance(driver, Inventory):
         return ()
     return driver.others()
