@@ -1,8 +1,9 @@
-"""Files that only their owner reads: databases say whom somebody measures and how his servers are set up.
+"""Database files that only their owner can read: they show whom somebody measures and how a server is set up.
 
-A folder that is not there is made 0700, a file 0600, whatever the umask. What is there already and everybody can read
-or write (configtron made it so once) is narrowed to its owner, and so are the log files that SQLite keeps beside it;
-where somebody else owns it, a warning says what to run. Rights of the group are the operator's: they are left alone.
+A folder that has to be made gets mode 0700, a file 0600, whatever the umask. An existing file that everybody can read
+or write (earlier versions made such files) is restricted to its owner, and so are the log files that SQLite keeps
+beside it. If another user owns it, a warning gives the command to run. The group's permissions are not changed, unless
+everybody has some too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ log = logging.getLogger("configtron.db")
 
 
 def folder_made(folder: Path) -> None:
-    """Make a folder and those above it that are not there, each for its owner alone. Errors: `OSError`."""
+    """Make a folder and its missing parents, each with mode 0700. Errors: `OSError`."""
     whole = folder.absolute()
     for each in (*whole.parents[::-1], whole):
         if not each.exists():
@@ -28,12 +29,12 @@ def folder_made(folder: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(..., opener=opener)`: a file that is made belongs to its owner alone."""
+    """Open for `open(..., opener=opener)`: a file that is created gets mode 0600. Errors: `OSError`."""
     return os.open(path, flags, FILE)
 
 
 def owned(path: Path) -> None:
-    """Make a database file, empty, or narrow the one that is there. Errors: `OSError` where it cannot be made."""
+    """Create an empty database file with mode 0600, or restrict the existing one. Errors: `OSError` from open(2)."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
         return

@@ -1,10 +1,10 @@
-"""Whose clients are meant, by where they connected: a port of this host, or one address with a port.
+"""Listeners of this host that select clients (`--listen`): a local port, or one local address with a port.
 
 Written as on a command line: `443`, `192.0.2.1:443`, `[2001:db8::1]:443`; several in one text with commas between. A
 port alone is that port of every address, of IPv4 and IPv6. What is compared is the local end of a connection as the
 server's socket has it, after any address translation on this host.
 
-Rules for this file: equal choices are equal texts; what cannot be read raises `BadInput`.
+Rules for this file: equal choices are equal texts; a text that is no listener raises `BadInput`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from configtron.errors import BadInput
 PORT_MOST = 65535
 # As many as the BPF program's table holds (tune/drivers/bpf/clients.h).
 LISTENERS_MOST = 256
-# Why a driver that has no such selector cannot act.
+# What a driver without this selector asks the user to do.
 BY_EBPF_ALONE = "leave --listen out, or use the driver ebpf"
 
 
 class Listener(NamedTuple):
-    """A local port, and the only address that is meant with it; "" is every address of this host."""
+    """A local port, and the local address; "" is every address of this host."""
 
     port: int
     address: str = ""
@@ -37,10 +37,10 @@ class Listener(NamedTuple):
 
 
 def listeners_text(words: Iterable[str]) -> str:
-    """Listeners as a place keeps them: each once, in order, commas between; "" for none. Errors: `BadInput`."""
+    """Return listeners in the form of `Place`: each once, sorted, commas between; "" for none. Errors: `BadInput`."""
     found = sorted({_listener(word.strip()) for given in words for word in given.split(",")})
     if len(found) > LISTENERS_MOST:
-        raise BadInput(f"--listen: {len(found)} listeners; at most {LISTENERS_MOST} can be told apart")
+        raise BadInput(f"--listen: {len(found)} listeners; at most {LISTENERS_MOST} are possible")
     return ",".join(listener.text for listener in found)
 
 
@@ -66,7 +66,7 @@ def _listener(word: str) -> Listener:
         raise BadInput(f"--listen {word!r}: {error}; write e.g. 443 or 192.0.2.1:443") from error
     if isinstance(parsed, IPv6Address):
         if parsed.scope_id:
-            raise BadInput(f"--listen {word!r}: a zone cannot be told apart; write the port alone: {port}")
+            raise BadInput(f"--listen {word!r}: an address with a zone cannot be matched; write the port alone: {port}")
         parsed = parsed.ipv4_mapped or parsed
     if parsed.is_unspecified:
         raise BadInput(f"--listen {word!r}: for every address write the port alone: {port}")

@@ -1,13 +1,12 @@
-"""A connection that sends no packet: what the kernel would give to a client's, read from a real socket.
+"""A connection that sends no packet: the settings that the kernel gives a client's connection, read from a real socket.
 
-Question   Do the routes, rules and modules that stand here give a client's connection what its profile says?
-Method     A socket in repair mode (TCP_REPAIR) is connected by its bookkeeping alone: the kernel looks the route up,
-           sets congestion control, window and clamp as for any connection, and sends nothing; closing it sends nothing
-           either.
-Reads as   The congestion control's name and the congestion window in segments, which is the initial one.
+Question   Do the routes, rules and modules of this host give a client's connection what its profile says?
+Method     A socket in repair mode (TCP_REPAIR) is connected: the kernel looks up the route and sets congestion control,
+           window and clamp as for any connection, but sends nothing. Closing the socket sends nothing either.
+Reads as   The congestion control's name, and the congestion window in segments, which is the initial one.
 Fails as   None where the kernel refuses such a connection (no CAP_NET_ADMIN, no route, a broadcast address).
-Differs    from a client's own connection: opened by us, so a program at the control group that acts on accepted
-           connections alone does not see it, and the options of a listener are not there.
+Differs    from a client's own connection: this host opens it. So a BPF program that acts on accepted connections alone
+           does not see it, and it does not inherit a listener's options.
 Source     linux/net/ipv4/tcp_output.c (tcp_connect, tcp_finish_connect); tcp(7), TCP_REPAIR
 """
 
@@ -29,14 +28,17 @@ _PORT = 9
 
 
 class Begun(NamedTuple):
-    """How the connection begins."""
+    """The settings with which a connection begins."""
 
     congestion_control: str
     window: int  # segments
 
 
 def begun(netns: str, address: str, source: str = "") -> Begun | None:
-    """How a connection to an address would begin, from a local address or from the one that the kernel chooses."""
+    """Return how a connection to an address would begin; None if the kernel refuses it.
+
+    source   the local address; "": the kernel chooses
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with inside(netns), socket.socket(family, socket.SOCK_STREAM) as one:
         try:

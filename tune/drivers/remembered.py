@@ -1,13 +1,13 @@
-"""Clamps of the congestion window that the kernel remembers of clients after their route has lost them.
+"""Window clamps in the kernel's TCP metrics cache: deleted after the route that set them is gone.
 
-Question   The kernel copies a locked `cwnd` of a route into what it remembers of a client (`ip tcp_metrics`), and uses
-           that for an hour, whatever the route says by then. How do new connections of a client lose a clamp with the
-           rules that set it?
-Method     What is remembered is listed (generic netlink, family tcp_metrics); an entry with a clamp of ours, whose
-           client's route does not carry that clamp any more, is deleted.
-Fails as   Nothing where the kernel keeps none or lets us not ask: then there is nothing to forget, or it ages.
-Differs    from flushing all: what the kernel has learned of other clients stays. Of an entry that goes, the round-trip
-           time goes too; it is learned again.
+Question   The kernel copies a locked `cwnd` of a route into its metrics of a client (`ip tcp_metrics`), and applies
+           that for an hour, whatever the route says by then. How do a client's new connections lose the clamp together
+           with the rules that set it?
+Method     The metrics are listed (generic netlink, family tcp_metrics). An entry is deleted if it has a clamp of ours
+           and its client's route no longer carries that clamp.
+Fails as   Nothing is deleted if the kernel has no such metrics, or refuses to list them: then entries only age.
+Differs    from flushing all: other clients' metrics stay. A deleted entry loses its round-trip time too, which the
+           kernel measures again.
 Source     linux/net/ipv4/tcp_metrics.c (tcpm_suck_dst, TCP_METRICS_TIMEOUT), linux/tcp_metrics.h; ip-tcp_metrics(8)
 """
 
@@ -44,7 +44,7 @@ _CLAMP = 7
 
 
 def forget(net: Netlink, netns: str, clamps: Collection[int]) -> int:
-    """Forget clamps of these sizes of clients whose route no longer has them; of how many clients."""
+    """Delete the metrics of clients with one of these clamps (segments) that their route lost; return how many."""
     if not clamps:
         return 0
     with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _GENERIC) as generic:
@@ -69,7 +69,7 @@ def _family(generic: socket.socket) -> int:
 
 
 def _remembered(generic: socket.socket, family: int) -> Iterator[tuple[bytes, int]]:
-    """Clients and their windows, of those that have one."""
+    """Yield (packed address, clamp in segments) of each client whose metrics have a clamp."""
     for body in _asked(generic, family, _GET, b"", DUMP) if family else ():
         found = attributes(body, _COMMAND.size)
         address = found.get(_ADDRESS4) or found.get(_ADDRESS6)
@@ -79,7 +79,7 @@ def _remembered(generic: socket.socket, family: int) -> Iterator[tuple[bytes, in
 
 
 def _asked(generic: socket.socket, family: int, command: int, body: bytes, flags: int) -> Iterator[bytes]:
-    """The messages that answer a command, to the end; nothing where the kernel refuses it."""
+    """Yield the messages that answer a command; none if the kernel refuses it."""
     body = _COMMAND.pack(command, 1, 0) + body
     generic.send(HEADER.pack(HEADER.size + len(body), family, REQUEST | flags, 1, 0) + body)
     answers: list[bytes] = []

@@ -1,10 +1,10 @@
-"""Whether this process may load BPF programs: asked of the kernel, and tried with one that does nothing.
+"""Whether this process may load BPF programs: checked by a read call, or by loading a program that does nothing.
 
-Capabilities alone do not tell: the root of a user namespace has all of them, over what that namespace owns, and bpf(2)
-asks for those of the first one; a container's filter of system calls, or a locked down kernel, refuses whoever asks.
-`lacking` asks with a call that only reads and needs CAP_SYS_ADMIN in the first user namespace, so that whoever only
-plans loads nothing. `tried` loads a program that returns 1, is attached nowhere, and is gone when its descriptor is
-closed: for who is about to write, and for who wants to know beforehand.
+Capabilities alone do not show it. The root of a user namespace has all of them, but only over what that namespace owns,
+and bpf(2) requires those of the first user namespace. A container's system call filter, or a kernel in lockdown,
+refuses everybody. `lacking` makes a call that only reads and requires CAP_SYS_ADMIN in the first user namespace, so
+planning loads nothing. `tried` loads a program that returns 1, is attached nowhere and is freed when its descriptor is
+closed: it is for commands that are about to write, and for `doctor`.
 
 Source     kernel/bpf/syscall.c, bpf_obj_get_next_id and bpf_prog_load; user_namespaces(7); linux/proc_ns.h
 """
@@ -32,13 +32,13 @@ _NOTHING = _INSTRUCTION.pack(0xB7, 0, 0, 1) + _INSTRUCTION.pack(0x95, 0, 0, 0)
 
 @cache
 def lacking() -> str:
-    """Why this process may load no program of ours, one line; "" if it should. Errors: `OSError` without libbpf."""
+    """Return why this process may not load our programs, one line; "" if it may. Errors: `OSError` without libbpf."""
     if not _has_capabilities():
         return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
     try:
         call("bpf_prog_get_next_id", 0, byref(c_uint32()))
     except FileNotFoundError:
-        return ""  # it has no program yet
+        return ""  # allowed: the kernel has no program yet
     except OSError as error:
         return _why(error)
     return ""
@@ -46,7 +46,7 @@ def lacking() -> str:
 
 @cache
 def tried() -> str:
-    """Why the kernel does not load a program of this process, one line; "" if it did. Errors: as `lacking`."""
+    """Return why the kernel refuses to load a program, one line; "" if it loaded one. Errors: as `lacking`."""
     try:
         size = len(_NOTHING) // _INSTRUCTION.size
         os.close(call("bpf_prog_load", _SOCK_OPS, b"configtron_try", b"GPL", _NOTHING, size, None))
