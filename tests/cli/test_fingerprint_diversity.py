@@ -180,14 +180,16 @@ def test_one_region_is_told_and_not_compared(tmp_path: Path, capsys: Spoken) -> 
         assert run(["--db", db, "fingerprint", "diversity", "1", "-f", form]) == DONE
         out, err = capsys.readouterr()
         assert out and len(err.splitlines()) == 1
-        assert err.startswith("run 1: seen from na alone, so there is nothing to compare with; `configtron probe")
+        words = f"`configtron --db {db} probe"
+        assert err.startswith(f"run 1: seen from na alone, so there is nothing to compare with; {words}")
     assert Page(out).open == [] and "nothing to compare with" in Page(out).text
 
 
 def test_an_empty_run_is_one_line(tmp_path: Path, capsys: Spoken) -> None:
-    assert run(["--db", campaign(tmp_path, keep=False), "fingerprint", "diversity", "1", "-f", "html"]) == NOTHING
+    db = campaign(tmp_path, keep=False)
+    assert run(["--db", db, "fingerprint", "diversity", "1", "-f", "html"]) == NOTHING
     out, err = capsys.readouterr()
-    assert out == "" and err == "run 1: done, no verdict to compare; see `configtron probe show 1`\n"
+    assert out == "" and err == f"run 1: done, no verdict to compare; see `configtron --db {db} probe show 1`\n"
 
 
 @pytest.mark.parametrize(

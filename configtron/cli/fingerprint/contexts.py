@@ -45,8 +45,9 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
 
     path = settings().db
     if not path.is_file():
-        made = "`configtron fingerprint live` and `socket` make it"
-        raise BadInput(f"{path}: no database here; {made}, `--db FILE` names another")
+        raise BadInput(
+            f"{path}: no database here; `configtron fingerprint live` and `socket` make it, `--db FILE` names another"
+        )
     with Store(path, read_only=True) as store, opened(output_file) as out:
         if watch is None:
             _list(store, form, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -213,5 +214,9 @@ def test_an_interruption_says_what_is_kept_and_by_what_it_goes_on(
         patch.setattr(lessons, "learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         code, out, err = filled("learn", "run", "--policy", "mine")
     assert code == INTERRUPTED and out == ""
-    assert "mine: 700 outcomes are learned and saved; go on with: configtron learn run --policy mine\n" in err
+    (line,) = [line for line in err.splitlines() if line.startswith("mine: ")]
+    said, _, command = line.partition("; go on with: ")
+    assert said == "mine: 700 outcomes are learned and saved"
+    # The command names the database in use, so that it can be typed as it stands.
+    assert re.fullmatch(r"configtron --db \S+ learn run --policy mine", command)
     assert filled("learn", "run", "--policy", "mine")[0] == DONE
