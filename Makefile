@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
 # make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
 # make test   install the same, then lint and every test
@@ -89,6 +90,7 @@ golden: $(INSTALLED)
 lint: $(INSTALLED)
 	$(call say,lint: ruff and mypy --strict)
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/reuse lint --quiet
 	@.ci/told $(BIN)/mypy
 
 docs: kernel man

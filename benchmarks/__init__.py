@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Claims and the commands that show them: one file a claim."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Namespaces for a program that changes the host's network: what it pins, mounts and sets is its own, and ends with it.
 
 The BPF file system is taken away there, so that the driver `ebpf` mounts another: pins of a configtron that works on

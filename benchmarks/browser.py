@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: over at least 128 cells our page-load client orders configurations as Chromium does.
 
     python -m benchmarks.browser [FOLDER [REPEATS [PAGE...]]]     as root; needs chromium-headless-shell or chromium

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """In the guest: one condition's cells, each loaded by our client and by Chromium; a line of JSON per cell.
 
 python -m benchmarks.browser_inside PROGRAM CONDITION REPEATS PAGE...     (benchmarks/browser.py boots it)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A capture of many page loads, made in a second: for what reads captures at speed.
 
 Web-like: connections of 30 to 60 segments that overlap in time, a fifth of them over IPv6, two segments in three full,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claims that a command makes, judged by the figures that it has just printed; a missed one is its exit code 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many ICW probes one thread carries: real packets, a real nginx, every count checked.
 
     python -m benchmarks.connections [COUNT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: contexts say what the links are, by segments and by the kernel, and the kernel's say what `ss` says.
 
     python -m benchmarks.contexts      as root

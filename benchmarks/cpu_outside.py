@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much processor time a guest used between two moments, seen from the host.
 
 A thread adds up the run times of all the guest's processes many times a second (/proc/PID/schedstat, ns); what was used

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: which of the grid's knobs do nothing, where, to the bit.
 
     python -m benchmarks.dead_knobs      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: a knob that does nothing is proven dead by some ten thousand outcomes, and one that does something is not.
 
     OMP_NUM_THREADS=1 python -m benchmarks.dead_outcomes [LOGS [LARGEST [SEED]]]

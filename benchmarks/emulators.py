@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: conditions are what they are called: Pantheon's emulators, our traces, TCP over plain links by theory.
 
     python -m benchmarks.emulators [PART ...]      as root; all parts when none is named

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of lab/bed.
 
     python -m benchmarks.emulators_inside PLAYER PART...     in the guest; PLAYER is player.program(), built outside

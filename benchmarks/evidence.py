@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The papers' figures beside ours, by commands that run now: a dated table with the commit that it was made of.
 
     python -m benchmarks.evidence [--long] [--lab] [--only WORDS]... [-o FILE]      `make evidence`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows that `benchmarks.evidence` runs: the paper's figure, the command, and where in its output ours stands.
 
 One row of docs/experiments.md or more have the same command; it runs once. `{folder}` is a folder of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `learn export` prints of its rules, against what the rules truly cost: noise-free, on worlds that are known.
 
     OMP_NUM_THREADS=1 python -m benchmarks.exported [idiosyncratic] [SESSIONS [SEED ...]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """configtron.ko for the lab's kernel: built outside, loaded inside; and commands that run where it is loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: configtron reads seven servers as their distributions ship them, and other people's tools read its evidence.
 
     python -m benchmarks.hosts [NAME...]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: the initial window is read right on real servers, whatever it is set to, however it is asked; or bounded.
 
     python -m benchmarks.icw [N...]      as root; the windows to try, 14 of them by default

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: a campaign that is killed at any moment, and resumed, measures every target once and leaves nothing behind.
 
     python -m benchmarks.kills [COUNT]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a look-up of a client costs in the kernel module, by the number of prefixes, and by how many lengths are in use.
 
 Claim: 41, 80 and 358 ns at ten thousand, a hundred thousand and a million prefixes of one length, as the prototype had.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How long the learner takes: a suggestion beside GPyOpt's own, an update by 500 and 10 000 sessions, decisions.
 
     OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions [POLICY ...]]

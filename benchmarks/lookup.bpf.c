@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What one look-up of a client costs: the driver's own way through its own pinned maps, for addresses drawn at random,
  * beside the same loop with the look-up left out. Run by BPF_PROG_TEST_RUN, which measures.
@@ -52,4 +52,4 @@ int without_lookup(struct __sk_buff *nobody)
 	return 0;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

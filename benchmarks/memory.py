@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: a target more costs less than a kilobyte of memory, however many there are.
 
     python -m benchmarks.memory [SMALL LARGE]      as root

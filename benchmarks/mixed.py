@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: unlike servers that take turns at one address are found in >= 95 % by profile full, taken for one in <= 2 %,
 and invented in <= 1 %, by any profile; also at 5 % loss.
 

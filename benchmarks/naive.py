@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two older ways to read an initial window, to be measured beside ours.
 
 What a scapy script does at its best (the AsyncSniffer of its documentation, running before the first packet is sent;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Off-policy value: how often each estimator's 95 % interval holds the truth, over replays of logged sessions.
 
     OMP_NUM_THREADS=1 python -m benchmarks.offpolicy [REPLAYS [SESSIONS [SEED ...]]]

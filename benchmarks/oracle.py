@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every connection of captures, read by us and by tshark: how many are equal, and why the others are not.
 
     python -m benchmarks.oracle FILE...     these captures

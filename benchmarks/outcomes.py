@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast outcomes go into the store and come out of it, what `learn run` makes of a million, and kills.
 
     OMP_NUM_THREADS=1 python -m benchmarks.outcomes [THOUSANDS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast captures are read, beside other readers, in one run on one core.
 
     python -m benchmarks.parse [PACKETS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every policy on one world it has not seen: how far from the best, how soon, and how often worse than Default.
 
     OMP_NUM_THREADS=1 python -m benchmarks.policies [SESSIONS_PER_CELL [SEED [ROW ...]]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: at least 500 initial windows a second, nearly all right; beside two older ways to read them, in one run.
 
     python -m benchmarks.probe [COUNT]      as root; connections of each kind, 3000 by default

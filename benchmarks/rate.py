@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: no second holds more SYNs than the rate allows, over all vantages together, seen where they arrive.
 
     python -m benchmarks.rate [RATE...]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the preferred policy's distance from the best comes from: classes, templates, what is not known, exploration.
 
     OMP_NUM_THREADS=1 python -m benchmarks.regret [SESSIONS_PER_CELL [SEED ...]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MABWiser and Vowpal Wabbit beside ours: the same tensor, sessions, noise, batches of feedback and configurations.
 
     OMP_NUM_THREADS=1 python -m benchmarks.rivals [SESSIONS [SEED [RIVAL ...]]]

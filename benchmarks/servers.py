@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real servers on this host, as shipped, to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd.
 
     python -m benchmarks.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C

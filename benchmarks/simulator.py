@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The simulator: how every policy fares on an analytic tensor it has not seen, and how fast sessions are replayed.
 
     OMP_NUM_THREADS=1 python -m benchmarks.simulator goals [SESSIONS_PER_CELL [SEED [ROW ...]]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether network classes that split help, where members truly diverge, and what it costs where they do not.
 
     OMP_NUM_THREADS=1 python -m benchmarks.splitting [POLICY [SEEDS [WORLD ...]]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: of TCP stacks that are not Linux, verdicts are right or honest bounds and reasons.
 
     python -m benchmarks.stacks [--quick] [NAME...]      as root

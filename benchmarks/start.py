@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How long the command line takes to say its version and its help, beside a bare interpreter.
 
 Claim: `configtron --version` within 60 ms and `--help` within 120 ms of wall time on an idle machine. Processor time is

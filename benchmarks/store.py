@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast the store takes results in and gives them back: 40 000 traces with four readings each, 200 000 rows.
 
 Claim: a campaign never waits for the database. One thread of probing ends some hundred connections a second.

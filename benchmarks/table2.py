@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: Table 2 across regions finds what differs and nothing else: recall >= 95 %, false differences <= 0.5 %.
 
     python -m benchmarks.table2 [--seed N]... [--sites N] [--loss PERCENT]... [--troubles]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: the testbed loads 20 pages of 1.2 MB a second on two cores, the same bytes each time; the study takes hours.
 
     python -m benchmarks.testbed [speed|smoke|same|kill|grid]... [--runs N] [--kills N] [--conditions N]     as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in a guest, by its path: a shard, as `learn measure` has it measured, and every frame that the router saw of it.
 
     python benchmarks/testbed_capture.py CLIENT PLAYER FOLDER

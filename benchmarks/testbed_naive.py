@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in a guest: what a testbed would do for each load that had neither netlink nor a client that stays.
 
     python -m benchmarks.testbed_naive CLIENT forks|client TIMES

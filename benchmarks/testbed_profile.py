@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: the testbed's time goes where this says; a page load costs half of what it did, and less than the naive ways.
 
     python -m benchmarks.testbed_profile [--loads N]     as root; counting needs strace

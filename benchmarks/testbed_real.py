@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: over 60 cells without loss, page load times in virtual time are those of real time: median difference 2 %.
 
     python -m benchmarks.testbed_real [--conditions N] [--loads N]     as root, on a machine that does nothing else

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: the same seed gives the same bytes of a shard, and of a capture of its packets, in each of a hundred runs.
 
     python -m benchmarks.testbed_same [--runs N]     as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: SYN-ACK timers, back-off, retries, cookies and duplicates are told right though packets are lost, each way.
 
     python -m benchmarks.timers [--trials N] [--seed N]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: whatever a server or its network does, no verdict claims too much, and most say all that can be said.
 
     python -m benchmarks.troubles [--seed N]... [--sites N] [--loss PERCENT] [--profile NAME] [-v]     as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a driver costs a connection, however many prefixes there are. Goals: the kernel module at most 1 per cent, eBPF
 at most 3, in each of the four figures: connections per second, set-up time at p50 and at p99, CPU per connection.
 

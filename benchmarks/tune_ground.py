@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where `tune` is tried: a network namespace, a control group and a database of its own, for one driver.
 
 `state` is all that the driver could have changed, as the system's own tools say it, never as the driver does; for kmod

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where benchmarks.tune measures: a server that is tuned between two that are not, one client process for all three.
 
     python -m benchmarks.tune_inside PLAN.json     in the lab's enclosure: as root, with namespaces and a cgroup

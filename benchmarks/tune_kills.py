@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: whatever moment `tune apply` or `tune rollback` is killed at, the host is as it was within the lease.
 
     python -m benchmarks.tune_kills [COUNT] [DRIVER...]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the drivers of `tune` bear many prefixes: apply, change a hundred, read back, look one client up, revert; and
 what the whole command takes for that change.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: `tune watch` sees another hand on a knob of ours within a second, also among a hundred thousand prefixes.
 
     python -m benchmarks.tune_watch [TIMES] [DRIVER...]      as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS turn-taking: real servers and clients over a path with a round trip, each with a known initial window.
 
 A TLS handshake is the trap of passive windows: flights end because it is the other side's turn, certificates end in

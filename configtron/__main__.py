@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m configtron`."""
 
 from configtron.cli import main

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A monotonic clock that reads as nanoseconds since the epoch, and kernel receive timestamps converted to it.
 
 Question   When did a packet arrive, if the kernel stamps it by the wall clock (SO_TIMESTAMPNS, TPACKET), and somebody

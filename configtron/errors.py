@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The few exceptions, each saying what to do next. A failed measurement is not one of them.
 
 That is a reason in a verdict.

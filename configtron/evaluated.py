@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study returns: tables, plots as numbers, and facts: a claim of the paper's with its figure and ours.
 
 Rules for this file: values only. Who measures is in `lab/bed/evaluate/`, who draws and prints in `report/`; they do

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The configurations a learner may choose from: rows of value positions over `configtron/knobs.py`.
 
 CT's Table 1 multiplies to 768. Not all of them differ: what `DEAD` lists has no effect on a page load that opens its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every knob by name: what the papers set (Table 1), what they measured (Table 2), what else a fingerprint holds.
 
 Rules for this file: one literal table per purpose, nothing computed but the dictionaries at the end; a row's `note`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured: one row for each name of a fingerprint, and which of them are rows of the paper's Table 2.
 
 Rules for this file: those of `knobs.py`, whose other half this is. Timers are in seconds, windows in bytes.

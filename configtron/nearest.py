@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which class a client is of: one rule, for the agent that serves and for the learner that learns.
 
 Classes live over the logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a hundred.

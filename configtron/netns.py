@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network namespaces: standing in one, whether one may, and its number that is never given twice.
 
 Source     setns(2), network_namespaces(7); ip-netns(8) for where names are kept.

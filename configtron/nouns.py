@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The nouns: what every part of configtron hands to every other part.
 
 Rules for this file: standard library only; every type is immutable; no type knows where it came from (live wire,

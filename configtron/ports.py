@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The three protocols between pure code and the world. Pure code is handed one and never asks which."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results as text: the JSON that workers write, the store keeps and people read.
 
 Rules for this file: standard library only; equal objects give equal bytes (sorted keys, compact separators, numbers

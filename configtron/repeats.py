@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How often a page is loaded until the median of its load time is known, and how well it is known then.
 
 Question   After so many loads of one cell, is the median known within a tenth, or must there be more?

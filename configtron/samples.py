@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page loads as text: what a shard of the testbed writes line by line, the store keeps, and the tensor is made of.
 
 A shard is one boot of the lab under one condition. Its file holds canonical JSON, one object a line, nothing of when or

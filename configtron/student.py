@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Student's t: how many standard errors to either side of a mean its 95 % interval reaches.
 
 Rules for this file: the standard library alone, since the lab has no scipy. Source: Student 1908; Abramowitz and Stegun

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The PLT-tensor: {network condition x configuration x website} -> page load time.
 
 Question   How long does this site load under this configuration on this network?

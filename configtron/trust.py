@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a file is only root's and our own: what is loaded into the kernel, or started as root, must be.
 
 Source     path_resolution(7); inode(7) for the sticky bit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is said between plan, journal and drivers: what can be set where, what is in force, what is to change.
 
 Rules for this file: those of `nouns.py`. A profile says *what*, a prefix says *for whom*; a driver puts both in force.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The store: one SQLite file that keeps runs, traces (by reference to pcapng) and readings."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A database file opened: by its owner, by a reader, or by somebody who must leave no trace of having looked."""
 
 from __future__ import annotations

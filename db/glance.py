@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A look at what tuning keeps that leaves no trace in the file system: for `plan`, `status`, and keepers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measurements of the testbed as SQL: shards, what read back, cells, loads.
 
 One `record()` is one shard in one transaction: after `kill -9` at any moment the database holds every shard whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Outcomes and decisions as SQL: columns in, columns out, half a million a second and in flat memory.
 
 One call is one transaction, and what a policy decided, what it knows and how far it has read are one call: after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Database files that only their owner can read: they show whom somebody measures and how a server is set up.
 
 A folder that has to be made gets mode 0700, a file 0600, whatever the umask. An existing file that everybody can read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replays under way as SQL: how each was begun, which parts are done with what they found, where the next one stands.
 
 One call is one transaction: after `kill -9` a replay goes on from the last state that was kept, or part that was done.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows of the store and the nouns they stand for. Pure; SQL is in `store.py`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A database file is made, brought up to date, or refused: `schema.sql` and the numbered files of `migrations/`.
 
 Whatever is done is done whole: a script and the version it makes are one transaction.

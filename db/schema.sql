@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The store: what was asked, what came back, where the packets are.
 --
 -- Kept: single readings (one probe call each). Not kept: verdicts, which are read from them, in the views below and,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs and watches as SQL: with `tuning.py` all that speak it, but for `schema.py`, which makes the tables.
 
 One `record()` is one transaction: after `kill -9` at any moment the database holds every batch whose `record()`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tuning keeps, as SQL: wanted rules, muted advice, the journal of acts, frozen scopes.
 
 One call is one transaction. The journal's promise is that an act's row is on the way to the disk before its first write

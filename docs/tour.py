@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Make the README's outputs again: run the commands it shows and put what they print below them.
 
 Usage: python docs/tour.py [--check] [NAME ...]     (make docs)

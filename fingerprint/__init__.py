@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """INFERENCES: every way to read an answer. A reader is `infer(trace) -> observations`: pure, total, never raising.
 
 One trace may answer several questions, so a reader names the probes whose traces it understands.

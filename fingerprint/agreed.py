@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Options that both sides agreed to: selective acknowledgements and timestamps.
 
 Question   Does the server agree to SACK, and to timestamps, when they are offered?

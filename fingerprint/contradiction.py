@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A verdict that none of its own trials supports becomes a lower bound, or no value.
 
 Rules for this file: pure; total. A rule that merges trials may correct one of them: it counts a copy that was lost, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What answers a user's own packets.
 
 Question   What does the server send back to this template of packets?

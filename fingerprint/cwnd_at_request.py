@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion window when a request is asked inside TLS.
 
 Question   How many segments may the server have in flight when the request comes, after a TLS handshake?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Retransmission timeout of data, before any round trip of data was sampled; and the shortest it could be.
 
 Question   How long does the server wait for an ACK of its first data before it sends it again? How much of that is its

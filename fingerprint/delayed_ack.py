@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Delayed acknowledgements: how long a lone small segment waits for its ACK.
 
 Question   For how long does the server hold an acknowledgement back, hoping for something to send it with?

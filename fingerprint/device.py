@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A web server's access log -> device classes: which kind of device a client's User-Agent tells of.
 
 Question   Is this client a phone, a tablet, a computer, a television, or a program?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How differently are servers configured elsewhere? One run, several regions, one parameter: a row of Table 2.
 
 Question   Of the targets whose setting is known in the baseline region and in another, how many differ there?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Explicit congestion notification: agreed to, and lived by.
 
 Question   Does the server agree to ECN, and does it report a mark of congestion back?

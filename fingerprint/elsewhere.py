@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Table 2 drawn out: one parameter region by region, one operator over all parameters, one difference after another.
 
 Question   Where are servers configured differently, whose are they, and which ones?

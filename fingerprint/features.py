@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Local connections -> contexts: what is known of a client's network, from what its connections showed here.
 
 Question   What network does a client of this host stand in: how far, steady, lossy and fast; whose; with what device?

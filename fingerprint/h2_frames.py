@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HTTP/2 frames as they lie in a stream: nothing interpreted away.
 
 Rules for this file: pure; total; order, duplicates and unknown types, identifiers and values are kept, which the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HTTP/2: what is announced, in which order, what holds where a server is silent, and how it takes leave.
 
 Question   What does the server announce about its HTTP/2 stack, once and later, and what holds of the rest?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A half-open connection as the client sees it: when the SYN-ACK and its copies came, and what two later SYNs showed.
 
 Rules for this file: pure; total; it says what was heard, `synack_rto.py` and `syn_cookies.py` say what it means.

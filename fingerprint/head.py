@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The head of an answer: its status line, its fields, and what they say about who answered.
 
 Rules for this file: pure; total (any bytes are read); a head may be cut off anywhere, so a field is taken only if its

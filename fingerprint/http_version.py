@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HTTP version: by ALPN over TLS, and in clear.
 
 Question   Which HTTP does the server choose when offered both, and what does it speak when there is no choice?

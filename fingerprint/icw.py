@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Initial congestion window.
 
 Question   How many segments does the server send before it hears one ACK of its data?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When runs that read a window agree.
 
 Rules for this file: a value is given only where a run proved it; runs that proved a bound may support it, since a lost

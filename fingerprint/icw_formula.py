@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the initial window is counted in.
 
 Question   Is the initial window a number of segments, a number of bytes, or one of the RFCs' formulae?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Initial congestion window of a TLS server.
 
 Question   How many segments of its certificate flight does the server send before it hears one ACK?

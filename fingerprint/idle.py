@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Slow start after idle: whether the window shrinks again while nothing is sent.
 
 Question   Does a connection that was silent begin anew with its initial window?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who answered: one server, or unlike ones taking turns at one address.
 
 Question   Do all connections to an address meet the same configuration?

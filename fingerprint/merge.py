@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trials -> one verdict: how agreement is graded and disagreement settled.
 
 Rules for this file: pure; the grades are those of `docs/grades.md`; a bound never becomes a value, and refutes values

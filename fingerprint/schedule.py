@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The timer behind a row of gaps: how long its first wait is, how it grows, and how many copies were lost on the way.
 
 Rules for this file: pure arithmetic on seconds; a lost copy merges two gaps, and never splits one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Signature of the SYN-ACK: which stack, and how it is set, as its first answer shows.
 
 Question   What does the server's first segment look like when every option is offered?

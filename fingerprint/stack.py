@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One stack or two: whether who shakes hands is who sends the data.
 
 Question   Do the SYN-ACK and what follows come from the same TCP stack?

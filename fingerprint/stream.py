@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a TCP conversation looks like from outside: handshakes, first flights, repeats, gaps.
 
 Rules for this file: pure; total (any packet list is read, none raises); knows sequence numbers, not payloads. Scripts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SYN cookies, and SYN-ACKs that come twice: two habits that would be mistaken for a timer.
 
 Question   Does the server keep nothing of a half-open connection (SYN cookies, a SYN proxy)? Does it send each SYN-ACK

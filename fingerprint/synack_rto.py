@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Initial retransmission timeout: of the SYN-ACK, with its back-off, the number of retries, and how they end.
 
 Question   How long does the server wait for the handshake's ACK, how does the wait grow, when and how does it give up?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel says of a TCP socket, out of the bytes that inet_diag answers with; `capture/diag.py` asks.
 
 `struct tcp_info` only ever grows at its end, so fields are read by place as far as the kernel has them; the last one

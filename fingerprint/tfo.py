@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP Fast Open: whether a request may ride in the SYN.
 
 Question   Does the server hand out Fast Open cookies, and does it take the data of a SYN that carries one?

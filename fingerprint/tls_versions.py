@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS versions: which of 1.0 to 1.3 a server agrees to.
 
 Question   Which versions does the server speak, and not only which one does it prefer?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a reader says what it read, and a rule what it settled: a value with its grade, or a reason.
 
 One line each, so that every reader and every rule says it alike. `yes` and `no` are of one trace, `settled` and `over`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What to ask again: probes whose next trial could raise a verdict's grade.
 
 Question   The planned trials are in. Which parameters are not known yet (A or B), and could be, if one more were made?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A congestion window read from a conversation in which every ACK was withheld and then one was sent.
 
 The same arithmetic serves the initial window over HTTP (`icw.py`), that of a certificate flight (`icw_tls.py`), and the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Settings on a socket: written when a connection begins or is assigned, read back when asked.
  *

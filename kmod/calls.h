@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The calls of /dev/configtron: each takes the open file and its argument, copied in before and
  * out after by chardev.c.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Calls about prefixes: AssignProfile(prefix, id) in batches, deletion, a dump that comes in
  * pieces, a flush.

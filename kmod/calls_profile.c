@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Calls about profiles and their parameters: initConfigProfile, setProfileParam, getProfileParam,
  * deleteConfigProfile.

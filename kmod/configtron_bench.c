@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * What a lookup costs: fills the prefix table and looks random addresses up, once per insmod.
  *

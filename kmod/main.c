@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * configtron: TCP settings per client prefix and per socket, without a change of kernel or
  * application.

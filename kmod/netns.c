@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A network namespace's tables: made when it is, gone when it goes; and the options that hold for
  * all of it.

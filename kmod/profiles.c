@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Profiles: a number, a name, counters, and what it sets (versions.c). All under the namespace's
  * mutex.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Records: what a connection came to, told once at its end to whoever reads /dev/configtron.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * One socket, by its file descriptor: give it a profile at any time of its life, read back what
  * is in force on it.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Where TCP calls us: once when a connection begins, once when it ends, and for some when they
  * idle. Never per ACK.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python3 -m configtron.lab kernel`: builds what the lab boots, ahead of its first use.
 
 `python3 -m configtron.lab module [KERNEL]`: builds the kernel module and prints where it lies. KERNEL is `lab` for the

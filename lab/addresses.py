@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The laboratory's IPv6 plan: each of its IPv4 addresses has one of IPv6 that says the same.
 
 10.a.b.c is fd10:a:b::c, with the octets in hexadecimal: unique local addresses (RFC 4193); a /24 there is a /48 here.

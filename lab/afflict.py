@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who gets which trouble: the table's shares dealt to the sites by seed.
 
 Question   Which sites are difficult, and what does that make of their servers?

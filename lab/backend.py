@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every way to have a host is, and what those with a kernel of their own share: whether it can be used here.
 
 A backend of uml.py or qemu.py is a `Guest` that says what it needs: programs with their packages, a kernel of ours

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
  * The laboratory's middleboxes: what stands between a client and a server address, and is neither.
  *
@@ -401,4 +401,4 @@ int unbalance(struct __sk_buff *skb)
 	return TC_ACT_OK;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Middleboxes: what happens on the way to and from a server's address, as rules for box.bpf.c.
 
 Question   What does a prober meet that is neither the server's program nor its kernel?

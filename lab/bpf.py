@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """BPF programs of the laboratory: compiled once, loaded and pinned, their maps filled by address and read back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Certificates of the laboratory's providers: the same seed gives the same bytes.
 
 One authority signs with Ed25519, whose signatures are deterministic (ECDSA's are not); servers hold P-256 keys derived

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Chance, by seed: named streams of it, and packs of cards dealt in exact shares."""
 
 from __future__ import annotations

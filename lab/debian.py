@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian's own kernel, as people run it, taken from its package without installing it.
 
 Question   How is kernel code of ours tried on the kernel that Debian 12 users have, on a machine that may run another?

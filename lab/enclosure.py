@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The walls around a lab host, and the job that goes in: the same for every backend of uml.py.
 
 Question   How can a command run as root, over the host's own files, and neither change them nor outlive its owner?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node, and an odd one.
 
 Each program runs once, in its own namespace, on wildcard sockets; the address that a connection came to decides what it

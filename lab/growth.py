@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a TLS handshake makes of a congestion window before the first request is asked.
 
 Question   How many segments may a server have in flight once its handshake is acknowledged?

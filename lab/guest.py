@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Raise a world, check it, hide what it is made of, run a command in it, and hand on the command's exit code.
 
     python3 -m configtron.lab.guest WORLD.json -- COMMAND [ARGUMENT ...]

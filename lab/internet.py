@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A thousand sites in five regions, drawn by seed: what is true, before any server runs.
 
 Question   Which settings does each site's server use, in each region?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guest kernels, built once from Debian's kernel source package and kept in the user's cache.
 
 Question   Where does a kernel with virtual time, or one that watches itself, come from on a machine that has none?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Our kernel module, built once for each kernel and kept in the user's cache.
 
 Question   How does one get configtron.ko for a guest of the lab, or for this machine, without building it twice?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network namespaces, links and routes of the laboratory, each setting read back.
 
 Everything is done in this process by system calls where a command would cost a fork: a guest raises two dozen links.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two servers behind one address, as a load balancer has them, or an anycast network with more than one configuration.
 
 Question   Does a prober see that an address is not one server, and not take it for a difference between regions?

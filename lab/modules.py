@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel modules of ours, built for one of the kernels of recipes.py.
 
 Question   How is kernel code compiled for a guest's kernel whose source is unpacked only while it is built?

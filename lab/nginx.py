@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every nginx of the lab is told, whoever writes the rest of its configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the lab's odd servers do, and what is then true: one row an oddity.
 
 Question   Does a prober stay right, or honestly silent, where a server answers in an unusual way?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Differences put there on purpose: the paper's share of sites is set otherwise in some regions.
 
 Question   Would a prober that compares regions see what differs, and nothing else?

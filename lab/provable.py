@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The largest lower bound of a window that a server's answer can prove.
 
 Question   Where an answer ends or pauses before the window does, which "at least n" is all that could be said?

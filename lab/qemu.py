@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Emulated machines with two processors, for kernel code of ours: Debian's kernel, or one that watches itself.
 
 Question   Where does code that passed on one processor meet a second one?

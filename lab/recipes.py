@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each of our kernels is made of. kernel.py builds them, modules.py builds modules for them.
 
 LAB         every guest of the lab: small, in virtual time

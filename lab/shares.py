@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is dealt, and in which share: Table 2 of the ConfigTron paper (2019) as packs of cards.
 
 Differs    Table 2's top values of ICW and RWIN do not add up to 100 %: the rest is spread over values seen elsewhere.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The laboratory's nouns: regions, sites, their servers, and where in the address plan each server lies."""
 
 from __future__ import annotations

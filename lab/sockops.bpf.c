@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
  * Per-address TCP settings of the laboratory's servers.
  *
@@ -113,4 +113,4 @@ int lab_sockops(struct bpf_sock_ops *ops)
 	return 1;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

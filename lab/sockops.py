@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sock_ops program: its settings by server address, loaded, attached to the servers' group, read back."""
 
 from __future__ import annotations

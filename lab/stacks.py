@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings of a whole network stack: what no address can have apart, because Linux keeps it by network namespace.
 
 Question   Which TCP features does a site's kernel agree to, and how does it behave beside its timers?

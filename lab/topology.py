@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Namespaces, links, addresses and routes of a world; each farm's routes read back.
 
     v-na ... v-au   one namespace a vantage: eth0 with the region's delay, half of it each way

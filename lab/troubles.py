@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can go wrong between a prober and a server, as a table: which share of sites has it, and what may be said then.
 
 Question   How does a site misbehave, and what is an honest verdict about it?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The oracle: what a prober without faults reports about each site from each region.
 
 A setting is not yet what is seen: the kernel's own rules stand between. They are written here once, with the place

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hosts for the lab: one command, run as root on a kernel of its own, with the host's files read-only beneath it.
 
 Question   How can a thousand servers and their network run anywhere, exactly the same each time, and touch nothing?

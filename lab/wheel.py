@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How late a kernel timer may fire: the timer wheel's own table.
 
 Question   A server's timer is set to so many seconds. When may it fire at the latest?

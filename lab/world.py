@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Everything a guest needs to raise its share of an Internet, as one JSON file: links, farms, files, socket settings.
 
 The file tells the truth about every server, so it lies in the folder that the guest hides from the command it runs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """POLICIES: every way to choose a configuration. To add one.
 
 A class in a file of its own (`learner/baselines/` for what a learner is held against), a row here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a policy begins with, by the first outcomes of a log: its classes, when they diverge, what knobs showed.
 
 Page load times of a log are of many clients under many profiles. Three things are told apart from what a class, a

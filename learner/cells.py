@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Policies that search every row on its own: what was tried there, what comes next, when the search is over.
 
 A row is a cell (class and website) or, in the baselines without classes, a client's prefix. A search is a list of first

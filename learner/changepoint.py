@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bayesian online change-point detection, on the logarithm of a client's round trips or rates.
 
 Question   Has this client's network changed, and since which sample?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network classes: clients that behave alike, under names that stay.
 
 Question   Which clients may share what is learned about page load times?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Policies that tell clients apart by network class and website: one table row, a cell, for each pair.
 
 The row of class c and site s is c x (sites + 1) + s; the last site stands for all that are not in the vocabulary.

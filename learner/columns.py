@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Contexts and decisions as numpy columns: many at once, where one object each would cost more than the learning.
 
 Names (sites, prefixes, devices) are codes into a vocabulary that travels with the column; -1 is unknown. Numbers that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a knob does nothing, by outcomes: what clients, sites and other knobs make of its values, together by twos.
 
 Question   How much could this knob move page load times, and not have shown itself in these outcomes?

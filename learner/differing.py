@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether two halves of a network class want different configurations, by the outcomes of their loads.
 
 Question   Members of one class load alike fast on the whole; would some of them be better off with another

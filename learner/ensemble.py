@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ConfigTron's ensemble: a Gaussian process finds, an epsilon bandit doubts, a decision tree spreads.
 
 Question   Which configuration is best for this network class and website?

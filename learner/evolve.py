@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network classes that follow their members: split where members diverge, under names that stay.
 
 Question   Do the members of a class still behave alike, and if not, which two classes are they?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Why this profile: what a policy would answer an operator who asks about one client.
 
 Everything in it is read from the policy's own table and sums; nothing is learned or drawn to answer.

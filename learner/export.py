@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Export: any policy over classes as rules that an agent can look up.
 
 Question   What is the shortest list of rules that serves nearly as well as the policy?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a class gets in place of what nobody of it has loaded: the fastest of what its clients did load.
 
 Question   Which configuration has shown a class that it is faster than Default?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the linear model sees of a configuration and of a cell, by rules that know no knob by name.
 
 A configuration's features are differences to the default's, so the model's value is directly the excess over Default,

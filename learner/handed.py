@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All that a policy hands to others, and what each of it costs: rules made on earlier clients, judged by later ones.
 
 Rules for this file: what is printed, stored and judged is one and the same; of the latest clients, rules use where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which knobs and which features matter, with intervals, and which knobs are dead.
 
 Question   What is lost without this knob, without this feature? Does this knob do anything at all?

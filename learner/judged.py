@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What rules cost their clients, by outcomes of clients that the rules were not made on.
 
 Question   How much longer do pages load by these rules than under the policy that they stand for?

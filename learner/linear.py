@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Bayesian linear model of the excess over Default, shared by all cells, with effects of each class's and cell's own.
 
 Question   How much slower or faster than Default is each configuration in each cell, and how sure is that?

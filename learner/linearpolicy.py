@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What policies over the shared model have in common: evidence, warm start, candidates, fine classes.
 
 Question   What does everything that was seen say of every cell, and may the warm start be believed?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How long logged sessions would have loaded under any configuration: what DR, the last of the values, leans on.
 
 Question   What does this session take under that configuration, as far as a log tells?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Outcomes of a log as columns, and how a policy learns from them, whoever decided them.
 
 A log's configurations are profiles and its classes names, since the logger may have chosen from another grid and by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When a log is looked at again for knobs that do nothing, and what each look may cost in false alarms.
 
 Question   A knob may do nothing: from which outcome on is it known?

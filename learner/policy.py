@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every policy is made of: a table that decides, outcomes that wait, an update that makes the next table.
 
 A subclass says how it tells clients apart (`where`) and how it learns (`learn`). All else is here, once: choosing,

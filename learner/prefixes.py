@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which of the prefixes that outcomes name an address is in.
 
 Rules for this file: prefixes stay as they were logged, and what is no network's address is only ever itself.

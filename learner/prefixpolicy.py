@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Policies that tell clients apart by address prefix alone: the baselines without network classes.
 
 A prefix falls into one of `buckets` by its CRC, so that memory is bounded and a row needs no register; two prefixes in

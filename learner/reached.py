@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which configurations somebody else can put in force, and what stands in for those that nobody can.
 
 Rules for this file: who reaches what is handed in (the drivers' own tables are an edge's); a knob at its default needs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which class a client is in now, from its samples, and how long a change of network went unnoticed.
 
 Question   Is this client still on the network that its class was taken from?

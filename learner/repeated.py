@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much a page load differs from itself: what a log's repeats say of the noise of single loads.
 
 Question   By how much does ln(ms) spread when one client loads one page under one profile again?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A policy as what a stack can hold: one profile a class, one class a prefix, and what that costs.
 
 Question   Which profile should a prefix get, if its stack cannot tell websites apart?

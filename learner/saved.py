@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A learning policy that can be put away and taken up again: what it was made of, beside what it has learned.
 
 `TablePolicy.save` holds all that was learned, observed and drawn; to restore it, the same policy must be made first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a policy serves between two updates: per row a small distribution over configurations.
 
 Question   Which configuration does a client of this row get, and how likely was that?

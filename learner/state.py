@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Learned state as JSON text and back, bit for bit.
 
 Numbers of Python are exact in JSON already; an array goes as its bytes (little-endian, deflated, base64), so a table of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What was seen, as sums: per row and configuration the number of page loads, and their logarithms' sum and square.
 
 Page load times are kept as logarithms: their noise multiplies, and sites that differ several-fold become comparable.

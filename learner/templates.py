@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which few configurations an operator should keep ready, out of many.
 
 Question   Which N configurations, together, come nearest to the best of all?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rival: Bayesian linear Thompson sampling over all cells, with a residual per cell, a warm start and a guardrail.
 
 Question   Which configuration is fastest in this cell, given what every other cell has shown?

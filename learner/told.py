@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Outcomes as people bring them: JSON Lines or CSV, a line an outcome. Pure: lines in, outcomes out, with line numbers.
 
 A line that cannot be read raises `BadInput` and names it; whoever reads decides what becomes of those before it. What

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A decision tree over clients, as columns: grown by scikit-learn, walked and saved by us.
 
 Question   Which configuration does a client's bandwidth, round trip, loss and site call for?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Off-policy value: what a candidate policy would have made of logged sessions, before it is let near a client.
 
 Question   What is the mean page load time under the candidate, from sessions that another policy decided?

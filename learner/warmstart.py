@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an emulated tensor tells before the first real load: effects, how they differ, how many round trips loads take.
 
 Question   What may be taken from an emulator whose networks are other networks, and whose strengths are wrong?

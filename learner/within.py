@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tells members of one class apart: page load times corrected for where in its class a client is.
 
 Question   How long would this load have taken for a client at the class's centroid?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PROBES: every way to provoke an answer. To add one.
 
 A script in a file of its own, a row here, a reader in `fingerprint/`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whom not to ask: address ranges and names that no probe may touch.
 
 Asked again after every DNS answer and redirect, so it must be quick: disjoint sorted ranges and one bisection.

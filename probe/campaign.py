@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The loop that drives journeys over a lane: what starts when, and in which order.
 
 Question   Of all the calls that targets want made now, which is begun next?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A ClientHello made by hand, whose highest version we choose.
 
 Why not a library: libraries of today are built without the ciphers of yesterday, so that a refusal would be theirs;

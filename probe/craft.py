@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke an answer to packets that a user crafted: send each, hear what comes back. Read in `fingerprint/craft.py`.
 
 The parameter `packets` is text without scapy, so that a recording replays without it: items separated by a space,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the window that stands when a request is asked inside TLS: shake hands, be quiet, ask, acknowledge nothing.
 
 Read in `fingerprint/cwnd_at_request.py`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke delayed acknowledgements: a few short requests, then one that never ends, two bytes at a time.
 
 Read in `fingerprint/delayed_ack.py`. The first requests make it an interactive connection, on which the server waits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the answer to congestion marks: agree on ECN, send a request that is marked as if a router had been full.
 
 Read in `fingerprint/ecn.py`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke HTTP/2 SETTINGS: preface and empty SETTINGS first, then a request. Read in `fingerprint/h2_settings.py`."""
 
 from __future__ import annotations

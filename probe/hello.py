@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A ClientHello (RFC 8446 4.1.2), the same bytes each time: enough to make a server send its certificate.
 
 It is never followed by a Finished, so nothing secret depends on it: the random bytes and the key shares are constants.

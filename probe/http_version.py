@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the HTTP version: by ALPN over TLS, and in clear. Read in `fingerprint/http_version.py`."""
 
 from __future__ import annotations

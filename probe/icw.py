@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the initial congestion window: ask, acknowledge nothing, count; then open the gate once.
 
 The reading, and the essay, are in `fingerprint/icw.py`. The same conversation shows the data RTO

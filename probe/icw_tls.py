@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the initial window of a TLS server: say ClientHello, acknowledge nothing of the certificate that follows.
 
 Read in `fingerprint/icw_tls.py`.

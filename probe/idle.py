@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke a restart after idleness: let the window grow on one page, be silent, ask for the page once more.
 
 Read in `fingerprint/idle.py`. Growth goes by rounds: all that one window holds, then one acknowledgement for it. Losses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The story of one target from one vantage: a generator that yields calls and is resumed with what was read from each.
 
 A target has up to two strands, so that at most two connections to it are open at once: one holds handshakes half-open

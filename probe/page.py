@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a redirect leads: the next place to ask for the page, read from an answer in clear. Pure.
 
 A redirect is followed to another path, another name, or with the cookie that it has just set; one to https ends the

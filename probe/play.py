@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Script x wire -> what happened. Pure: the wire brings time, sockets and luck."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each profile asks of a target: the whole plan of a run, as tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who runs a site: the certificate's organisation, or else the registered domain.
 
 Question   Which sites are one operator's, so that their settings can be compared as his?

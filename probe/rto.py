@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke SYN-ACK retransmissions: ask for a connection, never complete it. The reading is in
 `fingerprint/synack_rto.py` and `fingerprint/syn_cookies.py`.
 

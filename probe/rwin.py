@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the receive window: offer every option, connect, ask, hear the first acknowledgement.
 
 Read in `fingerprint/rwin.py`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The language of probes: a script is a generator that tells one conversation in order.
 
 A script yields commands and is resumed with what came of them. It keeps no clock and no socket, so the same script runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py` and, for what was
 agreed to, in `fingerprint/agreed.py`.
 """

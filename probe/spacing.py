@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rate limits that hold: when may the next connection start?
 
 Question   May a connection to this address start now, and if not, when?

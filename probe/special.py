@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Addresses that IANA keeps for special purposes: no public web site lives there, so no probe goes there.
 
 From the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890, RFC 8190), and, last in each half, the

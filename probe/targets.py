@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whom to ask: the words and lists that people hand in, read as Targets.
 
 Rules for this file: pure over text; any text gives targets or one `BadInput` that names file and line.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke TCP Fast Open: ask for a cookie; with it, put a request into the SYN. Read in `fingerprint/tfo.py`."""
 
 from __future__ import annotations

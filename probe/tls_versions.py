@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Provoke the choice of a TLS version: a ClientHello that offers none above `most`. Read in
 `fingerprint/tls_versions.py`.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where to look from: vantages written in TOML. Pure over text.
 
 [[vantage]]

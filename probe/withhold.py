@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ask, acknowledge nothing, then open the gate once: the conversation behind every window that is read before an ACK.
 
 It begins wherever a connection stands: after the handshake (`icw.py`, `icw_tls.py`) or inside TLS (`wire/stream.py`).

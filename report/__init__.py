@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What people see: tables, lines for programs, progress, scores. Handed results; opens no socket and no database."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The most that a prober can report under a given truth, and whether a verdict reports it.
 
     exact     the truth has a value that can be proven: that value at grade A or B answers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cells of the PLT-tensor for people and programs: a table a condition, JSON lines or CSV a cell.
 
 No median is shown as known that is not: a cell says its interval, and its flag where that is too wide or missing.

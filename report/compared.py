@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A campaign compared region by region: what the report of its diversity is made from."""
 
 from __future__ import annotations

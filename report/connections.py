@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Connections of a capture as text: a table, JSON Lines, CSV; and servers, with the verdicts of all their connections.
 
 A number that the capture does not show is left out (JSON), empty (CSV) or "-" (table); it is never 0.

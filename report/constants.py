@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Baselines for a score: probers that give a constant answer, scored on the same pairs as a run.
 
 Question   Does a score measure a prober, or could one that reports the same of every server score as well?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Local connections as text, as they are told: a table, JSON Lines, CSV. Nothing is held back, so memory stays flat.
 
 A feature without a value is left out of JSON and its reason stands under `unknown`; it is empty in CSV and "-" in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The diversity of a run for programs: JSON Lines (`diversity.schema.json`) and CSV."""
 
 from __future__ import annotations

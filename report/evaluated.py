@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Studies for people, and for programs: a text, JSON Lines, CSV (a file a table, or all of them one after another)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the filling of a tensor goes, while it goes: a bar on a terminal, a line now and then elsewhere, JSON lines.
 
 All of it on stderr or in a file of its own; never on stdout, which is for data. The time left is told from the cells

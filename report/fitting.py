@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables on narrow terminals: no word is torn. Columns that matter least are left out, and the caption names them."""
 
 from __future__ import annotations

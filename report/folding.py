@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables as plain text: in whole lines where there is no terminal, folded to its width where there is one."""
 
 from __future__ import annotations

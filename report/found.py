@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results -> what was found about each target from each vantage: verdicts, and what they were read from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lines for programs: JSON Lines (the canonical form, `probe.schema.json`) and CSV (one row a verdict)."""
 
 from __future__ import annotations

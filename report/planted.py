@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Regional differences against the truth: those that were planted, and those that were not.
 
     pair       a target and a region beside the baseline, for one parameter

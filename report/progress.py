@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a run goes, while it goes: a bar on a terminal, a line now and then elsewhere, JSON lines for programs.
 
 All of it on stderr or in a file of its own; never on stdout, which is for data.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a replay found, for people and programs: a table of probes, JSON Lines, CSV, and JUnit for CI servers."""
 
 from __future__ import annotations

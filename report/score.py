@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A run's score against the truth: for each parameter, how often it is right, at which grade, and what it overclaims.
 
     right      an exact verdict (A, B, C) that the truth admits; a lower bound that is true; no verdict, for a reason

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Progress as people see it: a bar on a terminal, plain lines elsewhere. What it counts is its heirs' affair.
 
 All of it on stderr; never on stdout, which is for data.

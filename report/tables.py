@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables for people, by rich. Imported only when a table is printed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows of `configtron tune`: a table for people, JSON Lines or CSV for programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tests that need what this run does not have are skipped, and say what. No drawn example is timed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A TCP server in virtual time: a `Wire` whose other end behaves as Linux does towards a client that acknowledges
 nothing.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A listening socket in virtual time, as Linux keeps half-open connections, behind a path that loses packets by seed.
 
     timer      base << number of timeouts, up to an eighth late (the wheel); a repeated SYN is answered and starts it

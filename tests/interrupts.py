@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One Ctrl-C ends pytest: also where the code under test catches KeyboardInterrupt, or handles SIGINT itself.
 
 The terminal sends SIGINT to all processes of the foreground group. A child of ours that does nothing dies of it, so we

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The clock that no step of the wall clock moves: its own time, and the kernel's stamps around a step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make packages` in a root of its own: what packages enable is not enabled afterwards, what was enabled stays so."""
 
 from __future__ import annotations

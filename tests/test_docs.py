@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the documents say exists: links, commands, make targets, help texts, reasons, markers of the tour."""
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ def test_decisions_are_numbered() -> None:
     assert numbers == list(range(1, len(numbers) + 1)) and numbers
 
 
-def test_licence_is_version_2() -> None:
-    text = (ROOT / "LICENSE").read_text()
+def test_licence_of_kernel_code_is_version_2() -> None:
+    text = (ROOT / "LICENSES" / "GPL-2.0-only.txt").read_text()
     assert text.split("\n", 2)[0].strip() == "GNU GENERAL PUBLIC LICENSE" and "Version 2, June 1991" in text
     assert "GPL-2.0-only" in (ROOT / "COPYING").read_text()
 

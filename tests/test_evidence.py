@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of evidence: figures are read from outputs, a command runs once, failures show, all rows are there."""
 
 from __future__ import annotations

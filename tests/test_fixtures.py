@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The recordings in fixtures/: complete, small, right by the lab's truth, the same when played again; able to fail."""
 
 from __future__ import annotations

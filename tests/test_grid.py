@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The grid: the paper's 768, the 168 that act differently, and one way from profile to row."""
 
 from __future__ import annotations

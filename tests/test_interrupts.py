@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One Ctrl-C ends `make test`, and the test that it fell into has not failed."""
 
 from __future__ import annotations

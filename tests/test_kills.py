@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A campaign that is killed and resumed measures every target once and leaves nothing behind."""
 
 from __future__ import annotations

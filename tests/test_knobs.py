@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The knob table: complete, typed, consistent with itself and with what probes report."""
 
 from __future__ import annotations

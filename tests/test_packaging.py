@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """setup.cfg, the folders, the links and ruff's ban tell one story, and a wheel holds what the folders hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every Debian package that the code tells people to install is one that the Makefile installs."""
 
 from __future__ import annotations

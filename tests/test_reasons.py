@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """docs/reasons.md names every reason that code can give, and no other; a family, `tls:*`, is one row."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When a median is known: intervals that hold what they promise, however often one has looked before stopping."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A shard's file: written, read back, judged; half of one is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the sources look like: sizes, names, docstrings, essay heads. Review limits, not style."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Student's t against printed tables and scipy's."""
 
 from __future__ import annotations

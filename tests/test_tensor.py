@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The PLT-tensor's file: read back as written, the same bytes twice, and one clear line for what is none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The measured tensor in fixtures/: whole, as well known as it says, physically possible, and what the lab measures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `make install` says while it works: a line a step, the command's own exit code, and all of it if it fails."""
 
 from __future__ import annotations

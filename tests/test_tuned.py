@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The judgement of make demo-tune, and the arithmetic of benchmarks.tune: what must be seen as wrong is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Turn-taking TLS: the judge finds what is planted; of real programs no exact window is wrong or has no proof."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The wheel, installed with what each extra brings and nothing else: every module imports or names its extra, every
 command runs or says in one line which extra it needs.
 

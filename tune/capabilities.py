@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table {knob x driver}: what each driver's own tables say, side by side, as cells and as the page
 docs/capabilities.md.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Knobs of the papers that no driver of the kernel's stack can set, and who decides them instead.
 
 Rules for this file: reasons in words, one a knob, the same for every such driver. What a server decides is reached by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules as other tools' configuration: batches of iproute2, networkd's sections, sysctl lines.
 
 Question   How does what was found good here go on where configtron does not run, or after a reboot?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guard: what is refused though somebody wants it.
 
 Question   Which rules harm this host, its operator's plans, or other people's traffic?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The journal's grammar: what an act goes through, and what is due to one that was left behind.
 
 Question   A program writes a host's TCP settings and may be killed at any instruction, or the host may lose power. Who

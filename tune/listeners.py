@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Listeners of this host that select clients (`--listen`): a local port, or one local address with a port.
 
 Written as on a command line: `443`, `192.0.2.1:443`, `[2001:db8::1]:443`; several in one text with commas between. A

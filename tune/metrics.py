@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Knobs as metrics of a route: the kernel's number, iproute2's word and networkd's option for each, and how far it
 reaches.
 

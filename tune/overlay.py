@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules as routes: what a table that is looked up before the main one must hold, so that only metrics change.
 
 Question   Which routes give each prefix its profile's metrics and send no packet another way than before?

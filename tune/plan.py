@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plan: what would change, one advice each, and nothing else.
 
 An advice is about a scope and one of its knobs: ("profile:web", "initcwnd", 10 -> 20), ("192.0.2.0/24", "profile",

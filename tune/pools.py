@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pools of servers and which client goes to which: what cannot be set for a connection is chosen by routing it.
 
 Question   The version of HTTP and its SETTINGS belong to a server process. How does a prefix get those of its profile?

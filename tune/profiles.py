@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The paper's programming interface (ConfigTron 2019, Table 3), over any driver.
 
 paper                            here                                  does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules as a value: written one way, looked up as the kernel does it, and the changes from one to another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules, places and profiles as text: the JSON of the database, of plan files and of everything printed.
 
 Rules for this file: equal values give equal bytes; what cannot be read back raises `BadInput`.

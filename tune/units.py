@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """systemd units for `tune watch`, and for recovery after a crash: text, for one program path and one database.
 
 systemd looks up a program without a path in a few fixed folders, and a virtual environment is none of them. So the

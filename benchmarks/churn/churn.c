@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Connections, one after another, as fast as one processor makes them: the worst case for whatever acts once a
  * connection, since nothing else is done.

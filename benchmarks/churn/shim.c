@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * What a user can do without any driver, on a server of his own: LD_PRELOAD this, and every accepted connection gets
  * the congestion control of its client's prefix by setsockopt(2).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claim: each driver gives every client what the rules say, and its rollback leaves nothing of it.
 
     python -m benchmarks.tuned [PAGE.html] [DRIVER...]      as root; make demo-tune, with a page and all drivers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hands that tune the server: the product's verb with one driver, and one that knows only gateways."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """In the guest: every scene played, its packets captured, what each step said and left behind written down.
 
     python -m benchmarks.tuned.inside DRIVER...      writes found.json and a capture for each watch into the output

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the guest wrote down, beside what was wanted: the table, and every difference in words.
 
 Question   Did each driver give every client what the rules say, did its rollback leave nothing, and can a choice that

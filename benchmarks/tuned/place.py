@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the demonstration stands: the guest is the server, its clients sit in prefixes of their own behind one gateway.
 
     fibre, cable, satellite, six, other     a namespace each, half of its round trip by netem on each way

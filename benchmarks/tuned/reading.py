@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A capture made at the server -> each client's first flight, as our own readers of anybody's captures see it.
 
 Nothing here knows what was assigned: `fingerprint/passive/first_flight.py` counts what the server sent before it could

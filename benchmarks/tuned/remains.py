@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands in the kernel that a driver could leave behind: all of it, as text, to be compared before and after.
 
 Rules for this file: it asks the kernel, never a driver; what it cannot read it says so. A snapshot taken twice around

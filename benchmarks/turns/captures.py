@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One file a conversation; and the proof of an exact window, looked for by other code than the one under test."""
 
 from __future__ import annotations

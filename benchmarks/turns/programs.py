@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers and clients of TLS as a machine has them: how each is configured, started, and asked."""
 
 from __future__ import annotations

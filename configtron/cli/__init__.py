@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: parse, build the edge objects, call one function, render.
 
 Rules for this folder: a file a command; nothing heavy is imported before the command that needs it is called.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the shell completes beside options: target lists, runs, policies. The database is only read, nothing is sent.
 
 Whatever goes wrong completes nothing: a shell's Tab is no place for an error.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The configuration file: TOML tables named after commands, keys named after options.
 
 db = "/var/lib/configtron/configtron.db"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A value of the configuration file against the option it sets: TOML's type, then the option's range or choice."""
 
 from __future__ import annotations

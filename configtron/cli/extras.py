@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packages that a command needs beyond the standard library, and how to get one that is absent."""
 
 from __future__ import annotations

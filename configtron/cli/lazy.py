@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Click group that imports a command only when it is called, and may have a command for "none of these".
 
 `--help` lists commands from a literal table, so it costs no import; a test holds the table against the commands' own

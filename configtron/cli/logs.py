@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Logging: to stderr or a file, as text or one JSON object a line; data never goes here."""
 
 from __future__ import annotations

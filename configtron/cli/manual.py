@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Manual pages, shell completions, what each driver can set: `python -m configtron.cli.manual docs`.
 
 Made from the commands and drivers themselves. One page a command, in man(7); they carry no date, so the same commands

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The outermost loop: every error becomes one line and one exit code here, and nowhere else."""
 
 from __future__ import annotations

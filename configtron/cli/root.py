@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `configtron` itself and its global options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What holds for every command: where the database is, how loud to be, where the log goes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command that a guest of the testbed runs: measure one shard.
 
     python3 -m configtron.cli.shard CLIENT PLAYER FOLDER

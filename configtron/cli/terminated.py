@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SIGTERM and SIGHUP taken as Ctrl-C is, for commands that have something to keep or to close."""
 
 from __future__ import annotations

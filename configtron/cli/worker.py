@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command that a laboratory's guest runs: perform one shard.
 
     python3 -m configtron.cli.worker FOLDER

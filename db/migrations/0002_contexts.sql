@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Local connections as contexts: what `configtron fingerprint live` and `socket` saw.
 
 -- One invocation of `configtron fingerprint live` or `socket`.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What `configtron tune` wants, what it did, and who else was there.
 
 -- What is wanted (`configtron tune`): profiles, and prefix -> profile.

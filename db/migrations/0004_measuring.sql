@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Page loads of the testbed: measurements, shards, stacks, cells, loads.
 
 -- One invocation of `configtron learn measure`: page loads in the lab, of which the PLT-tensor is made.

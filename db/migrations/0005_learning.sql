@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What `configtron learn` learns from, what it decided, and what it knows; simulated sessions under way.
 
 -- A word that many rows share (site, prefix, device, class, arm), kept once. Elsewhere 0 is "none".

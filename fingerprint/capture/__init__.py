@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Capture files -> frames: what is on a disk or comes through a pipe, whoever recorded it.
 
 Rules for this folder: an edge (files, processes); one buffer at a time, so memory does not grow with a file; a file

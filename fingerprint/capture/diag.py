@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's own account of its TCP sockets: inet_diag over netlink.
 
 Question   What does the kernel know of every connection now, and of each one at the moment it ends?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Scapy's dissectors for frames that the column reader does not know: they find the innermost IP header.
 
 Scapy is an extra of its own (`configtron[craft]`). It is imported when the first such frame comes, and only with the

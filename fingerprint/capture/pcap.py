@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pcap format (draft-ietf-opsawg-pcap): a buffer -> where its records are.
 
 A record says how long it is, so the chain of records can only be walked; that walk is the one loop over packets here,

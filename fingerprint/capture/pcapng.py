@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pcapng format (draft-ietf-opsawg-pcapng), as others write it: a buffer -> where its packets are.
 
 Any byte order, any number of sections and interfaces, any resolution of time. Evidence of our own is read here too, as

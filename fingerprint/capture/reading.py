@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files -> frames, a buffer at a time.
 
 with opened(path) as source:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An interface -> frames, as they pass: a ring that the kernel fills and we empty, block by block.
 
 Question   How can every TCP header of a busy interface be had, in memory that does not grow?

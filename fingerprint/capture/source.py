@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bytes of a capture: a file, standard input, compressed or not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What files tell of an address: whose network and which country (MaxMind's format), which device (an access log).
 
 Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS opened by somebody who can: tshark, with a key log. What comes back is ALPN and HTTP/2 frames, byte for byte.
 
 tshark decrypts and puts records together; frames are written down again as they were on the wire, so that the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a capture that no script of ours made can tell: frames -> rows -> connections -> what each side showed.
 
 Rules for this folder: pure, like all of `fingerprint/`; numpy columns, no loop over packets (loops over connections and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The columns that a capture is read into: frames as the file holds them, then one row for each TCP segment.
 
 A column is a numpy array; row k of every column speaks of the same segment. Columns are an order of magnitude smaller

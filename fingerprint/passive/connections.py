@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows -> connections: which segments belong together, who is the client, and numbers that start at zero.
 
 Question   Which segments are one connection, seen from which side, at which place of each side's stream?

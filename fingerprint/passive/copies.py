@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One segment, seen twice.
 
 Question   Which frames show a segment that was captured already, and were not sent again by anybody?

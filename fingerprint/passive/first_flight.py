@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Initial congestion window, from a conversation that nobody provoked.
 
 Question   How many segments did the server send before it could have heard one ACK of its data?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows -> batches of connections: all at the end, or each soon after it ended, with memory that does not grow.
 
 Question   When is a connection over, and what must be remembered of one that is not?

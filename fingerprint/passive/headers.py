@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Frames -> rows: IP and TCP headers of many frames at once.
 
 Question   Which frames carry TCP, and what do their headers say?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The few bytes of a capture that are kept beside the columns: options of SYNs, and how each side's stream opens.
 
 Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes (or a warning before one),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Told connections -> sightings: of a connection's two sides, which is here, and what its segments say of the other.
 
 The essay is that of `fingerprint/features.py`. A side is here if the interface has its address; if both or neither are

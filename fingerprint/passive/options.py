@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP options of many segments at once: timestamps, MSS, scale, SACK.
 
 Nearly every segment carries NOP, NOP, timestamps; those are read in one look. The others are walked option by option,

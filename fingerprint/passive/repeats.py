@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data that one side sent again: how it was found missing, or whether it had only been overtaken.
 
 Question   Which segments carry bytes that had been sent before, and what made the sender repeat them?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows -> round trips and delivery rates of each side, as that side's own stack would have sampled them.
 
 Question   How long is the path, how steady, and how fast does it carry what this side sends?

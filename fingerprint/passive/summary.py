@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each connection and each of its sides showed: columns over connections.
 
 Rules for this file: a column's name stands in `COLUMNS` with its unit and how parts of a long connection are put

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A batch -> what is said about each connection: numbers of both sides, and observations with grades.
 
 Question   What may be claimed from a recording that nobody made for us?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What TLS says in the clear: versions, ALPN and server name of the two hellos.
 
 Rules for this file: total; a hello that was captured in part gives what its part says. From TLS 1.3 on the server's

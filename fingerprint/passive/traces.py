@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A foreign connection as a trace, so that the same inferences read it that read our own probes.
 
 Question   Which of our probes is this conversation like, and what would its trace have been?

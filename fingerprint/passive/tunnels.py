@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Frames whose IP packet lies deeper than the column reader can see: select them, and ask a dissector for the packet.
 
 Rules for this file: a Python loop over frames, which only frames enter that the column reader cannot place. A frame

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bytes of a page's objects: of the right length and kind, and naming what they must, where they must.
 
 Question   How can one page be loaded by our client and by any browser, and mean the same?

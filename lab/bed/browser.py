@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page loads by a real browser, headless Chromium, on the same servers, network and clock: the yardstick of load/.
 
 Question   Does our client order configurations as a browser would?

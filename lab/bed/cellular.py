@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cellular links drawn by seed, as traces in Mahimahi's format: those in `traces/`, and whatever else one wants.
 
     python -m configtron.lab.bed.cellular FOLDER      draws all of `LINKS` again

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same shards on a Dask cluster: each worker runs whole ones, on its own kernel, and sends their lines.
 
 A worker needs what this machine needs: root, configtron of the same version, its Debian packages; a lab kernel is built

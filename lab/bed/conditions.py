@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network conditions as data: a link's two directions, and how they change. `families.py` has those with names.
 
 Rules for this file: frozen values and their text, nothing of how a condition is put in force (`network.py`).

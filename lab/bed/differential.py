@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Dead knobs: what a change of one knob alone changes, on the same seed.
 
 Question   Does a knob do anything at all here, or is its place in the grid a waste of half of all loads?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network conditions by name: the families that the papers and the trade know.
 
     hotcloud:1/150/2.5      1 Mbit/s, 150 ms round trip, 2.5 % of what goes down lost: one of HotCloud's 48

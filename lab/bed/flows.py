@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bulk flows over conditions, as data, and the host's side of them: which flow, when, by which scheme, and what it got.
 
     trial = Trial(named("pantheon:2"), (Flow("cubic"), Flow("bbr", start_s=10)), duration_s=30, seed=3)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Site models from recorded page loads (HTTP Archive files, as browsers' network tools save them).
 
 Question   What would our client and servers have to do to load the page that a browser loaded there?

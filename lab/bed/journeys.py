@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What became of each packet of a flow, from two logs, and a flow's figures out of that. Pure: logs are arguments.
 
 Question   How fast was a flow, how late its packets, how many were lost, when every packet is logged at both ends?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What one measurement measures, whole: a study's names made into networks, configurations and pages, and a seed.
 
 It is kept as text with the measurement, so that one resumed in a year measures what it began with, not what the models

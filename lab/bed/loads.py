@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page loads by the compiled client (load/): built once, one process per namespace, one line of JSON per load."""
 
 from __future__ import annotations

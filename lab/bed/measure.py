@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shards over the cores of this machine: one guest a core, each in a folder of its own, done again if it is not whole.
 
 Question   How can days of measuring survive a kill, a reboot, a full disk, and lose next to nothing?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Site models: small TOML files from which pages are made. The shipped ones lie in pages/.
 
 Question   How can a page of 150 objects be written by hand, read at a glance, and still be the same everywhere?

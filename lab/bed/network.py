@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers, router and client of the bed, and the link between them, which is a condition's.
 
 Question   How does a page load meet a network of known rate, delay, loss and queue, the same at each repetition?

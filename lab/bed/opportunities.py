@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When a played link lets packets pass: a period's moments, of a way of the network or of a trace's file.
 
 Question   At which moments may a full packet leave, for a link whose rate is not even?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guests that outlive their owner: how one is booted so, how a later owner finds it, waits for it, ends it.
 
 Question   How can a measurement that is killed lose nothing of what its guests are at?

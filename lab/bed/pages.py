@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Web pages as data: what must be fetched, from where, and what must have arrived before it can be asked for.
 
 Question   What does a page ask of the network, whatever browser, server or stack carries it?

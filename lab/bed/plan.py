@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a browser does with a page, in an order: which objects hold others up, which are fetched first.
 
 Question   Six connections or one: which object does a browser ask for next, and what does it wait for?

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * One direction of a link: packets in a queue, the opportunities that let them leave it, and packets under way.
  *

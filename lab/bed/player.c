@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * A link that plays what the kernel's queues cannot: packets leave when opportunities say so.
  *

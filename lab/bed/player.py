@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The link that plays (player.c): compiled once, told what to be by lines, asked what it is.
 
     player = Player(program, netns="client", near="play0", far="play1")

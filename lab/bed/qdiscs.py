@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Queueing disciplines by netlink: written in one go, read back by value.
 
 Rules for this file: it knows the wire format and nothing of conditions. One socket for a namespace, one message for

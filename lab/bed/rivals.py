@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Another host's flows through the same link: a namespace behind the servers', whose stack is the kernel's default.
 
 Rules for this file: rivals share the servers' way to the router, and with it the whole link, both ways; what is set of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real web servers for the testbed's pages: nginx and Apache over TLS, HTTP/1.1 and HTTP/2 by ALPN, on port 443.
 
 Question   What does a server that people run make of a page's requests?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One boot, one condition: every configuration and page, each loaded until its median is known. Runs in the guest.
 
 Question   How can a hundred thousand page loads be measured so that any of them can be measured again, bit for bit?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a shard runs on, by name and version: half of where a measured number comes from; the other half is its orders.
 
 Reads as   pairs of text: our own files by checksum, the kernel by its recipe's, Debian's packages by version.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A configuration, a point of CT's grid (`knobs.TUNABLE`), put in force on the servers' stack and read back.
 
 Question   Does a cell of the tensor measure the stack that it says it measured?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `learn measure` can be asked to measure: conditions x configurations x sites, each study one row of a table.
 
 Question   Which part of the papers' space is worth the hours?

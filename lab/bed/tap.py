@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Packets seen where they leave or reach a device, header by header, without a program woken for each.
 
 Question   When did each packet of each flow pass here, at hundreds of megabits a second, for next to no work?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trials of bulk flows, one after another, in a guest: the bed's side of `flows.py`.
 
 Question   How can thirty seconds of a hundred megabits be driven and logged for little more than the kernel's own work?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Namespaces, links, addresses and routes of the bed: what stands for a whole boot, whatever the condition.
 
 Rules for this file: everything is permanent (neighbours, so that no load waits for ARP) and read back where a kernel

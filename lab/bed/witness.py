@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One new connection to the servers, asked about in their kernel: what a client's first packet would have met.
 
 Question   Is the stack that was set the stack that a connection gets?

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The first process of a guest that runs Debian's kernel, which has as modules what its root needs: the host's files.
 # Loads them, mounts the root and hands over to the lab's own first process (uml/init.c). Lives in a memory disk that
 # qemu.py puts together from this file, busybox and the modules, which lie in / in the order of their numbers.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Servers of the lab: programs that a guest runs, one site farm each."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an odd server says to an HTTP/1 request: one generator an oddity, each told in order.
 
 An answer yields bytes (write them), a number (wait so many seconds), or an `End`; one that just stops leaves the

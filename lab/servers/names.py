@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The laboratory's name server: each region's clients get that region's addresses.
 
 Usage: names.py ZONES.json, {"views": {own address: {name: [address, ...]}}}. The address that was asked decides the

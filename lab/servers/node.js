@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Node's own HTTP/2 and HTTP/1.1, with each address's SETTINGS.
 //
 // Usage: node.js SITES.json. A server object has one set of SETTINGS, so there is one for each distinct site, none of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server that misbehaves as told: in accepting, in TLS, in its answers, in its HTTP/2 frames.
 
 Usage: python3 -m configtron.lab.servers.odd SITES.json. The connection's own address decides what is done

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS between two memory buffers, for servers that end handshakes badly.
 
 asyncio's own layer closes a connection whose handshake fails before the alert that says why is sent.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The walls around one guest. Runs as the first process of new mount and PID namespaces (unshare, called by uml.py):
 #
 #   enclose.sh uml   OUTPUT CPU LIMIT_S HIDDEN SEED PRELOAD KERNEL INIT ARGUMENT...

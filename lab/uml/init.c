@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * The first process of a lab guest.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * A preload for the User-Mode Linux process: getrandom() that gives bytes from a seed.
  *

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The policies a learner is held against, as policies like any other."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Brute force: every configuration once, in the grid's order, then the best observed. Per client, or per class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Default: the untouched stack for everybody. What every gain is counted from."""
 
 from __future__ import annotations

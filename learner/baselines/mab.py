@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MAB+NC: epsilon-greedy, one arm per configuration, one bandit per class and site (CT section 6).
 
 CT calls it weighted: an arm's value is its mean, in which every load weighs alike. Until a cell has seen a load its

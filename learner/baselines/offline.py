@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Offline model: what an emulated tensor says is best per class and site, never corrected by what happens.
 
 A class for which the tensor has no condition takes the nearest class that has one; an unknown site gets Default.

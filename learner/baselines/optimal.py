@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Optimal and cell optimum: what could be had at best, from the tensor itself.
 
 Optimal is given the true network by whoever calls it (`sees_truth`), as in CT section 6; everybody else gets the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Outside references over the same shared model: LinUCB and SquareCB in place of Thompson sampling.
 
 LinUCB (Li et al. 2010) takes what is best if all goes well: mean less `width` deviations. SquareCB (Foster and Rakhlin

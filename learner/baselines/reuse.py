@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Connection reuse: a client keeps the configuration of its last connections while they went well.
 
 Named in Configanator's Fig. 1 without its rule. Here: a prefix starts on Default. When the mean of its loads under its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bayesian optimisation of every row on its own, then its best: BO, BO+NC and CherryPick+NC.
 
 The three differ in what a row is and in when a search is over; both are arguments. Source: CT section 6; CherryPick

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Engines that suggest the next configuration to try."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GPyOpt's own Gaussian process behind our interface, twice: over the whole grid, and as it comes.
 
 `GpyGrid` fits GPyOpt's GPModel on the scaled grid and computes its expected improvement for every configuration: what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The exact Gaussian process over a finite grid of configurations.
 
 Question   Which configuration should be tried next, and how much may it gain?

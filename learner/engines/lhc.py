@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Latin hypercube over a grid: few first samples that cover every knob's values evenly.
 
 Source   McKay, Beckman and Conover 1979; CT section 4 takes 4 samples.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The analytic PLT-tensor: page load times by a formula, for scale and for worlds nobody measured.
 
 Question   How long would this site load under this configuration on this network, by what is known of TCP and HTTP?

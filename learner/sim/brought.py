@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a file that somebody brings must be before a world is made of it: CSV by its header, numbers within bounds.
 
 Question   Can this line be a network or a time at all?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sessions of clients whose networks a capture shows: contexts over time, cut where they change.
 
 Question   How would the clients of this capture have fared, had they asked for these sites?

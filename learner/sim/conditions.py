@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network conditions to draw from: bandwidth, round trip, loss and queue, jointly, in the shape of CT's four sources.
 
 Question   What networks do the clients of this trace have?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The loop: sessions x tensor -> the production policy, with feedback late and in batches.
 
 Question   How do clients fare under this policy, while it learns from them?

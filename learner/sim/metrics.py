@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a replay showed: distance from the best, excess, who was worse off than under Default, which arms decided.
 
 Question   How far from the best were these sessions, and how well does one replay tell that?

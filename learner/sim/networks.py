@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A distribution that somebody brings: networks as CSV, each client's drawn from them.
 
 Question   What if clients had the networks of this survey (a regulator's broadband measurements, a speed test's log)?

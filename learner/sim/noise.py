@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much one page load differs from the median: a lognormal body and, now and then, a Pareto tail.
 
 Every load takes the same number of uniforms from the generator, in order, so a million loads at once are the same

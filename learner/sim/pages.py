@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The websites of an analytic tensor: how much they load, in how many pieces, and the browser's own time.
 
 Twelve, from a bare page to a heavy one. Sizes and counts follow the HTTP Archive's percentiles of 2018, when CT

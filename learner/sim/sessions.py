@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sessions: page loads of clients whose networks change, as columns.
 
 Question   Who asks for which site when, over which network, and what does the history say of that network?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What people bring: sessions as CSV, Mahimahi link traces, `[s, Mbit/s]` traces, and contexts over time.
 
 Pure: text or columns in, columns out; `name` is how errors call the text. Samples become pieces by the change-point

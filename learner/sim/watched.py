@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sessions as servers see them: every session is one sample of its network, and what is known of a client is watched.
 
 Question   For how long is a client taken for one of its old network after that changed?

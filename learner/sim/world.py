@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A simulated world from a few words: a tensor, sessions over it, classes made offline, a tensor to start from.
 
 Everything is drawn from one seed, each part from a generator of its own, so that more sessions or another policy leave

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Targets with the addresses that each vantage sees for their names, a window of targets at a time.
 
 The first window's names are asked for before anything else; while a window is being probed, the next one's names are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a leaf certificate says about who runs a site. Parsed by the cryptography library, which we do not replace."""
 
 from __future__ import annotations

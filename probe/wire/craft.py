@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A user's packet template, written as Scapy expressions, becomes the parameter of the probe `craft`.
 
 One packet a line, as Scapy writes it: `TCP(flags="S", options=[("MSS", 1460)])`, `IP(tos=3)/TCP(flags="PA", seq=1,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Capture filters, compiled by libpcap. Loaded through ctypes: no binding package is needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One probe's conversation on the wire: a script, its sequence numbers, its frames."""
 
 from __future__ import annotations

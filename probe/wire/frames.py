@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bytes <-> TCP segments, for IPv4 and IPv6. Pure.
 
 Rules for this file: any bytes may come in and nothing raises; what cannot be TCP over IP is None. `dissect` and `build`

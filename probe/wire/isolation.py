@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keeping the kernel out of our conversations.
 
 The kernel knows nothing of our flows: to it, a SYN-ACK for us is a mistake that it answers with a RST, which would end

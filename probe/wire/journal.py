@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is left behind of a shard's work, and read again when it is resumed: results, and which journeys have ended.
 
     results.jsonl   one `Result` a line, written after the packets that it was read from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pump as the campaign's loop wants it: everything that comes back is written down before it is handed on."""
 
 from __future__ import annotations

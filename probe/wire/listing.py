@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Targets on disk, in the seed's order: any number of them in the same memory.
 
 Sorted chunk by chunk into files without names, then merged; equal targets meet there, and the second one goes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sockets of one vantage: hearing with kernel time and true segment sizes, saying from any source address.
 
 Hearing   AF_PACKET on the vantage's interface, with the virtio header (PACKET_VNET_HDR), which alone tells how large

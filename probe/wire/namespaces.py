@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network namespaces of our own: made, joined by a veth pair, and gone afterwards.
 
 Names carry the maker's pid and its start time (`configtron-<pid>-<start>-<what>`), so that the next start can tell what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evidence: traces as pcapng that Wireshark reads and that we rebuild the very same traces from.
 
 One file a vantage. Two interfaces, then per trace, without gaps:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pcapng file format (draft-ietf-opsawg-pcapng), as far as we write it, and read what we wrote. Pure but for reads.
 
 Little-endian, nanoseconds, every length padded to 32 bits.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evidence read from its beginning, each trace with the place where it lies; gz too, for recordings that are kept."""
 
 from __future__ import annotations

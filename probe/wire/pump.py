@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Many conversations at once: one thread, all vantages' sockets, one heap of deadlines.
 
 Order of work in each round, which makes a live run the same as its replay:

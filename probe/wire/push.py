@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bytes on their way, in order: what was written before is with the file system before what comes after.
 
 A killed process loses nothing that it has written; a killed *guest* loses what its kernel had not yet written back, and

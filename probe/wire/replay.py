@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recording played again: the production script and the production readers on recorded packets.
 
 The script runs in the same player; a carried stream keeps its own TCP, over the recorded wire, and TLS comes from tape

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names -> addresses, as a vantage sees them: many questions at once to its resolver, from inside its namespace.
 
 A name gives addresses or a reason: "dns:nxdomain" (no such name), "dns:no-address" (a name without such addresses),

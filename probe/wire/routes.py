@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which way a packet would leave: the kernel's own answer, for one destination at a time.
 
 Question   By which interface, and from which address, does this namespace reach a target?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A shard of a campaign, performed: names resolved, calls made, results and evidence laid into one folder.
 
 The folder is the journal (`journal.py`) and a pcapng a vantage. A result is written after the packets it was read from,

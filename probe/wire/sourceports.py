@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which source port a new flow gets, so that no server still remembers the last one that used it.
 
 A server that closed first keeps (its address, its port, our address, our port) in TIME_WAIT; a new SYN from the same

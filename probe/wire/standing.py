@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a vantage stands: what it names is checked; what it leaves open is decided for each target, by the routes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A stream script over a connection that we keep ourselves: `tcp.py` below, TLS by an engine that is handed in.
 
 The result is an ordinary segment script, so one pump drives both kinds, and the capture shows the whole connection.

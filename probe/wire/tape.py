@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS as it went in a recording: an engine for `stream.py` that says again what was said.
 
 TLS is fresh in each run, so it cannot be spoken again; but everything around it can. The records come from the

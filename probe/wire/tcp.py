@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small TCP for the stream probes: enough of RFC 9293 to carry a request and its answer, in a generator.
 
 Does      handshake, ACK of every data segment, reassembly in order, duplicate ACKs on holes, retransmission of our own

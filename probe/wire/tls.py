@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS for `stream.py`: OpenSSL between two memory buffers.
 
 We measure, we do not trust: any certificate is taken, and old servers may answer with the versions and ciphers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A pair of axes for points: where a number lies in the drawing, its grid and its words."""
 
 from __future__ import annotations

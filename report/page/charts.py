@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bars with intervals, and shares as parts of a bar: SVG whose words say what the shapes show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Curves with whiskers as SVG: each series has a colour, a dash and its name; words say what shapes show.
 
 Colours are told apart by eyes that see no red or no green, dashes by those that see none, and by a printer.

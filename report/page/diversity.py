@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of a run's diversity: Table 2, its plots, its providers and the packets behind it, in one file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of `tune evaluate`: each study's claims with the paper's figure and ours, its plots, its tables.
 
 Rules for this file: what the paper says stands in a column of its own; a verdict was computed by the study and is only

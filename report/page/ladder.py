@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A conversation drawn as a time-sequence diagram: two lifelines, time runs down, what proves the verdict stands out.
 
 Time is not to scale: SYN-ACKs a minute apart and segments a microsecond apart share one drawing. Each line says its

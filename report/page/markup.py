@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Elements of HTML and SVG, escaped because they are built as a tree and never as text.
 
 Rules for this file: whatever a server said may stand in a page, and stays text there. Characters that do not print

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page's first half: what was found in one sentence, Table 2, the bars, the values region by region."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A study's plots as SVG: clouds of points, heat maps, time-sequence diagrams; curves are in `curves.py`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page's second half: who runs what differs, difference by difference, with the packets that show it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several runs of one conversation as a time-sequence plot: time to the right, the server's bytes upwards.
 
 A mark is a segment of the server's data. The runs share both axes, so a larger first flight stands higher at once and a

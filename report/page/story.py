@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace as lines of a conversation: what was sent and heard, in a few words each, in order of time.
 
 Rules for this file: pure; a packet is named by what a reader of captures would call it; what was said inside TLS is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of studies: each with the paper's claim, our numbers beside its figures, plots, and why they differ.
 
 Rules for this file: every number has its interval beside it; what the paper says stands in a column of its own and is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Round numbers for an axis: few, evenly spaced, with no more digits than tell them apart."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of a server that was tuned and put back: each client's first flight, untouched, by each driver, afterwards.
 
 Rules for this file: what stands in a cell was seen (the window in a capture, the congestion control by `ss`); what was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the page is about, and how its numbers and names are written."""
 
 from __future__ import annotations

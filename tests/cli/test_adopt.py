@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay packets --adopt`: captures of any origin as fixtures of whoever has them."""
 
 from __future__ import annotations

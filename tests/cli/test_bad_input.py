@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bad input gets one line and its exit code before anything is sent or kept; never a traceback."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every option of every command x every type of TOML: what is no value of the option is one line and exit code 2."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Without a package of an extra, every command that needs it says in one line how to get it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`fingerprint contexts`: what a watch kept, and the list of watches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron fingerprint diversity` as people type it, run in this process on a tiny campaign."""
 
 from __future__ import annotations

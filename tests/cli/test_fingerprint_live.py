@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`fingerprint live`, `socket` and `contexts` as people run them: processes, signals, bad input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron fingerprint pcap` as people type it, run in this process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line as people type it, run in this process."""
 
 import json

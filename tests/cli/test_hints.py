@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Commands that are shown to be typed next: with `--db`, where that names the database in use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ctrl-C at any moment of a start is one line and exit code 130; never a traceback."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`learn measure` as people type it, with guests that are pretended; a real one is in tests/lab/bed/test_shard.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from configtron.cli.probe.plan import bundled, list_source
 from configtron.probe.targets import hostname, read
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """On a terminal of 80 columns every command's table keeps to it; without colours no escape is written at all."""
 
 from __future__ import annotations

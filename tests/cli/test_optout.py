@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An entry that is added while a run is under way counts within a second."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`probe run --craft`: refusals before anything is sent, and a plan of nothing but the user's packets."""
 
 from __future__ import annotations

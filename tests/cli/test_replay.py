@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay packets`: what it prints, its exit codes, its files; on recordings of fixtures/, without root."""
 
 from __future__ import annotations

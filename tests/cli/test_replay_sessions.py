@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay sessions`: the same bits whatever the batch and after a kill; files as sources; studies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay sessions` and signals: it ends soon wherever it is, and can go on from what was kept."""
 
 from __future__ import annotations

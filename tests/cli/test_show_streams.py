@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`probe show` hands rows on as it reads them: memory does not grow with the run."""
 
 from __future__ import annotations

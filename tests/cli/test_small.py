@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small things of the command line: names that are nearly right, what the shell completes, lists in every form."""
 
 from __future__ import annotations

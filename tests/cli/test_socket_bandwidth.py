@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`fingerprint socket` on connections of this host whose rate is known: a small page, and a flow that is paced."""
 
 from __future__ import annotations

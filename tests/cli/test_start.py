@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a start costs, counted in modules; seconds are measured by `benchmarks/start.py`."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run is asked about, before it is compared with the truth."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shards in the database: whole or not at all, once, and as they were."""
 
 from __future__ import annotations

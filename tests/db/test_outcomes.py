@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Outcomes come back as they were told; a policy and what it has read are one; `kill -9` leaves both whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who may read a database: its owner, whatever the umask was when it was made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replays under way: begun, kept, gone on with."""
 
 from __future__ import annotations

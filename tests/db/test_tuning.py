@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tuning keeps comes back; a glance leaves no trace; a hundred thousand prefixes are no trouble."""
 
 from __future__ import annotations

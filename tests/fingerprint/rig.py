@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two namespaces and a path between them that delays, loses, swaps and doubles packets: real programs, real kernels,
 our troubles. With `merged` the kernels hand over super-frames, as captures show where offloading is on.
 

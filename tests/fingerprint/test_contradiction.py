@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No verdict contradicts every trial that it was drawn from: any trials at all, and those that once made one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data timers on traces of a server in virtual time that loses chosen copies; the minimum behind them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lines of access logs as servers write them, and the devices that they tell of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Regions, operators and single differences say what the row of Table 2 says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Contexts of sockets: numbers, bounds and reasons; tcp_info of any length; netlink of any bytes."""
 
 from __future__ import annotations

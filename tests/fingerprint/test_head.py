@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Heads of answers, whole and cut off anywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which rule explains windows at several segment sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Certificate flights: the window, and what a refusal says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One server or unlike ones: on trials made by hand, and on thousands drawn by seed, with what loss does to them."""
 
 from __future__ import annotations

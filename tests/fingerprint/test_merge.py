@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Grades: what agreement is worth, and that a bound never becomes a value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Single readers on traces made by hand: each value class, each named reason."""
 
 from __future__ import annotations

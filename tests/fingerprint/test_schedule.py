@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows of gaps whose timer is known: what was lost on the way shows in the doubling."""
 
 from __future__ import annotations

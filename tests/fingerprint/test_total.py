@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Any packet list gives observations, never an exception; every observation has a value or a reason."""
 
 from __future__ import annotations

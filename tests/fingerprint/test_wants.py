@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is worth another trial, and what is not."""
 
 from __future__ import annotations

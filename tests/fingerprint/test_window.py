@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Windows: what proves that one stopped the server, and what only looks like it."""
 
 from __future__ import annotations

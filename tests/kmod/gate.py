@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a kernel complained of, from its log: the net's verdict.
 
 A report is a line with one of the kernel's alarm words and the lines below it, to the report's end. Only what stands

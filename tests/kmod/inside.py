@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs as root inside a guest: loads the module, lets the stress programs at it, and tells what came of each step.
 
     python3 -m tests.kmod.inside FOLDER STEP[=WORD] ...

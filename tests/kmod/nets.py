@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The nets: kernels that catch mistakes of kernel code, and what is thrown at the module in each.
 
     python -m tests.kmod.nets [NET ...] [--connections NUMBER]

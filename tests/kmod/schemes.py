@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs as root inside a guest: one congestion control after another under the module, with ECN and without.
 
 Question   Does each congestion control come and go under the module without a reference lost or one too many?

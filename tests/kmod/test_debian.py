@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The module on Debian 12's own kernel with two processors: the net that is cast in every `make test`."""
 
 from __future__ import annotations

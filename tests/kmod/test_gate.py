@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gate takes every kind of report for one, and nothing else."""
 
 from __future__ import annotations

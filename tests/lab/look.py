@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs inside a raised world: looks at every server with tools that are not the product's, and writes down what it saw.
 
     look.py ASKED.json SEEN.json

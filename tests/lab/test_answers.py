@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What odd servers say: told step by step, without a socket."""
 
 from __future__ import annotations

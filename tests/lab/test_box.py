@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Middleboxes on the wire: each rule does what it says to its own address, and nothing to the others."""
 
 from __future__ import annotations

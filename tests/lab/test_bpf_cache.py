@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The laboratory's BPF programs are loaded from nowhere that somebody else can write."""
 
 from __future__ import annotations

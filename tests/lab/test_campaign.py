@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The main job on a small internet: right against the truth, the same twice, whole after kills, blind to the truth."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Contexts of links with known delay, loss and rate, in the lab's kernel; the kernel's beside those of `ss`."""
 
 from __future__ import annotations

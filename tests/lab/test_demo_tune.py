@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The demonstration of `tune`, played small: all is as wanted, but for the mistakes planted in its last two scenes."""
 
 from __future__ import annotations

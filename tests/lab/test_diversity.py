@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Table 2 of a lossy lab run: the figures that the score against the planted differences counts."""
 
 from __future__ import annotations

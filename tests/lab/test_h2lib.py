@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The server of arbitrary SETTINGS, over TLS on loopback, against h2's client: first frames, windows, errors."""
 
 from __future__ import annotations

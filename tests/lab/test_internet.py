@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The drawn internet: right marginals, planted differences, same seed same bytes, an oracle for every knob."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guest kernel's build: what it must contain, and that half of one is never taken for a whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The truth's own rules: how late timers are, how windows grow, which bound can be proven; from the kernel, not us.
 
 None of these numbers is the prober's: the wheel is the kernel's printed table and is measured on this kernel,

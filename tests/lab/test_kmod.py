@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Our module's build: from which sources, kept under which name, for which kernels, and by the kernel's own style."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What netem is given: which share of packets is late, and by how much."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recordings for fixtures/: the same recipe gives the same bytes, and what is not right is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two servers behind one address: drawn as the table says, and met on the wire in the share that was set."""
 
 from __future__ import annotations

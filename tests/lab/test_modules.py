@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trees that modules are built in: made whole or not at all, and without a trace in the module's own folder."""
 
 from __future__ import annotations

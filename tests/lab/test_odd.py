@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The odd server itself, over a loopback connection: what it does is what real clients see."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of oddities: each row is something the server can do, and its truth is what goes on the wire."""
 
 from __future__ import annotations

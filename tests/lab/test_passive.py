@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A campaign's own evidence, read as a foreign capture, says what its scripts' traces say: every reading of TCP."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Emulated guests: the same job, walls and results as User-Mode Linux, with two processors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Stacks on the wire: each namespace agrees to what its row says, and to nothing else."""
 
 from __future__ import annotations

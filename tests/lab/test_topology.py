@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """IPv6 in a raised world: the same servers, by the other family, seen by tools that are not the product's."""
 
 from __future__ import annotations

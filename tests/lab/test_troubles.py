@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of troubles: its shares hold, what it sets is right, and what it does not touch keeps its truth."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lab hosts: what makes them start, makes them equal, and keeps them away from the host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A raised world: every server answers as the truth says, seen by tools that share no code with prober or oracle."""
 
 from __future__ import annotations

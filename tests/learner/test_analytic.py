@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The analytic tensor: the same bits from the same seed, physics the right way round, and medians like the sources'."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What makes each baseline the one it is called."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The offline start: noise told from difference, by repeats; too few of them are said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Clients of a capture as sessions: their own networks at their own times, cut where they change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Change points: found where planted, spikes passed over, and how long noticing took."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Network classes: one rule for agent and learner, and k by the one-sigma rule."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Knobs that do nothing, by outcomes: told with little, not told of a knob that acts, and not misled by a logger."""
 
 from __future__ import annotations

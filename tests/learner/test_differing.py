@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Halves of a class that want different configurations are told from chance, and from halves that are only slower."""
 
 from __future__ import annotations

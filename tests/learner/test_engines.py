@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The engines: one contract, and the grid's exact process against a plain one written out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ConfigTron's ensemble keeps to the paper's numbers, and each of its readings is an argument that matters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Classes that diverge are split by where their members are; names stay, counts are kept, noise splits nothing."""
 
 from __future__ import annotations

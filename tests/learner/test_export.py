@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Export: rules serve what the policy serves, the tree's loss is told, and an answer to "why this profile"."""
 
 from __future__ import annotations

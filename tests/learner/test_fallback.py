@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a class gets where nobody of it has loaded what it would get: the fastest of what its clients did load."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Importance with intervals that hold what was planted; dead knobs found, live ones not."""
 
 from __future__ import annotations

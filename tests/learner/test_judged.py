@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What rules cost, by later outcomes: near the truth, never by the policy's own word, and silent where nobody can
 say."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shared model against the same thing written out: generalised least squares with every term in one matrix."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Expected loads of logged sessions: near the truth for sessions not fitted to, finite whatever is unknown."""
 
 from __future__ import annotations

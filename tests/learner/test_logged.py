@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Logged outcomes as columns; a policy taught by them: the same bits however they are cut, and no peeping."""
 
 from __future__ import annotations

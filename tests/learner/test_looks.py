@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When outcomes are looked at again, and what each look may use."""
 
 from __future__ import annotations

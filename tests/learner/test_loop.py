@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The loop: the same bits whatever the batch, after a resume too; feedback that is late; managers; metrics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Networks that are brought: drawn jointly, by their weights, onto the conditions nearest to them."""
 
 from __future__ import annotations

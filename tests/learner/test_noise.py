@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Noise of page loads: the same at once and one by one, with its median, spread and tail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every policy: batches do not show, a saved policy goes on alike, propensities are probabilities."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The longest logged prefix around an address: by the long way round, and for words that are no address."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A client that changes network comes to its new class within a few samples, and that is counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A policy as one profile a class and one class a prefix: the class's best, and what it costs."""
 
 from __future__ import annotations

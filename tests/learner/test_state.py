@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """States as text: what `encode` wrote comes back, what anybody else wrote is one clear line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Studies: numbers over worlds, the same again for the same seed, and what parts must show on a small world."""
 
 from __future__ import annotations

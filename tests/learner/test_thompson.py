@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Thompson sampling: the guardrail holds, exploration dies down, a warm start is heard and can be overruled."""
 
 from __future__ import annotations

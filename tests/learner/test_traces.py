@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Readers of what people bring: what is in a trace is read, what is none is refused in one line."""
 
 from __future__ import annotations

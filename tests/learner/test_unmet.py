@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How wide an off-policy interval is: few heavy terms, and heavy ones that a log did not meet."""
 
 from __future__ import annotations

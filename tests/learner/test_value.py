@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Off-policy value: intervals that hold the truth as often as they say, and the log's holes are told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Clients seen by their own sessions alone: features that settle, and a move that is noticed and counted."""
 
 from __future__ import annotations

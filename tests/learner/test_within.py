@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where in its class a client is, taken out of its page load times: slopes that were planted come back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small worlds for tests: a tensor by a formula of a few lines, and clients drawn from it."""
 
 from __future__ import annotations

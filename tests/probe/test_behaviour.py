@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Delayed acknowledgements and slow start after idle, against peers that do the one or the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from ipaddress import ip_address, ip_network
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Journeys and the loop that drives them, over a lane that answers by table in virtual time."""
 
 from __future__ import annotations

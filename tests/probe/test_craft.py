@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A user's own packets: from template to parameter, packets, verdict, and from a recording."""
 
 from __future__ import annotations

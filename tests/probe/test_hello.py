@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The constant ClientHello is one that OpenSSL answers with its certificate, and never two."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Stories of targets: what is asked next, given what was answered."""
 
 from __future__ import annotations

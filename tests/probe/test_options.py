@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a server agrees to, against peers that answer by rule: ECN, Fast Open, SACK, timestamps, one stack or two."""
 
 from __future__ import annotations

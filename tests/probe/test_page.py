@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where redirects lead, and where they do not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The withheld handshake against half-open sockets in virtual time, without loss and at 5 % each way."""
 
 from __future__ import annotations

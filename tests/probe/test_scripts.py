@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The scripts against a server in virtual time: every verdict is known beforehand, and replays to the same bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from bisect import bisect_left
 
 import pytest

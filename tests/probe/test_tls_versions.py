@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hand-made hello against a real TLS library, and hand-made answers; then the verdict over all limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Asking through narrow windows, and what a burst and its timers look like when segments are lost or repeated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small run for tests of reports and commands: two sites, two vantages, one difference, one bound, one failure."""
 
 from dataclasses import replace

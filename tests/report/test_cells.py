@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cells as lines, rows and a table: everything that was measured, nothing more certain than it is."""
 
 from __future__ import annotations

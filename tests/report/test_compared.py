@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A campaign compared: the figures of the summary and of the score, whatever the way they are counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sightings as text: every form has every feature, and the reasons where there is none."""
 
 from __future__ import annotations

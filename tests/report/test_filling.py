@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far a measurement is: rarely in plain lines, each second as JSON, the time left only when it can be told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables on terminals of any width."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of plain text on a narrow terminal: nothing is lost, no short word torn, no line too long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from configtron.nouns import Target
 from configtron.report.found import found_in, rows_of
 from tests.report.sample import reading, result, run

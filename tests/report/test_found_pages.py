@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pages and ports of one host that were named apart are found apart."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The provider that a certificate named is the target's, in every output."""
 
 from configtron.nouns import Observation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every JSON line that is printed names its schema, and fits the one that is shipped under that name."""
 
 from __future__ import annotations

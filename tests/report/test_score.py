@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 import io
 import json
 from dataclasses import dataclass

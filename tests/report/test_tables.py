@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 import io
 
 from rich.table import Table

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows as table, JSON Lines and CSV."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tiny campaign with packets: three regions, five sites, whatever a test wants a server to have said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs of this folder run apart from the host (benchmarks/apart.py), and BPF programs compiled for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SIGKILL before each call to libbpf that an apply, a change and a revert make; what stands afterwards, told as JSON.
 
     cut_short.py [STRIDE]    run it apart (benchmarks/apart.py)

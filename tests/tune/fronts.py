@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Three real servers in front of two real pools, in the server's namespace: configuration, starting, asking."""
 
 from __future__ import annotations

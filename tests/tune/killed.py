@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Something done to the kernel by processes that are killed before a write: each gets one write further."""
 
 from __future__ import annotations

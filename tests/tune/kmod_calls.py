@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: what the calls of /dev/configtron take, refuse and tell; prints JSON.
 
 python3 -m tests.tune.kmod_calls configtron.ko

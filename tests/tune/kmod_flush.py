@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest in real time: a flush of many prefixes, killed on its way, and others at the tables; prints JSON.
 
 python3 -m tests.tune.kmod_flush configtron.ko

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: connections with something done to them, namespaces, churn, the end of the module; prints JSON.
 
 python3 -m tests.tune.kmod_lives configtron.ko

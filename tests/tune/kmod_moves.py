@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: the driver kmod moves connections that were open before it had rules; prints JSON.
 
 python3 -m tests.tune.kmod_moves configtron.ko

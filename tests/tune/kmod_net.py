@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: our module, a server and a client in namespaces of their own, any client address, packets seen.
 
 The two hosts are joined by one link with half a round trip of delay each way. The client answers for 10.0.0.0/8 and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: the driver kmod with rules, from nothing to a hundred thousand prefixes and back; prints JSON.
 
 python3 -m tests.tune.kmod_rules configtron.ko

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: congestion controls that are not what they seem, whose default a namespace has, slow modprobe.
 
 python3 -m tests.tune.kmod_schemes configtron.ko replacing.ko

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inside a guest: what the client sees of profiles, packet by packet; prints JSON.
 
     python3 -m tests.tune.kmod_wire configtron.ko

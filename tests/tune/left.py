@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the driver `ebpf` leaves behind, told by programs that run apart, whatever another one holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Servers at several ports and addresses, of which a place names some; what `ss` says of each one's connections.
 
     listened.py         run it apart (benchmarks/apart.py)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Asks the driver's own way through its own pinned maps for the profile's number of each address of an array, one at
  * each run. Run by BPF_PROG_TEST_RUN.
@@ -42,4 +42,4 @@ int longest(struct __sk_buff *nobody)
 	return 0;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

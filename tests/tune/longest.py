@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Addresses and prefixes drawn at random, looked up by the driver's own code in the kernel and by Python; as JSON.
 
     longest.py     run it apart (benchmarks/apart.py)

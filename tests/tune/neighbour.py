@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Another configtron at work on this host, until its standard input ends; what it says then is JSON.
 
 neighbour.py     run it apart (benchmarks/apart.py)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Clients that let the SYN-ACK be repeated before they answer: the server's first flight to each, counted on the wire.
 
     repeated.py         run it apart (benchmarks/apart.py)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of the driver route share: a server in a namespace, its driver, two profiles, rules with both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server and its clients in a control group of their own; prints what the server's sockets say of themselves.
 
     sockets.py JOB.json     run it apart (benchmarks/apart.py), or in a guest

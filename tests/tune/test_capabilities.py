@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table {knob x driver} has no gap: each driver reaches each knob or refuses it in words; the page says so."""
 
 from __future__ import annotations

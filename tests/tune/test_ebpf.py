@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ebpf driver: its layout of the maps, its reach, and what real sockets say of themselves."""
 
 from __future__ import annotations

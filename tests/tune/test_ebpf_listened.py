@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A place that names listeners: their connections are tuned, those of others at the same host are not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What becomes of the ebpf driver's pins: by its own changes, by kills, by others' hands, beside another configtron."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the SYN-ACK had to be repeated, the driver ebpf leaves the kernel's cut window alone (RFC 5681 section 3.1)."""
 
 from __future__ import annotations

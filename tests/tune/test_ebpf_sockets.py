@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ebpf driver on this host's kernel and on the lab's: what real sockets say, and what is left afterwards.
 
 On the host all happens in namespaces of its own, with a BPF file system of its own (benchmarks/apart.py), which end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules as other tools' configuration: what those tools make of it is read back as our own, or said to be left out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guard refuses what it should, says why, and lets the rest pass."""
 
 from __future__ import annotations

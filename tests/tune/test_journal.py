@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is due to an act that was left behind: every status, before and after its lease, before and after a reboot."""
 
 from __future__ import annotations

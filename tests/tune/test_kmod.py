@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kmod driver without the module: its words and the module's, packed and back (with it: test_kmod_guest.py)."""
 
 from __future__ import annotations

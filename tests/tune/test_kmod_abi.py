@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The header kmod/configtron.h and its Python twin say the same: the compiler is asked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The module in a guest of the lab: real packets through netem in virtual time, every call, every cell, unloading."""
 
 from __future__ import annotations

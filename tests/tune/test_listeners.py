@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Listeners as they are typed, and the drivers that know none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules go, connections stay: they are put back to what they would have without, or counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules as routes: whatever main table and rules, packets go where they went, with the metrics of their prefix."""
 
 from __future__ import annotations

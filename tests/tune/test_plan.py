@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plan says all that changes and nothing else, the same for the same; following it leads there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pools: whose template a profile asks for, what the maps say, and Apache's lookup as the kernel's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The paper's six calls, by both names, on a stack that is memory; on real ones they are the driver's own calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The driver route in a namespace of its own: what it writes, reads, follows, refuses, and that nothing of it stays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The driver route asks the kernel: whatever leads clients elsewhere is a difference, however whole our table is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The driver route among others: foreign hands, what it refuses, and being killed at any write."""
 
 from __future__ import annotations

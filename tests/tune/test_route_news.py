@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel tells the driver route of: a look at the prefixes that were written says what reading all says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every knob of the driver route, read from a real connection whose client is in the prefix, beside one that is not."""
 
 from __future__ import annotations

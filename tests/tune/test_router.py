@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real nginx, HAProxy and Apache lead two prefixes to two real pools; maps are checked, taken in, and taken back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules: one way to write them, the kernel's way to look them up, and differences that lead where they say."""
 
 from __future__ import annotations

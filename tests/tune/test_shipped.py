@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The BPF objects that come with the package: of the source that lies here, loadable without a compiler; and the cache
 beside them, from which nothing is loaded that somebody else could have written.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The driver sysctl in a namespace of its own: read from real connections, put back exactly, prefixes refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules and settings as text, there and back."""
 
 from __future__ import annotations

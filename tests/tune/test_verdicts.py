@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What benchmarks.tune and benchmarks.tune_scale say of their figures."""
 
 from __future__ import annotations

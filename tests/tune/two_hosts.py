@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server and a client, each a network namespace, with real sockets: what a driver sets is read from a connection.
 
 The client has an address in each of several prefixes, all behind one gateway, as the Internet is.

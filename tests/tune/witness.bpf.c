@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What no getsockopt tells of established sockets, one line of JSON each: a witness that shares nothing with the
  * driver.
@@ -66,4 +66,4 @@ int witness(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

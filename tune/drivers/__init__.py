@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The drivers, best first: each name, and where its class is. Loaded only when asked for."""
 
 from __future__ import annotations

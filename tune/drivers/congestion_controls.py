@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The congestion controls that there are: registered in this kernel, loadable as a module, or only in Linux.
 
 Source     linux/net/ipv4/Kconfig and tcp_cong.c (6.12); a module is called tcp_NAME.ko

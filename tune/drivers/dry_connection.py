@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A connection that sends no packet: the settings that the kernel gives a client's connection, read from a real socket.
 
 Question   Do the routes, rules and modules of this host give a client's connection what its profile says?

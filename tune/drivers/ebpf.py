@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles by a BPF program on a control group: no module, no route, nothing of the application changed.
 
 Question   How does a server on a stock kernel give each client's connections the profile of the client's prefix?

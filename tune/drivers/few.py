@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A few prefixes changed in a large table without reading it: each looked up, written, looked up again.
 
 The lookup is the kernel's own for a client of the prefix (RTM_GETROUTE, fib match), through every rule. It cannot say

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles by our kernel module: the paper's own way, and the one that reaches most knobs.
 
 Question   How does each client's connection begin with its profile's settings, for a tenth of what BPF costs?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `kmod/configtron.h` says, said again for `struct`: numbers of calls, layouts of arguments, keys and flags.
 
 One table a purpose, in the header's order. tests/tune/test_kmod_abi.py compiles the header and compares every size,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The module's device, call by call: what /dev/configtron is told and what it answers, in its own numbers.
 
 One object is one open file: it belongs to the network namespace it was opened in. Names, seconds and prefixes as text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Connections that are open already, given their client's profile by the module: found from outside, one by one.
 
 Question   The module takes a socket by its descriptor and has no list of sockets. Whose are the open ones, and where?

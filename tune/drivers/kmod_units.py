@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Between our words and the module's: knobs and keys, seconds and microseconds, prefixes as text and packed.
 
 Pure but for the list of congestion controls: what the module takes is asked of the module (`Parameter`), so a kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A stack that is a dictionary: every contract of a driver, no kernel. It stands in tests beside the real ones."""
 
 from __future__ import annotations

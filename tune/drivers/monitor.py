@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel tells of its routing tables while nobody asks: whether the main table, ours, or a link has changed,
 and to which prefixes of ours routes were written.
 

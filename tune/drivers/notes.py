@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Short texts kept by the kernel, beside the routes that they explain: as routes.
 
 Question   Routes and sysctls hold no names. Where do a profile's name and settings stand, so that a later process reads

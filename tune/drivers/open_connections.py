@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Connections that are open when rules are removed: their settings are restored, or counted where that fails.
 
 Question   A profile is applied when a connection begins, and outlasts the rules. Which of its settings can be taken

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Window clamps in the kernel's TCP metrics cache: deleted after the route that set them is gone.
 
 Question   The kernel copies a locked `cwnd` of a route into its metrics of a client (`ip tcp_metrics`), and applies

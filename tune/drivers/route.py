@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Profiles as metrics of routes: what every kernel can do for a prefix, with neither module nor program.
 
 Question   How do the clients of a prefix get their initial window, congestion control and timers from routes alone?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's route lookups for clients of tuned prefixes, compared with the routes that the rules require.
 
 Question   Our routing table may be complete, and traffic still not use it, or leave by another way than the

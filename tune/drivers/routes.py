@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Routes as the kernel writes them: ways to bytes and back.
 
 A table of 100 000 routes holds few different ways: what follows the destination is read once for each of them and known

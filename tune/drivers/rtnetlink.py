@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernel's routing tables by netlink: whole tables read, many routes written at once.
 
 Rules for this file: it knows the wire format and nothing of profiles. Every request that changes something asks for

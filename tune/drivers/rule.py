@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A routing policy rule of another program: its text as `ip rule` prints it, and what no lookup of ours can test of it.
 
 Source     linux/fib_rules.h; ip-rule(8)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One profile for a whole network namespace, by its sysctls: the last resort where nothing else is at hand.
 
 Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?

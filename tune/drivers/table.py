@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Our routing table and the rules that lead to it: read as a whole, changed by differences, cleared.
 
 Place      The rules stand just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The server in front takes a new map: written whole or not at all, checked by the server itself, the old one kept.
 
 Order      The new map is written beside the old and renamed into place; the server checks its own configuration, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The map that Apache has not: an address in, the pool of its longest prefix out, a line each.
 
     RewriteMap pools "prg:PYTHON -P -m configtron.tune.router.lookup MAP"

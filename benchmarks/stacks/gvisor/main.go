@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A web server on gVisor's TCP stack (gvisor.dev/gvisor/pkg/tcpip), behind a TAP device.
 //
 //	gvisor DEVICE ADDRESS GATEWAY PAGE_BYTES

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * A web server on lwIP as Debian builds it (liblwip-dev), behind a TAP device.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The verb `fingerprint`: its commands, one a file."""
 
 from __future__ import annotations

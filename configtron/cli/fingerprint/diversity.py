@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron fingerprint diversity`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron fingerprint pcap`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The packets behind differences: on each side the reading that the verdict rests on, and its trace."""
 
 from __future__ import annotations

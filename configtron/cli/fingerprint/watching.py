@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `live` and `socket` share: how long they look, who interrupts, where sightings go."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn evaluate`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`learn measure`, put together: what is measured, where it is kept, who does it, what is shown.
 
 A measurement owns a folder beside the database: a folder a shard (orders, lines, what the guest said), and the tensor.

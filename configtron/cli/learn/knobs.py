@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn knobs`."""
 
 from __future__ import annotations

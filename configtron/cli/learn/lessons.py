@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A policy taken through the outcomes of the database: made, taught batch by batch, saved with each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A learning policy at a look: which knobs do nothing by the outcomes so far, and the policy without them.
 
 Rules for this file: what comes out depends on the recipe and on the stored outcomes alone, so that a run which was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn measure`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Options and look-ups that several commands of `learn` share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast a long job goes and when it will be done: a line on stderr now and then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn policies`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which knobs a stack can be given by client prefix: by the driver that `configtron tune` would take here."""
 
 from __future__ import annotations

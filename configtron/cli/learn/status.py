@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn status`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`probe run`, put together: what to ask, where it is kept, who does it, what is shown.
 
 A run owns a folder beside the database, named by its number: a folder a shard (`results.jsonl`, a pcapng a vantage),

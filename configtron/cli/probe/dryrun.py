@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`probe run --dry-run`: what would be asked, of whom, from where; nothing is sent and nothing kept."""
 
 from __future__ import annotations

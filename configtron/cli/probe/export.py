@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron probe export`."""
 
 from __future__ import annotations

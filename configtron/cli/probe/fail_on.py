@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`--fail-on`: conditions on what a run found, apart from whether it ran.
 
     icw<10                    any target whose verdict is below 10

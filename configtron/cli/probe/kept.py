@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a run is made from, kept in its folder: its shards, and the targets of those that name none themselves.
 
 All of it or nothing: the list of shards comes last, under a name of its own until it is whole. A run that was killed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`probe run --lab`: an internet drawn by seed, raised in guests that stand in for the world, probed by the same code.
 
     run folder/truth.json           what every server is; guests see the folder of all runs empty

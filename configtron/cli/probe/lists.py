@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron probe lists`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names that people write on the command line: runs, parameters, numbers. Light, since `--help` imports it."""
 
 from __future__ import annotations

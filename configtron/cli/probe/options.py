@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a probe run was asked to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who asked to be left alone, also while a run is under way: the opt-out files are read again whenever they change."""
 
 from __future__ import annotations

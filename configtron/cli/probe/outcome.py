@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a finished run prints, and the exit code it earned."""
 
 from __future__ import annotations

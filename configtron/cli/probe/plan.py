@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From options to what is probed: texts are read here, and understood by the pure readers of `configtron.probe`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron probe run`: the options; `campaign.py` does the work."""
 
 from __future__ import annotations

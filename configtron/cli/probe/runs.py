@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs as the commands name and render them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The options of a run as shards: all that a worker is told."""
 
 from __future__ import annotations

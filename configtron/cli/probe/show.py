@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron probe show`."""
 
 from __future__ import annotations

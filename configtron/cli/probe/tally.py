@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Counts of a run, kept as its results are."""
 
 from __future__ import annotations

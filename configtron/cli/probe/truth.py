@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A lab run's verdicts beside the truth of its internet. The truth lies in the run's folder."""
 
 from __future__ import annotations

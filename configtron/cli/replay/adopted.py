@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures of any origin as fixtures: the connections that `fingerprint pcap` reads are kept beside each capture.
 
     CAPTURE.expected.jsonl   one line for each connection, as `configtron fingerprint pcap -f jsonl` writes it

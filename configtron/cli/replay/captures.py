@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A packet capture -> contexts over time, a client prefix each: what `learner/sim/captured.py` cuts into sessions.
 
 The round trip is the handshake's, which is the whole path's wherever the capture stood; bandwidth is the best rate that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a recording is held against: results and records as they were written when it was made.
 
     observation.json   beside a recording that is kept: a JSON array, one reading a line, so that changes can be read;

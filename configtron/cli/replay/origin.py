@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a replay's world comes from: a shape by name, or files; all of it said in words that the database can keep.
 
 A file is kept by its path and a hash of its bytes: a replay that is resumed must find the same ones.

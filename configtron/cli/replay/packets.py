@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay packets`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A replay as a row of parts: each done whole and kept, the one under way kept now and then; interrupted, resumed.
 
 What a part is says its kind: a policy's pass over the sessions (`simulate.py`), a study's world of one seed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron replay sessions`."""
 
 from __future__ import annotations

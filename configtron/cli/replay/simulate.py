@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Policies on simulated sessions, one part a policy: run in steps, kept now and then, told as a table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Studies of the paper's evaluation, one part a world; told as a table, CSV, JSON Lines, and one page with plots."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One recording played again, and held against what is expected of it; many at once, a process each."""
 
 from __future__ import annotations

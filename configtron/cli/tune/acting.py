@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Acting on the host as the journal demands (`tune/journal.py`): each step is committed before it is taken.
 
 Every function here is called by whoever holds `desk.sole`: one at a time.

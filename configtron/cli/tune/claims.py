@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One database a place: who has rules in force in a network namespace is written where every database sees it.
 
 Question   Two databases on one host each have a journal and a lock of their own. Who keeps the end of one's lease from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What acting on the host needs of the world: the database, drivers, a clock, one actor at a time, keepers."""
 
 from __future__ import annotations

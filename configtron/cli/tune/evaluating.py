@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`tune evaluate`, put together: what is read, where parts are kept, who tells how far it is, what is shown."""
 
 from __future__ import annotations

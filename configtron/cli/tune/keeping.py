@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keepers: one small process an act, which undoes it when its lease ends or when whoever works on it is gone.
 
     python -m configtron.cli.tune.keeping DATABASE ACT

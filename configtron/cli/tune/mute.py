@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron tune mute` and `unmute`."""
 
 from __future__ import annotations

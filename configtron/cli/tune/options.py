@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Options that several commands of `tune` share. Given to `tune` itself, or under [tune], they hold for all of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command that a guest of a study runs: do one part (`lab/bed/evaluate/parts.py`).
 
     python3 -m configtron.cli.tune.part CLIENT PLAYER FOLDER

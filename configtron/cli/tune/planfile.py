@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plan as a file: JSON Lines, a line about the plan and one for each advice, as `plan -f jsonl` prints it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `plan` and `apply` both do: read what is wanted and what is in force, and say what would change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron tune prefix`: set, drop, show, list, import."""
 
 from __future__ import annotations

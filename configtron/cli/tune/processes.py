@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Processes by number and start time: a number alone may have been given to somebody else meanwhile."""
 
 from __future__ import annotations

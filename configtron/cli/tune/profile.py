@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron tune profile`: set, show, list, drop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron tune router`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron tune unit`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel state that has configtron's marks at a place, and that this database's journal does not record.
 
 Question   An export was loaded by hand, a database was lost, or a program used `configtron.tune.profiles`. Which state

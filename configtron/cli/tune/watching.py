@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One turn of a watch: mend what is due, renew leases, follow routes, see other hands."""
 
 from __future__ import annotations

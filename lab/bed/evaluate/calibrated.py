@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a calibration found, as tables, plots and facts. Pure: its figures are arguments.
 
 Question   Is the mean replication error at most 17 % on paths whose parameters the search does not know?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The study `calibration`: emulators for paths that the search knows by their flows only, in guests.
 
 Question   How near does a calibrated emulator come to its path, in flows that the search has not seen?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Loads of one page under a few configurations, every packet of each logged at both ends. Runs in a guest.
 
     perform(orders, folder, means) -> text

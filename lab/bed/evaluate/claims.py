@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HotCloud's and ConfigTron's claims about configurations, one a function: the paper's figure, ours, the verdict, why.
 
 Rules for this file: a verdict follows from the numbers by the condition that stands beside it and is the same for any

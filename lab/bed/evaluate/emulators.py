@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pantheon's five numbers as a space to search: what an emulator may be, and where measurements say that it is.
 
 Question   Which rate, delay, queue, loss and kind may stand for a path of which only flows are known?

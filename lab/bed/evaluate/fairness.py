@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CT's fairness: five default cubic flows and one of a tested configuration share a link with a shallow buffer.
 
 Question   Does a server that is tuned take more, or less, than its share from those who are not?

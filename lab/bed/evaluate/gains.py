@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much faster than the default the best configuration is, and how much of that is luck.
 
 Question   Of 97 noisy medians the smallest is chosen: how much of its lead is the network's, how much is noise?

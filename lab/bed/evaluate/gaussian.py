@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Gaussian process: what a smooth noisy function of a few coordinates is like where nobody has looked.
 
 Question   After some dozens of costly looks, what is the function elsewhere, and how surely?

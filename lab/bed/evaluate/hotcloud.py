@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HotCloud's study: which configuration is best where, by how much over the default, and what decides it.
 
 Question   Do HC's and CT's findings about configurations come out on a real kernel in virtual time?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lessons: why a larger initial window helps here and hurts there, why HTTP/2 loses, from the loads' own packets.
 
 Question   A tensor says which of two configurations is faster; what happened on the wire that made it so?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Claims about one kind of network: HTTP versions on a lossy one, initial windows on a long one.
 
 Each compares cells that differ in one knob, all others at what stands for their default (`rivals.near_default`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pantheon's comparison: every congestion control of the kernel, at full throttle, over its 18 emulated paths.
 
 Question   Is there a congestion control that is best on every path, and how much does a scheme's standing depend on it?

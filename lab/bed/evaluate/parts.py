@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parts of a study in guests: each a boot, each in a folder of its own, done again only if it is not whole.
 
     done = parts.performed(given, [Part("cubic-4", "configtron.lab.bed.flows", canonical({"path": 4}))])

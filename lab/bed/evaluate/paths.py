@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Paths that a calibration is tried on: each a condition a run, of which the search is told flows' figures only.
 
 Question   Does an emulator found from flows stand for the path, where the path is an emulator and where it is none?

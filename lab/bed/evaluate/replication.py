@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The replication error: how far an emulator's flows are from a path's.
 
 Question   By how much are conclusions off that are drawn over an emulator instead of over the path it stands for?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A page load as it rises: each segment of its data in time, what was lost and sent again, what was under way. Pure.
 
 Question   Why did this load take so long: too little under way, losses, or waiting?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Configurations against each other: who is best where, who is near, who beats whom, who is beaten.
 
 Reads as   shares of conditions, per site. "Best" is the smallest median, ties count for each of them; "near" is within

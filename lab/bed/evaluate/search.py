@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calibrating an emulator: of all five-number links, the one over which the schemes do as they do over a path.
 
 Question   Which bottleneck rate, delay, queue, loss and kind stand for a path that is known by its flows only?

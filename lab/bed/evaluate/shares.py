@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What flows of a fairness trial got of each other: indices by case, their distribution, the paper's two shares. Pure.
 
 Rules for this file: a case is a link and a tested configuration; its index is the mean of its runs' indices. The first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a few runs of one thing say together: a mean with its interval, an ellipse, an index of shares. Pure.
 
 Question   When a trial is run a few times, what is known of its mean, and how do two of its figures vary together?

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Schemes' standings over paths: what Pantheon's pictures and sentences are made of. Pure.
 
 Rules for this file: an entry is a scheme on a path with so many flows of it; a figure of an entry is the mean of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study is, and which there are.
 
 A study is a module of this package with a function `run(given) -> Evaluated` and a row in `STUDIES`. Where it needs

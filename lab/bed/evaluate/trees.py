@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A decision tree per site: from bandwidth, round trip and loss to the configuration to use.
 
 Question   Can a handful of rules say which configuration a network should have, and what do they cost where they err?

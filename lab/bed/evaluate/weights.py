@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each knob is worth: how much of the gain is lost when it is left alone, how much it gains alone.
 
 Question   Which knob matters: congestion control, then the initial window, then the HTTP version, then the others?

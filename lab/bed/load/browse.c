@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * A browser's rules: which object is known, which is asked for next, when the page is complete.
  *

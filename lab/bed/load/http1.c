@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* HTTP/1.1: one request at a time on a kept connection, bodies of known length. */
 #define _GNU_SOURCE
 #include "load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * HTTP/2: all requests at once on one connection, windows and priorities as Chromium's.
  *

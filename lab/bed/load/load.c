@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Loads pages as a browser does and says how long it took.
  *

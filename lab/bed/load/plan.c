@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Reads the plan that plan.py writes: lines of words; it was checked there, so a bad line is a mistake of ours. */
 #include "load.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * Connections: TCP, then TLS over memory that one system call fills.
  *

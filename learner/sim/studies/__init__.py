@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """STUDIES: every row of the paper's evaluation that a simulator can answer. To add one: a `Study`, a row here."""
 
 from __future__ import annotations

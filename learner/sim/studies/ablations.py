@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What classes lose without a feature, and configurations without a knob: CT's Figures 8 and 9."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How many network classes, and whether they evolve: CT's section 4, on the paper's ensemble."""
 
 from __future__ import annotations

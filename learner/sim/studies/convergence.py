@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How soon the ensemble gets near the best, and with which arm: CT's Figures 6a and 6b."""
 
 from __future__ import annotations

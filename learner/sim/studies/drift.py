@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Half of the clients change their network for good: how soon that is seen, and what it costs until then."""
 
 from __future__ import annotations

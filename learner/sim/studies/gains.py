@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much each policy gains on Default, trace by trace: CT's Figures 1, 4 and 5."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the worlds of a study stand on: analytic tensors by shape and seed, or one tensor that was brought.
 
 A measured tensor has no shapes and no emulator beside it: every label of a study becomes one, `measured`, its seeds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One manager for all or one for each PoP, and how often they learn: CT's sections 6.4.1 and 6.4.2."""
 
 from __future__ import annotations

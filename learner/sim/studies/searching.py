@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a search begins, how much of the space it tests, how well trees repeat what was found: CT's sections 4 to 6."""
 
 from __future__ import annotations

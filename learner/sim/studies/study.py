@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study is: worlds of several seeds, what is read from each, the paper's figures beside ours.
 
 A study is a function of (label, seed, sessions, ground) that gives points; labels are what it compares apart (traces).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Who is meant: a client by an address in its prefix, a policy by one word in every command of `learn`."""
 
 from __future__ import annotations

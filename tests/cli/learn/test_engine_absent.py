@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An engine of an extra that is not installed: the command names the extra, and nothing is kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn export --to-tune`: what is handed to the stack was judged by outcomes, or somebody asked for it."""
 
 from __future__ import annotations

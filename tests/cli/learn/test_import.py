@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`learn import` of what strangers write: what passes can be kept and learned from, what does not is named by its line,
 and what came before it stays."""
 

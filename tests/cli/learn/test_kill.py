@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`learn run` killed and taken up again decides what it would have decided, and keeps each decision once."""
 
 from __future__ import annotations

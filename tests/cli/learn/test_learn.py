@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`configtron learn` from outcomes to rules, and how it answers what cannot be."""
 
 from __future__ import annotations

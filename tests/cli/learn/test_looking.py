@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A knob that outcomes prove dead while a policy learns: said, left out from then on, and the same after a kill."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast, and how long still: by a clock that the test holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`learn run`: what is asked makes a difference, clients are watched, and knobs that do nothing are left alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is typed at a terminal, on a database of a test's own with a small world beside it."""
 
 from __future__ import annotations

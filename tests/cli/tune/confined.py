@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a unit's program under what the unit lets it do, without systemd as the first process.
 
     confined.py UNIT FOLDER      as root; FOLDER is the one that the unit may write

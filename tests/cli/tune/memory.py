@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A memory driver whose memory all its instances of a test share, as the kernel's is: commands of one process."""
 
 from __future__ import annotations

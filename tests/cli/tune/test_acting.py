@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """An act is all in force or all undone, whatever fails, and whoever finds it later knows what to do."""
 
 from __future__ import annotations

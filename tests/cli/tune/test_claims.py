@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One database a namespace: the second is refused, with whose it is; who died, or is done, keeps nobody out."""
 
 from __future__ import annotations

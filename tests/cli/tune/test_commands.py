@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands as people type them, in this process, on a stack that is memory."""
 
 from __future__ import annotations

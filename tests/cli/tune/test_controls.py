@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion controls that are none, or cannot be here, are said to be so before anything is written."""
 
 from __future__ import annotations

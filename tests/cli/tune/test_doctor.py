@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which driver is chosen, what the others lack, and what the shell completes."""
 
 from __future__ import annotations

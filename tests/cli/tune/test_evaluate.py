@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`tune evaluate` as people type it, over the shipped tensor and with a study of no guests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A scope that another hand changed stays frozen until somebody says otherwise, also when nothing of ours is left."""
 
 from __future__ import annotations

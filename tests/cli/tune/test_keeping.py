@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keepers as processes: they undo what is due, and go when there is nothing to keep."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Killed anywhere, the host is as it was within the lease; and what a watch sees on a real stack."""
 
 from __future__ import annotations

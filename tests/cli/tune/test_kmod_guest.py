@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is shown of every driver that acts here, shown of kmod on the lab's kernel: the same tests, run there."""
 
 from __future__ import annotations

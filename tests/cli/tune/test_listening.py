@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """--listen in every command that names a place: kept in plan and journal, told apart from other choices."""
 
 from __future__ import annotations

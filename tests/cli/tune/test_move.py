@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Open connections are moved when told to, and what the kernel refused at one is not passed over."""
 
 from __future__ import annotations

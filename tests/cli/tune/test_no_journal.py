@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A disk that is full or went read-only, a database that is damaged: what is due is undone all the same."""
 
 from __future__ import annotations

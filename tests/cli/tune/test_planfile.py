@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A plan that was saved is followed to the letter, or refused with the line that is wrong."""
 
 from __future__ import annotations

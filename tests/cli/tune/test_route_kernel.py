@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """verify, status, watch and rollback by the driver route say what the kernel does, not what a journal or table says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`plan` writes nothing anywhere: proved by tracing its system calls, on a stack where it would have much to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The systemd units: they call commands that there are, by a path that is there, with no more rights than they need."""
 
 from __future__ import annotations

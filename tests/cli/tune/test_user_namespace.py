@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """In a user namespace, whose root has every capability over its own things only: what doctor offers can be done."""
 
 from __future__ import annotations

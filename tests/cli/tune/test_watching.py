@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A watch that could not look, or could not keep what it saw, looks at all the next time."""
 
 from __future__ import annotations

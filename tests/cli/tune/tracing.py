@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a traced process did to the world, read off strace's log: calls that write, and nothing else."""
 
 from __future__ import annotations

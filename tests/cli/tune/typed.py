@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Commands of `tune` as people type them, run in this process."""
 
 from __future__ import annotations

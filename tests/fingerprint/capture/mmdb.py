@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files in MaxMind's format, written here so that the reader's library meets known networks.
 
 Source     MaxMind DB File Format Specification 2.0: a binary tree over address bits, then the data, then metadata.

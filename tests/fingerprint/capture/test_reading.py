@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every dialect gives the same rows; what is cut or broken is read as far as it goes, and named."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Stamps of a ring's frames around a step of the wall clock."""
 
 from __future__ import annotations

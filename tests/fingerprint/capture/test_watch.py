@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ring and inet_diag against a real kernel: real connections in namespaces of our own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures in every dialect that we read, written here so that the reader is not tested against itself."""
 
 from __future__ import annotations

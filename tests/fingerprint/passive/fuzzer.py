@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A coverage-guided fuzzer for reading captures and for every inference.
 
     python -m tests.fingerprint.passive.fuzzer SECONDS [SEED] [FOLDER]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Our numbers beside tshark's, connection by connection; every difference is explained by a rule, or is not.
 
 A rule stands in `RULES` and in docs/tshark.md; what it asks is answered by tshark's own fields, so that a fault of ours

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs that fetch pages from real servers, recorded at both ends of a path with troubles. Needs root.
 
 Programs that are not installed are left out; `Recorded.programs` says which ones spoke.

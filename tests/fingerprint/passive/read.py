@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A capture file read as the command reads it, for tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conversations told segment by segment, as a capture holds them."""
 
 from __future__ import annotations

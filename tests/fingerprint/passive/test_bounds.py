@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures made to cost much: time and memory stay bounded. Memory is limited in a child; time is counted in steps."""
 
 from __future__ import annotations

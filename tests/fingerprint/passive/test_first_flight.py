@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The first flight: exact only where the window ended it; a bound that holds elsewhere; else a reason."""
 
 from __future__ import annotations

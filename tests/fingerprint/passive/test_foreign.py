@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures that nobody made for us: what they do not show is not claimed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arbitrary bytes as a capture, and captures with bytes changed: nothing raises, nothing is lost without a name."""
 
 from __future__ import annotations

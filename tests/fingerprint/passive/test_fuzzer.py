@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The coverage-guided fuzzer for a short while, with a fixed seed; `make fuzz` lets it run for longer."""
 
 from __future__ import annotations

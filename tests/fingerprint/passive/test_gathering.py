@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Told soon after their end, connections say what they say when all are read at once; memory stays flat."""
 
 from __future__ import annotations

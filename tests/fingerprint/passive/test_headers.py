@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows are what `probe/wire/frames.py` dissects, frame by frame; what is no row is counted under its name."""
 
 from __future__ import annotations

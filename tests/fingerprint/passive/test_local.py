@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which end of a connection is here, and what is kept of those that are not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each cause of a repeat, told as the wire shows it; and what is no repeat."""
 
 from __future__ import annotations

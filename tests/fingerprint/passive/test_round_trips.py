@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Round trips and rates of segments: exact on told conversations, the same in parts, and total on any rows."""
 
 from __future__ import annotations

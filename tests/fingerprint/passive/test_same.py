@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same inferences, the same verdicts: a probe's conversation read as a foreign capture says what the probe said."""
 
 from __future__ import annotations

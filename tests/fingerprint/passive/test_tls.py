@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Hellos as Python's own TLS library writes them, whole and cut."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Equal to tshark, connection by connection, on real programs over paths that lose, swap and double; root only."""
 
 from __future__ import annotations

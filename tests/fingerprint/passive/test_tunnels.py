@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP in tunnels: Scapy's dissectors find the same segments that lie there without one, and tshark finds them too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What tshark says of a capture, connection by connection, for comparing."""
 
 from __future__ import annotations

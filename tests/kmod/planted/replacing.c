@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Congestion controls that do what a module from elsewhere may do: put other operations in the place of their own, as
  * dctcp_init() does, at one moment of a connection or another; and two that lose count of their own module. All of them

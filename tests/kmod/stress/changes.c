@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* churn.c's changes: everything that a connection's settings hang on, while connections come and go. */
 #define _GNU_SOURCE
 #include <net/if.h>

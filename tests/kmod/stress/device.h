@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /*
  * The calls of /dev/configtron, one line each, for the stress programs. Every one returns 0 or -1 with errno, as ioctl().
  */

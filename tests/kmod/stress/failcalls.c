@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* failnth.c's calls: each one as it is made, and what is put back after it. */
 #define _GNU_SOURCE
 #include <netinet/in.h>

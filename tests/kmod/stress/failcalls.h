@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* The calls whose allocations fail. Each returns 0, or -1 with errno, and leaves everything as it was. */
 #ifndef STRESS_FAILCALLS_H
 #define STRESS_FAILCALLS_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* What the processes of churn.c do (traffic.c, changes.c) and what they share. */
 #ifndef STRESS_ROLES_H
 #define STRESS_ROLES_H

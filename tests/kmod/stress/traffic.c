@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* churn.c's connections: listeners, the server's liberties with its sockets, the clients. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in a guest: loads pages on the bed and writes each load's line; test_page_loads.py orders and judges.
 
 python -m tests.lab.bed.loading PROGRAM SERVER RTT_MS RATE_KBIT LOSS REPEATS PAGE...

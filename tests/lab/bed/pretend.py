@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A guest that is none: the same job, run as a process of this host, whose worker makes page load times up.
 
 As a program it is that worker: `python -m tests.lab.bed.pretend PAUSE_S FOLDER`. It pauses after each configuration, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bed in a guest: links are what their conditions say, chance is the seed's, stacks are what was asked or fail."""
 
 from __future__ import annotations

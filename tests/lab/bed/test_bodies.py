@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bodies as other programs read them, for pages that nobody thought of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Chromium as the yardstick: what its events mean, and one load of each version beside our client's."""
 
 from __future__ import annotations

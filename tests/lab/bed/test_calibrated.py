@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is told of a calibration is what its figures are: errors over held runs, means by kind, verdicts computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The study's course in a world of formulas: who is told what, what a budget is, and what becomes of failures.
 
 The formulas are test_search's. The last test runs the smoke study in guests.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Drawn traces: the shipped ones are what the generator draws, and have the shape that their rows ask for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same shards on a Dask cluster, here one in this process: the same bytes, and failures told."""
 
 from __future__ import annotations

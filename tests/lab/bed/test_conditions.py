@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conditions: what their names mean, that their text brings them back, and that nonsense is told."""
 
 from __future__ import annotations

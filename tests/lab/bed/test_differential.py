@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Dead knobs: identical to the bit or not, how far, and where."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The benchmark's own arithmetic: theory by hand, and that a figure outside its bound is told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trials and their answers as text and back; what is no trial is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The process knows what it was told, doubts what it was not, and climbs along a gradient that is one."""
 
 from __future__ import annotations

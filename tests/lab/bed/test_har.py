@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Models from HTTP archives: who asked for what, when, and what cannot be read."""
 
 from __future__ import annotations

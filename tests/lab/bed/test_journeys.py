@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Figures out of made logs whose answers are known by hand: a delay, a loss, wraps, logs that do not fit."""
 
 from __future__ import annotations

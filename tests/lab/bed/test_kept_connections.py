@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A server that closes a kept connection just as it is asked again: the client asks anew, as browsers do.
 
 The server is this process, on the loopback: what it says when is written here, byte by byte.

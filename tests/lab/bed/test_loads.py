@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page-load client's program and its lines; loads over a network are in test_page_loads.py."""
 
 from __future__ import annotations

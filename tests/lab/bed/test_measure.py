@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shards over cores: done in any order to the same bytes, taken again only where not whole, ended with their owner."""
 
 from __future__ import annotations

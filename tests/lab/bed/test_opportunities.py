@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When played links let packets pass: exact in the mean, the same for the same salt, Mahimahi's files as they are."""
 
 from __future__ import annotations

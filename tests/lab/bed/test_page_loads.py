@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Page loads on real servers in virtual time: complete, in a browser's order, as theory says, and repeatable."""
 
 from __future__ import annotations

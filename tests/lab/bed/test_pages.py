@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pages, their models and their bodies: what is said once must hold everywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The player's rules, as compiled, beside the same rules written out plainly: opportunity by opportunity."""
 
 from __future__ import annotations

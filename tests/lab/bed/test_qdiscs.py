@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Queueing disciplines: a way of the network in the kernel's units, and what differs is named."""
 
 from __future__ import annotations

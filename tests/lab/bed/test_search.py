@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors that are known, and a search that finds hidden emulators by their flows, sooner than chance does.
 
 The flows are a formula here (`flows`): full queues, Mathis, a little noise. What kernels do is test_calibrating's.

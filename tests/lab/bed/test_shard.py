@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A shard in a real guest: real kernel, servers and client. The same orders give the same bytes; a refusal is told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The smoke tensor as people ask for it: 576 cells over real kernels, servers and connections, each with its load."""
 
 from __future__ import annotations

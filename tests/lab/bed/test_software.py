@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a shard runs on: versions of what is installed, and our own files by content."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can be measured: every name is one that exists, grids are the papers', a layout comes back as it was."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flows in a guest: what is known of a path comes out, schemes are what was asked, the same seed repeats."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * One way of the player without devices: arrivals in, departures out.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /*
  * A wall clock that is set while a program runs, for that program alone (LD_PRELOAD): what clock_gettime() and the
  * kernel's receive stamps say of CLOCK_REALTIME is CLK_BY seconds further, CLK_AT seconds after the first question.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The other end of a carried stream, in virtual time: TCP segments in, an application's bytes out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Targets with addresses, a window at a time: what is known, blocked, or stored already."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a certificate says of itself, as details."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A campaign whose wall clock is set while it runs: it ends, and its timers are the server's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """libpcap compiles our filters, and they let in what is ours and nothing else (run by a small BPF machine)."""
 
 from __future__ import annotations

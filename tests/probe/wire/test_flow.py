@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One flow without sockets: what the script sees, what is recorded, and that the two agree."""
 
 from __future__ import annotations

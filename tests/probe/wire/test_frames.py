@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The codec: total on any bytes, its own inverse, and of one mind with scapy."""
 
 from __future__ import annotations

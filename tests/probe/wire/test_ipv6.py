@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same server by both IP versions: the same verdicts, from the same scripts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What isolation says where the host does not let it work; with real kernels it is tested in test_live.py."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a kill leaves is whole up to some line, and small to remember."""
 
 from __future__ import annotations

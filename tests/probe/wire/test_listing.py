@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Any number of targets on disk, in the order that sorting them all in memory would give."""
 
 from __future__ import annotations

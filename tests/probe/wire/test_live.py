@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pump against real kernels and a real nginx, in namespaces: counts, isolation, evidence, cleanliness."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whose leftovers are whose: only the dead are cleaned up after."""
 
 from __future__ import annotations

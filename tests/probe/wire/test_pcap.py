@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evidence: rebuilt exactly, continued after a crash at any byte, read by tshark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A recording that is not what the script makes: whatever part is unlike, it diverges. Recordings of fixtures/."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real resolver asks a small DNS server; both live in one throw-away namespace."""
 
 import asyncio

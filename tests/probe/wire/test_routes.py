@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which way a target is met: by the kernel's routes, one target at a time, on a host with several interfaces."""
 
 from __future__ import annotations

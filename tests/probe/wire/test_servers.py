@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real servers as distributions ship them: verdicts are what their manuals say, and what tshark reads in the file."""
 
 from __future__ import annotations

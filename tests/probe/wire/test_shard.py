@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A shard against real servers: everything asked once, whatever interrupts it; nobody asked who may not be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """No port comes back while a server may remember it."""
 
 from __future__ import annotations

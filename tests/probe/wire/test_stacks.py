@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TCP stacks that are not Linux, behind TAP devices: verdicts are what they are known and recorded to do, or honest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a vantage stands: what it names is kept and checked, what it leaves out comes from the routes."""
 
 import pytest

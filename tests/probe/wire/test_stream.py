@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A stream is carried whole over a wire that loses, swaps and refuses; in virtual time. The real TLS: test_tls.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """TLS from tape: what a real engine said, with its TCP around it, is said again packet by packet."""
 
 from __future__ import annotations

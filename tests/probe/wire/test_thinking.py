@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A real kernel behind an application that flushes a head, thinks, or drips: no pause may be taken for a window.
 
 Linux's first retransmission comes after about 220 ms here, so pauses around that are the hard ones: the body is written

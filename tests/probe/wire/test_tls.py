@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The real engine against a real server engine, both in memory: no socket, no network."""
 
 from __future__ import annotations

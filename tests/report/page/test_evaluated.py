@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page and the forms of a study's answer: every number is there, strangers' words stay words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whatever a server said is text in the page."""
 
 from __future__ import annotations

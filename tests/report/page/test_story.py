@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A conversation in words, and drawn."""
 
 from __future__ import annotations

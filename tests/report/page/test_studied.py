@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of studies: the paper's figures in columns of their own, curves that show what their words say."""
 
 from __future__ import annotations

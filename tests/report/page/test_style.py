@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Words of the page can be read, by day and by night (WCAG 2.1, 1.4.3: contrast of at least 4.5)."""
 
 from __future__ import annotations

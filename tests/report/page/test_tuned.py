@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of a tuned server: what agrees, what is marked, what is drawn."""
 
 from __future__ import annotations

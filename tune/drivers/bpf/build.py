@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes the object files that come with the package, from source: `make bpf`.
 
     python -m configtron.tune.drivers.bpf.build [FOLDER]      default: beside the sources

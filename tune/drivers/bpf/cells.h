@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The table of IPv4 prefixes: a hash of our own, an array of cells as large as a cache line with seven prefixes each.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of IPv4 prefixes, as cells.h describes it: an array of cells of seven slots, each prefix in one word.
 
 Changes go by write.bpf.c; here it is made, filled from one that has become too small, and read. A prefix's cell is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Congestion controls of our own: put in force, found again and withdrawn.
 
 The kernel has one table of congestion controls for all namespaces. Ours (keep.bpf.c, unpaced.bpf.c) stay in it until

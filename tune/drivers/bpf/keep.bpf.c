@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * slow_start_after_idle=0 for one connection: cubic and reno that keep their window across a pause.
  *
@@ -171,7 +171,7 @@ void BPF_PROG(reno_event, struct sock *sk, enum tcp_ca_event event)
 	keep_window(sk, event);
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";
 
 SEC(".struct_ops")
 struct tcp_congestion_ops ct_cubic_keep = {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands in the maps of clients.h: knobs as options of the kernel, profiles and prefixes as bytes, and back.
 
 One table says it all: a row's place is the knob's number in the programs, so rows are only ever added at the end. A row

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """libbpf.so.1 through ctypes: the some thirty of its functions that the driver needs.
 
 Functions that return a number return minus errno when they fail, those that return a pointer return NULL and leave

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The compiled programs: those that come with the package, as long as they are their sources'; else by clang.
 
 shipped/el, shipped/eb   object files for little and big endian processors, made by `make bpf` (build.py). They name no

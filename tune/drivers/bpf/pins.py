@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where what we leave in the kernel is kept: the BPF file system, and the control group that it acts on.
 
 Under /sys/fs/bpf/configtron, one folder for each place (network namespace, control group and listeners):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How far BPF reaches with each knob: what this kernel lets it set, in which range, and in words what it cannot.
 
 The ranges are the kernel's own (`bpf_sol_tcp_setsockopt` of net/core/filter.c); a value outside them would be refused

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether this process may load BPF programs: checked by a read call, or by loading a program that does nothing.
 
 Capabilities alone do not show it. The root of a user namespace has all of them, but only over what that namespace owns,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* How a profile is set on a connection, step by step, and what the kernel refuses of it is counted. */
 #ifndef CONFIGTRON_SETTING_H
 #define CONFIGTRON_SETTING_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Sets the profile of a client's prefix on each connection that a server takes.
  *
@@ -121,4 +121,4 @@ int configtron(struct bpf_sock_ops *ops)
 	return 1;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The maps of one place, read and written as rules.
 
 Profiles have numbers (1 to 1023) that prefixes point to, and each number has two versions of its profile, of which one

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * pacing=pfifo_fast for BBR: the same congestion control, its segments sent as soon as the window lets them go.
  *
@@ -102,7 +102,7 @@ void BPF_PROG(set_state, struct sock *sk, __u8 new_state)
 	bbr_set_state(sk, new_state);
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual BSD/GPL";
 
 SEC(".struct_ops")
 struct tcp_congestion_ops ct_bbr_unpaced = {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! A web server on smoltcp, behind a TAP device.
 //!
 //!     stack-smoltcp DEVICE ADDRESS GATEWAY PAGE_BYTES

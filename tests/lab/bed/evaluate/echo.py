@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A part of no study: says what it was told; as a program, the worker that does it, without a guest.
 
 `python -m tests.lab.bed.evaluate.echo CLIENT PLAYER FOLDER`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small tensors with known answers."""
 
 from __future__ import annotations

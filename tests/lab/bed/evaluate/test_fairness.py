@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The fairness study on made answers, whose indices are known; and the smallest one in guests."""
 
 from __future__ import annotations

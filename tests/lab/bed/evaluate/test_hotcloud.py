@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HotCloud's study over tensors whose answers are known: gains, luck, rivals, knobs, claims."""
 
 from __future__ import annotations

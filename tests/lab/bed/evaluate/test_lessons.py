@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lessons: loads read from their packets (made by hand), and in real guests the same seed with the same packets."""
 
 from __future__ import annotations

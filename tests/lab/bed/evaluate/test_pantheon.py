@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pantheon's study on made answers, whose winners and reasons are known; and the smallest one in guests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parts of a study: each is done once, kept whole, resumed; one that fails says why and stops no other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Means, intervals, ellipses, indices and rankings with answers known by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A tree per site, over tensors whose rule is known, and over ones that have none."""
 
 from __future__ import annotations
