@@ -14,7 +14,8 @@ Fails as   no-handshake (without its SYN nobody knows that a flight is the first
            capture so short that nobody knows how large a segment may be); synack-repeated: the window may have been
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
-           A server that goes on and never has more under way is stopped by its send buffer: no-growth, a bound.
+           A server that goes on and never has more under way than its first flight, or after the ACKs less than they
+           let out, is stopped by its send buffer, or writes so: no-growth, a bound.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were. From taking
@@ -317,11 +318,16 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     whole[1:] = start[1:] == end[:-1]
     torn = np.flatnonzero(old[part] | ~whole)
     upto = int(torn[0]) if len(torn) else len(end)
-    if not upto or int(end[upto - 1]) - int(start[0]) < JUDGED * flight:
+    if not upto:
         return False
-    first = np.searchsorted(at[:upto], at[:upto] - int(EARLY * rtt_ns), "right")
+    following, size = int(end[upto - 1]) - int(start[0]), int(marks.size.counted[connection])
+    trip = int(EARLY * rtt_ns)
+    first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
     most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
-    return most <= GROWN * flight
+    soon = int(end[int(np.searchsorted(at[:upto], at[0] + trip, "right")) - 1]) - int(start[0])
+    # What fits into one more flight comes at once; what is more comes in flights that grow.
+    kept_back = soon + size < min(flight, following)
+    return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:

@@ -319,3 +319,17 @@ def test_a_loss_ends_the_growth_and_not_the_proof(tmp_path: Path) -> None:
     for n in range(40):
         story.flight(SECOND + 0.2 + n * RTT_S, 15 + n, 1)
     assert icw(story, tmp_path).grade == "C"
+
+
+@pytest.mark.parametrize(("then", "proof"), [((1, 1, 1), "no-growth"), ((4, 4), "no-growth"), ((4,), "ack-clocked")])
+def test_what_acks_let_out_comes_at_once(then: tuple[int, ...], proof: str, tmp_path: Path) -> None:
+    """ACKs of 4 full segments let 4 go at least: who sends fewer, and the rest a round trip later, writes so."""
+    story = Story()
+    at, first = FLIGHT, 0
+    for count in (4, *then):
+        story.flight(at, first, count, echo_s=at - RTT_S)
+        first += count
+        story.ack(at + 0.002, first)
+        at += RTT_S + 0.002
+    found = icw(story, tmp_path)
+    assert (found.value, found.detail("proof"), found.grade) == (4, proof, "C" if proof == "ack-clocked" else "L")
