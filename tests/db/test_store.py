@@ -13,7 +13,7 @@ import pytest
 
 from configtron.db import schema as module
 from configtron.db.store import Store
-from configtron.errors import BadInput
+from configtron.errors import BadInput, Unwritten
 from configtron.fingerprint.features import Sighting
 from configtron.nouns import Context, Observation, Target
 from configtron.records import Result
@@ -290,6 +290,6 @@ def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: i
 def test_a_full_disk_is_told_as_one(store: Store) -> None:
     """SQLite says so in two ways; where it cannot even map its index, with words that name no cause."""
     for complaint in ("disk I/O error", "database or disk is full"):
-        with pytest.raises(BadInput, match="space") as caught, store._clear():
+        with pytest.raises(Unwritten, match="space") as caught, store._clear():
             raise sqlite3.OperationalError(complaint)
         assert str(store.path) in str(caught.value)
