@@ -4,7 +4,8 @@
 Question   How many segments may a server have in flight once its handshake is acknowledged?
 Method     Linux's own steps, one segment at a time. Cubic and Reno in slow start add what an ACK acknowledges only
            while the window limits them, or while it is below twice what was in flight; BBR adds it always until ten
-           segments are delivered, and an ACK leaves it no window below four. The handshake is two flights: certificate, then Finished or tickets.
+           segments are delivered, and an ACK leaves it no window below four. The handshake is two flights: certificate,
+           then Finished or tickets.
 Reads as   Every window that the possible flights lead to; both one ACK a segment and one ACK a flight are tried, since
            an ACK may be lost.
 Source     include/net/tcp.h tcp_is_cwnd_limited(), net/ipv4/tcp_output.c tcp_cwnd_validate() and tcp_write_xmit(),

@@ -38,10 +38,6 @@ from configtron.nouns import Value
 
 # Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.
 TICKS_SLACK_S = 0.02
-# So much longer one of the prober's runs makes the round trip, on paths up to that length (`probe/withhold.py`).
-SECOND_TRIP_S, SECOND_TRIP_MOST_S = 0.05, 0.1
-# The coarsest that a timer wheel of Linux is (kernel/time/timer.c).
-LATE_MOST = 0.125
 # A timestamps option with its padding (TCPOLEN_TSTAMP_ALIGNED).
 TIMESTAMPS_BYTES = 12
 # The window field has 16 bits, and a SYN-ACK's is never scaled (RFC 7323 section 2.2).
@@ -236,18 +232,9 @@ def _min_rto(min_s: float, rtt_s: float) -> Expectation:
     if 2 * rtt_s >= min_s:
         return Expectation(reasons=hidden)
     near = rtt_s + min_s <= 3 * rtt_s + late_s(3 * rtt_s)
-    reasons = (*(hidden if near else ()), *(() if _is_told_apart(min_s, rtt_s) else ("unclear:one-round-trip",)))
+    # Linux's sum has to be shown at two round trips first: who does not show it may say so, and has answered nothing.
+    reasons = (*(hidden if near else ()), "unclear:one-round-trip")
     return replace(timer, values=(min_s,), tolerance=tolerance, reasons=reasons)
-
-
-def _is_told_apart(min_s: float, rtt_s: float) -> bool:
-    """Whether a second round trip tells Linux's sum from a timer that is the larger of a constant and three trips.
-
-    Nobody outside knows how late a stranger's timer is: an eighth, and two ticks.
-    """
-    longer_s = rtt_s + SECOND_TRIP_S
-    constant_s = max(rtt_s + min_s, 3 * longer_s) * (1 + LATE_MOST) + TICKS_SLACK_S
-    return rtt_s <= SECOND_TRIP_MOST_S and longer_s + min_s > constant_s
 
 
 def _features(program: str, server: Server) -> dict[str, Expectation]:
