@@ -16,7 +16,7 @@ from configtron.tune.rules import difference
 from configtron.tuning import Place, Rules
 from tests.tune.aside import aside
 from tests.tune.routed import hosts
-from tests.tune.two_hosts import TCP_CONGESTION, Hosts, congestion_control, window_clamp
+from tests.tune.two_hosts import SERVER, TCP_CONGESTION, Hosts, congestion_control, window_clamp
 
 __all__ = ["hosts"]
 
@@ -57,6 +57,24 @@ def test_by_the_route_driver(hosts: Hosts) -> None:
         assert congestion_control(own) == "reno", "its listener chose it"
         assert congestion_control(since) == "cubic", "the program chose it since"
         assert congestion_control(other) == untouched[0]
+
+
+@pytest.mark.parametrize(("address", "client"), [("", "10.1.0.2"), ("", "fd01::2"), (SERVER, "10.1.0.2")])
+def test_connections_to_other_listeners_are_left_alone(hosts: Hosts, address: str, client: str) -> None:
+    """`--listen`: a program at another port chose the profile's congestion control itself, and keeps it."""
+    driver = RouteDriver(Place(netns=hosts.server))
+    web = Profile("web", (("tcp_congestion_control", "reno"),))
+    rules = Rules({"web": web}, {"10.1.0.0/16": "web", "fd01::/32": "web"})
+    with hosts.connection(client) as (ours, _), hosts.connection(client) as (other, _):
+        for one in (ours, other):
+            one.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, b"reno")
+        port = ours.getsockname()[1]
+        place = Place(netns=hosts.server, listen=f"{address}:{port}" if address else str(port))
+        restored = Leaving(driver, place, rules).after(Rules())
+        assert (restored.connections, restored.restored) == (1, 1)
+        assert congestion_control(ours) != "reno" and congestion_control(other) == "reno"
+        elsewhere = Place(netns=hosts.server, listen=f"10.9.9.9:{port}")
+        assert Leaving(driver, elsewhere, rules).after(Rules()).connections == 0
 
 
 def test_what_the_route_driver_cannot_take_back_is_counted(hosts: Hosts) -> None:

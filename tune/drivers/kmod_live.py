@@ -47,13 +47,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Line(NamedTuple):
-    """A socket as /proc/net/tcp tells: its client's family and address (network order), the local port."""
+    """A socket as /proc/net/tcp has it: its client's family and address (network order), the local port, the inode,
+    and the local address (network order)."""
 
     state: int
     family: int
     client: bytes
     port: int
     inode: int
+    local: bytes = b""
 
 
 def move(device: Device, place: str) -> tuple[int, int]:
@@ -96,7 +98,8 @@ def lines(table: str, family: int) -> Iterator[Line]:
         next(told)
         for line in told:
             _, local, remote, state, *_, inode = line.split(maxsplit=10)[:10]
-            yield Line(int(state, 16), *_client(family, remote), int(local.rpartition(":")[2], 16), int(inode))
+            port = int(local.rpartition(":")[2], 16)
+            yield Line(int(state, 16), *_client(family, remote), port, int(inode), _client(family, local)[1])
 
 
 def _client(family: int, told: str) -> tuple[int, bytes]:

@@ -8,6 +8,7 @@ Method     An accepted connection inherits its listener's options: without a pro
            has the profile's value is set to the listener's. Another value was set by the program since, and stays.
            Settings without a socket option (`DRIVERS_OWN`) are restored by the driver before it is removed: its
            profiles are replaced by ones with the kernel's defaults, which are then applied to open connections.
+           Where the place names listeners (`--listen`), connections to others never had a profile, and are left alone.
 Reads as   How many connections had a profile, how many carry nothing of it any more, and for each knob how many may
            still carry it.
 Fails as   Counted, not raised: a connection that nobody has accepted, or that only the kernel holds, keeps all of its
@@ -25,6 +26,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from configtron import netns
@@ -34,6 +36,7 @@ from configtron.ports import Driver, Mover
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.kmod_live import ESTABLISHED, LISTENING, Line, borrowed, lines
 from configtron.tune.drivers.routes import parse
+from configtron.tune.listeners import listeners_of
 from configtron.tune.overlay import bits
 from configtron.tuning import Changes, Place, Rules
 
@@ -174,7 +177,11 @@ class Leaving:
         with netns.inside(self._place.netns):
             found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
         ports = {line.port for line in found if line.state == LISTENING}
+        named = listeners_of(self._place.listen)
+        chosen = [(one.port, one.address and ip_address(one.address).packed) for one in named]
         for line in found:
+            if chosen and not any(line.port == port and address in ("", line.local) for port, address in chosen):
+                continue
             if line.state == ESTABLISHED and (self._lasting.opened_too or line.port in ports):
                 yield line
 

@@ -197,7 +197,8 @@ def _unknown(here: Desk, failed: list[str]) -> list[tuple[str, str]]:
             click.echo(f"{driver.name}: {what} stay: {owner}", err=True)
             continue
         try:
-            restored = reverted(driver, place(), driver.before())
+            # One that is pinned for some listeners stands at a narrower place than the one asked about.
+            restored = reverted(driver, getattr(driver, "place", place()), driver.before())
             gone.append((driver.name, f"{what}; {restored.text}" if restored.text else what))
         except (ConfigtronError, OSError) as error:
             failed.append(f"{driver.name}, in no journal: {error}")
