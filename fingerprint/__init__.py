@@ -11,7 +11,7 @@ needs of a trial, the trial's reader keeps in its details. It imports `verdict`,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configtron.fingerprint import (
     agreed,
@@ -47,6 +47,8 @@ class Inference:
     infer: Callable[[Trace], tuple[Observation, ...]]
 
 
+# How a probe ends whose packet could not be sent, and what a server's silence is called.
+UNSENT, SILENT = "send-failed:", ("no-synack", "no-data")
 INFERENCES = {
     row.name: row
     for row in (
@@ -93,9 +95,14 @@ ACROSS: dict[str, Across] = {
 
 
 def read(trace: Trace) -> tuple[Observation, ...]:
-    """All that a trace can answer, in registry order."""
+    """All that a trace can answer, in registry order.
+
+    Where a packet could not be sent, what misses an answer has that for its reason: no server was silent.
+    """
     found: list[Observation] = []
     for inference in INFERENCES.values():
         if trace.probe in inference.probes:
             found.extend(inference.infer(trace))
-    return tuple(found)
+    if not trace.ending.startswith(UNSENT):
+        return tuple(found)
+    return tuple(replace(one, reason=trace.ending) if one.reason in SILENT else one for one in found)
