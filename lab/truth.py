@@ -104,6 +104,14 @@ class Expectation:
     reasons: tuple[str, ...] = ()
 
     @property
+    def edges(self) -> tuple[Value, ...]:
+        """The largest number that is right for each value; none where only the value itself is."""
+        if not (self.tolerance or self.slack):
+            return ()
+        numbers = (value for value in self.values if isinstance(value, int | float))
+        return tuple(value * (1 + self.tolerance) + self.slack for value in numbers)
+
+    @property
     def reason(self) -> str:
         """Why there is no value, in words."""
         return " or ".join(self.reasons)

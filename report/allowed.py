@@ -14,7 +14,7 @@ Pure: the truth is passed in as objects with methods (`Expectation`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from configtron.nouns import Observation, Value
@@ -34,6 +34,10 @@ class Expectation(Protocol):
     @property
     def values(self) -> tuple[Value, ...]:
         """The right answers."""
+
+    @property
+    def edges(self) -> Sequence[Value]:
+        """The largest number that passes for each of them: one number may pass for several servers' timers."""
 
     @property
     def bound(self) -> bool:

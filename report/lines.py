@@ -85,9 +85,7 @@ def write_results(results: Iterable[Result], out: TextIO) -> None:
         out.write(result_to_json(result) + "\n")
 
 
-def write_list(
-    schema: str, names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO
-) -> None:
+def write_list(schema: str, names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO) -> None:
     """What the database holds, a row each, under names: "jsonl" (of that schema), "csv" or, for people, in columns."""
     if form == "jsonl":
         out.writelines(canonical({"schema": schema, **dict(zip(names, row, strict=True))}) + "\n" for row in rows)

@@ -125,8 +125,9 @@ def best_constant(knob: str, truths: Sequence[Expectation]) -> float:
 
 
 def _full_answers(knob: str, truth: Expectation) -> Iterator[Observation]:
-    """Yield the reports that answer this truth: each of its values, its largest bound, each of its reasons."""
-    yield from (Observation(knob, value, grade="A") for value in truth.values)
+    """Yield the reports that answer this truth: each of its values, the largest number that passes for it, its largest
+    bound, each of its reasons."""
+    yield from (Observation(knob, value, grade="A") for value in (*truth.values, *truth.edges))
     if truth.bound and truth.least:
         yield Observation(knob, truth.least, grade="L")
     if not truth.values:

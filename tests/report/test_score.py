@@ -9,7 +9,7 @@ from configtron.lab.truth import Expectation as LabExpectation
 from configtron.nouns import Observation, Value
 from configtron.report import score as module
 from configtron.report import tables
-from configtron.report.allowed import Judged
+from configtron.report.allowed import Judged, is_answered
 from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.score import score, score_lines
 
@@ -22,6 +22,7 @@ class Truth:
     bound: bool = False
     least: int = 0
     reasons: tuple[str, ...] = ()
+    edges: tuple[Value, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -183,3 +184,11 @@ def test_probers_have_a_line_and_a_row() -> None:
     out = io.StringIO()
     tables.console(out).print(tables.probers(probers))
     assert "commonest" in out.getvalue() and "100.0 %" in out.getvalue()
+
+
+def test_no_number_between_two_timers_yields_anything() -> None:
+    """Timers of 0.2 and 0.31 s that may be late: 0.295 passes for both, though neither's own value does."""
+    timers = [LabExpectation((0.2,), 0.5), LabExpectation((0.31,), 0.0, 0.02), LabExpectation((0.9,), 0.1, 0.02)]
+    judged = [Judged("na", f"h{n}", "min_rto", seen(0.295, "A"), timer) for n, timer in enumerate(timers)]
+    assert sum(is_answered(one) for one in judged) == 2
+    assert score(judged).yielded == 0.0
