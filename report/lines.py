@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from configtron.errors import cannot_write
+from configtron.errors import CANNOT_WRITE, cannot_write
 from configtron.nouns import Observation, Vantage
 from configtron.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.folding import table_lines, width_of
@@ -25,15 +25,27 @@ COLUMNS = (
 def opened(path: str) -> Iterator[TextIO]:
     """A file to write, or stdout for "-"."""
     if path == "-":
-        yield sys.stdout
-        sys.stdout.flush()
+        with _named("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
         return
     try:
         file = Path(path).open("w", encoding="utf-8", newline="")
     except OSError as error:
         raise cannot_write(path, error) from error
-    with file:
+    with _named(path), file:
         yield file
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """A full disk is told with the file: an error of `write` and `flush` has no name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in CANNOT_WRITE:
+            error.filename = path
+        raise
 
 
 def can_be_written(*files: str | Path | None) -> None:

@@ -59,10 +59,13 @@ class Progress(Shown):
         self._status = status
         self._plain_at = self._status_at = self._began
         self._told: Counts | None = None
+        self._share, self._moved_at = 0.0, self._began
 
     def update(self, counts: Counts, *, last: bool = False) -> None:
         """The newest counts; `last` shows them in any case."""
         now = self._clock()
+        if counts.share != self._share:
+            self._share, self._moved_at = counts.share, now
         if self._status is not None and (last or now >= self._status_at):
             self._status_at = now + STATUS_EVERY_S
             form = {"elapsed_s": round(now - self._began, 3), "what": self._what, **counts._asdict()}
@@ -77,9 +80,12 @@ class Progress(Shown):
             self.say(f"{self._what}: {note}, {now - self._began:.0f} s{left}")
 
     def _left(self, counts: Counts, now: float) -> str:
-        """About how long it will take yet, once enough has been seen to say so."""
+        """About how long it will take yet, once enough has been seen to say so; nothing where the last connections are
+        the slow ones: more came than were expected, or none has ended for longer than what would be left."""
         elapsed, share = now - self._began, counts.share
-        if elapsed < LEFT_AFTER_S or share < LEFT_FROM or share >= 1:
+        if elapsed < LEFT_AFTER_S or share < LEFT_FROM or share >= NEARLY:
             return ""
         seconds = elapsed * (1 - share) / share
+        if now - self._moved_at > seconds:
+            return ""
         return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

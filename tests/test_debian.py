@@ -15,10 +15,13 @@ from tests.test_layers import ROOT
 APT = """#!/bin/sh
 case $* in *install*) ;; *) exit 0 ;; esac
 cat "$ROOT/usr/sbin/policy-rc.d" >"$ROOT/policy-seen"
-mkdir -p "$ROOT/etc/systemd/system/multi-user.target.wants" "$ROOT/etc/rc2.d"
+mkdir -p "$ROOT/etc/systemd/system/multi-user.target.wants" "$ROOT/etc/rc2.d" "$ROOT/etc/rc3.d" "$ROOT/etc/rcS.d"
 ln -s /lib/systemd/system/caddy.service "$ROOT/etc/systemd/system/multi-user.target.wants/caddy.service"
 ln -s /lib/systemd/system/h2o.service "$ROOT/etc/systemd/system/multi-user.target.wants/h2o.service"
 ln -s ../init.d/h2o "$ROOT/etc/rc2.d/S01h2o"
+ln -s ../init.d/h2o "$ROOT/etc/rc3.d/S01h2o"
+ln -s ../init.d/procps "$ROOT/etc/rcS.d/S01procps"
+[ -z "$APT_KILLS" ] || kill -9 0
 exit ${APT_CODE:-0}
 """
 STUBS = {
@@ -47,15 +50,16 @@ def root(tmp_path: Path) -> Path:
 def packages(root: Path, **more: str) -> subprocess.CompletedProcess[str]:
     path = f"{root.parent / 'bin'}:{os.environ['PATH']}"
     return subprocess.run([ROOT / ".ci" / "debian"], env={**os.environ, "PATH": path, "ROOT": str(root), **more},
-                          capture_output=True, text=True, check=False)  # fmt: skip
+                          capture_output=True, text=True, check=False,
+                          start_new_session=True)  # fmt: skip
 
 
 def test_no_service_is_enabled(root: Path) -> None:
     done = packages(root)
     assert done.returncode == 0 and "their services are not started and not enabled" in done.stdout
-    assert "not enabled: caddy.service" in done.stdout
+    assert "  not enabled: caddy.service h2o.service\n" in done.stdout
     links = {path.name for path in root.rglob("*") if path.is_symlink()}
-    assert links == {"cron.service", "S01cron", "K01h2o"}
+    assert links == {"cron.service", "S01cron", "K01h2o", "S01procps"}
 
 
 def test_no_service_is_started_and_the_policy_is_put_back(root: Path) -> None:
@@ -69,4 +73,16 @@ def test_a_failure_puts_it_all_back_too(root: Path) -> None:
     (root.parent / "bin" / "apt-get").write_text(APT.replace("ln -s /", "ln -sf /").replace("ln -s .", "ln -sf ."))
     done = packages(root, APT_CODE="100")
     assert done.returncode == 4 and not (root / "usr" / "sbin" / "policy-rc.d").exists()
-    assert {path.name for path in root.rglob("*") if path.is_symlink()} == {"cron.service", "S01cron", "K01h2o"}
+    links = {path.name for path in root.rglob("*") if path.is_symlink()}
+    assert links == {"cron.service", "S01cron", "K01h2o", "S01procps"}
+
+
+@pytest.mark.parametrize("before", [None, "the administrator's\n"])
+def test_the_policy_of_a_killed_run_does_not_stay(root: Path, before: str | None) -> None:
+    policy = root / "usr" / "sbin" / "policy-rc.d"
+    if before:
+        policy.write_text(before)
+    assert packages(root, APT_KILLS="1").returncode == -9
+    assert "Written by configtron" in policy.read_text()
+    assert packages(root).returncode == 0
+    assert (policy.read_text() if policy.exists() else None) == before

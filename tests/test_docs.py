@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -89,6 +90,9 @@ def shown(page: Path) -> Iterator[list[str]]:
         for part in re.split(r"\s*(?:\||&&|;)\s*", line):
             if part.startswith("configtron "):
                 yield shlex.split(part)
+    verbs = "|".join(words[1] for words in all_commands() if len(words) == 2)
+    for line in re.findall(rf"`((?:{verbs}) [^`|]+)`", text):
+        yield ["configtron", *shlex.split(line)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -108,8 +112,8 @@ def test_commands_exist(page: Path) -> None:
                     name for parameter in known[run].params for name in parameter.opts + parameter.secondary_opts
                 }
         assert len(path) > 1 or {"--version", "--help"} & set(words), f"{page.name}: {' '.join(words)}"
-        for word in words[1:]:
-            if re.match(r"--?[a-zA-Z]", word):
+        for before, word in pairwise(words):
+            if re.match(r"--?[a-zA-Z]|-[0-9]", word) and not before.startswith("--"):
                 assert word.split("=")[0] in options | {"--help", "-h"}, f"{page.name}: {' '.join(words)}: {word}"
 
 

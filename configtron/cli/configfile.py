@@ -57,6 +57,9 @@ def _checked(
             if inner is None:
                 raise BadInput(f"{where} [{key}] is no command here; `configtron --help` lists them")
             found[key] = _checked(value, inner, ctx, file, (*names, key))
+        elif isinstance(command, click.Group) and command.get_command(ctx, key):
+            table_name = ".".join((*names, key))
+            raise BadInput(f"{where} {key} is a command; its options stand in a table of their own, [{table_name}]")
         else:
             raise BadInput(f"{where} {key} is no option here; known are {', '.join(sorted(known))}")
     return found

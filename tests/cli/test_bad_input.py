@@ -67,7 +67,7 @@ def test_a_full_disk_is_one_line(home: Path, capsys: Spoken) -> None:
     with Store(home / "x.db") as store:
         store.begin_run("{}")
     assert run(["--db", str(home / "x.db"), "probe", "show", "-o", "/dev/full"]) == UNWRITTEN
-    assert capsys.readouterr().err.splitlines()[-1] == f"configtron: {os.strerror(28)}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"configtron: /dev/full: {os.strerror(28)}"
 
 
 @pytest.fixture

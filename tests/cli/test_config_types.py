@@ -113,6 +113,7 @@ def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
         ("[probe.run]\ncontact = [1]", "[probe.run] contact: a string in quotes is expected here, not [1]"),
         ("[probe.run]\nformat = 'xml'", '[probe.run] format: one of "table", "jsonl", "csv"'),
         ("config = 'x'", "config is no option here"),
+        ("[probe]\nrun = 50", "[probe] run is a command; its options stand in a table of their own, [probe.run]"),
         ("[probe.run]\nrate = -1", "[probe.run] rate: a number (x>=0) is expected here: -1"),
         ("[probe.run]\npath = 'x'", "'--path': "),
     ],

@@ -2,6 +2,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,11 @@ def test_a_dash_is_stdout(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         out.write("more")
     assert capsys.readouterr().out == "data"
     assert (tmp_path / "file").read_text() == "more"
+
+
+@pytest.mark.parametrize(("path", "named"), [("/dev/full", "/dev/full"), ("-", "standard output")])
+def test_a_full_disk_is_told_with_the_file(path: str, named: str) -> None:
+    code = f"from configtron.report.lines import opened\nwith opened({path!r}) as out: out.write(9000 * 'x')"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert f"No space left on device: '{named}'" in done.stderr

@@ -53,6 +53,16 @@ def test_it_moves_by_connections_and_says_what_is_left() -> None:
     assert "left" not in lines[-1]
 
 
+def test_no_time_left_where_the_last_connections_are_the_slow_ones() -> None:
+    """A half-open connection is waited for, for two minutes: 12 of 13 connections are not 12/13 of the time."""
+    err, clock = io.StringIO(), Clock()
+    with Progress("run 1", err, clock=clock) as progress:
+        for second in range(130):
+            clock.now = 100.0 + second
+            progress.update(Counts(1, 0, 12 if second < 75 else 13, 1, 13))
+    assert len(err.getvalue().splitlines()) == 13 and "left" not in err.getvalue()
+
+
 def test_an_estimate_never_ends_the_run() -> None:
     assert Counts(10, 0, 400, 0, 100).share < 1 and Counts(10, 10, 90, 0, 100).share == 1
     assert Counts(10, 5).share == 0.5 and Counts().share == 0

@@ -36,6 +36,11 @@ FIELDS = {
     "allowlist_file": "allowlist_files",
     "opt_out_file": "opt_out_files",
 }
+# What a resumed run takes from today's command line; all else it keeps as it was begun (campaign._resume).
+TODAYS = {
+    "resume", "output_file", "format", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime",
+    "words", "dry_run",
+}  # fmt: skip
 
 
 def _tests(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
@@ -77,6 +82,15 @@ def _blocks(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 def _typed(name: str) -> bool:
     """Whether an option stands on the command line, and not only in the configuration."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _only_of_a_resumed_run() -> None:
+    """A resumed run keeps its own options: others that are typed beside would be dropped without a word."""
+    ctx = click.get_current_context()
+    for param in ctx.command.params:
+        if param.name not in TODAYS and _typed(str(param.name)):
+            option = max(param.opts, key=len)
+            raise BadInput(f"--resume goes on with the run's own options; leave {option} out, or begin a new run")
 
 
 @click.command(short_help="Probe targets; the command meant when none is named.")
@@ -198,6 +212,8 @@ def run(
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
     if options.resume and options.words:
         raise BadInput("--resume goes on with the run's own targets; name no others beside it")
+    if options.resume:
+        _only_of_a_resumed_run()
     if not options.lab and (options.sites or options.backend):
         raise BadInput("--sites and --backend belong to --lab")
     if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder or options.lab_duplicate):

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, NOTHING
+from configtron.errors import DONE, NOTHING, BadInput
+
+# As `tune plan` prints it (configtron.tune.plan).
+ID = re.compile("[0-9a-f]{16}")
 
 
 @click.command(short_help="Hear no more of some advice; without ID, list what is muted.")
@@ -25,6 +30,9 @@ def mute(ids: tuple[str, ...], about: str, form: str, output_file: str) -> int:
     from configtron.report.tuning import write_rows
 
     if ids:
+        for one in ids:
+            if not ID.fullmatch(one):
+                raise BadInput(f"{one!r} is no advice's id (16 hexadecimal digits); `configtron tune plan` shows them")
         with Tuning(settings().db) as book:
             book.mute({one: about for one in ids})
         return DONE

@@ -48,6 +48,8 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...], unchec
     if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
         raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
     new, reaches = dict(setting_of(word) for word in settings_), tables()
+    if len(new) < len(settings_):
+        raise BadInput(f"{' '.join(settings_)}: one of them is there twice; nothing was kept")
     for word in settings_:
         if wrong := refusal(*setting_of(word), reaches):
             raise BadInput(f"{word} {wrong}; nothing was kept")
