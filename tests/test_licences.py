@@ -124,3 +124,8 @@ def test_code_of_the_program_is_not_under_a_licence_that_its_dependencies_exclud
     python = [name for name in tracked() if name.endswith(".py")]
     assert [name for name in python if "GPL" in named((ROOT / name).read_text())] == []
     assert Path(ROOT / "LICENSE").read_text() == (ROOT / "LICENSES" / "MIT.txt").read_text()
+
+
+def test_the_readme_names_the_licence_of_docs_licences() -> None:
+    last = (ROOT / "README.md").read_text().splitlines()[-1]
+    assert last.startswith("MIT; ") and "`docs/licences.md`" in last
