@@ -320,6 +320,9 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     upto = int(torn[0]) if len(torn) else len(end)
     if not upto:
         return False
+    # On a bottleneck the ACKs of one flight take longer than a round trip: what is unacknowledged shows the growth.
+    if int((end[:upto] - _acknowledged(found, marks.row[part][:upto], connection)).max()) > GROWN * flight:
+        return False
     following, size = int(end[upto - 1]) - int(start[0]), int(marks.size.counted[connection])
     trip = int(EARLY * rtt_ns)
     first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
@@ -328,6 +331,18 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     # What fits into one more flight comes at once; what is more comes in flights that grow.
     kept_back = soon + size < min(flight, following)
     return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
+
+
+def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
+    """The highest ACK of the client that the capture shows before each of these rows of the server.
+
+    The server knows of no more than that, wherever the capture stood, so what is beyond it was in flight.
+    """
+    begin, end = int(found.begin[connection]), int(found.end[connection])
+    ours = begin + np.flatnonzero(~found.server[begin:end])
+    acks = np.maximum.accumulate(np.append(1, found.ack[ours]))
+    highest: Column = np.maximum(acks[np.searchsorted(ours, row)], 1)
+    return highest
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:

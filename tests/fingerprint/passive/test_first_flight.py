@@ -313,6 +313,21 @@ def test_a_send_buffer_is_no_window(growth: int, proof: str, tmp_path: Path) -> 
     assert found.grade == ("C" if growth > 1 else "L")
 
 
+@pytest.mark.parametrize(("released", "grade"), [(4, "C"), (2, "L")])
+def test_acks_of_a_bottleneck_take_longer_than_a_round_trip(released: int, grade: str, tmp_path: Path) -> None:
+    """The capture stands at the server: each ACK of two segments lets four go while a window grows, else two."""
+    story = Story()
+    story.flight(FLIGHT, 0, 10, echo_s=ASKED)
+    first = 10
+    for n in range(4):
+        at = SECOND + n * 0.4 * RTT_S
+        story.ack(at, 2 * n + 2)
+        story.flight(at + 0.0001, first, released, echo_s=at)
+        first += released
+    found = icw(story, tmp_path)
+    assert (found.value, found.grade) == (10, grade)
+
+
 def test_a_loss_ends_the_growth_and_not_the_proof(tmp_path: Path) -> None:
     """Segment 14 is missing; what follows for long comes one by one."""
     story = proven()
