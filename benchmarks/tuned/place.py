@@ -29,6 +29,8 @@ GATEWAY4, GATEWAY6 = "10.9.0.1", "2001:db8:9::1"
 PORT = 80
 # The page holds two of the longest first flights (30 segments of 1448 bytes), so that a flight ends by its window.
 PAGE_BYTES = 100_000
+# Asked for; net.core.rmem_max allows what it allows, more than the page.
+RECEIVE_BYTES = 1 << 20
 # An untouched Linux server (RFC 6928; the fragment of the lab's kernel).
 UNTOUCHED = ("cubic", 10)
 # A program that has not opened its ports by then has failed.
@@ -157,11 +159,20 @@ def fetched(clients: Sequence[Client]) -> dict[str, str]:
         for client in clients:
             with inside(client.name):
                 server = SERVER6 if ":" in client.prefix else SERVER4
-                connection = stack.enter_context(socket.create_connection((server, PORT), PATIENCE_S))
+                connection = stack.enter_context(_connected(server))
             _page(connection)
         said = subprocess.check_output(["ss", "-tinHO", "state", "established", "sport", "=", f":{PORT}"], text=True)
     time.sleep(SETTLE_S)
     return {client.name: congestion(said, client.address) for client in clients}
+
+
+def _connected(server: str) -> socket.socket:
+    """A connection whose receive window never stops the server: the growth of its own window proves the first one."""
+    connection = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+    connection.settimeout(PATIENCE_S)
+    connection.connect((server, PORT))
+    return connection
 
 
 def _page(connection: socket.socket) -> None:
