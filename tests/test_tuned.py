@@ -130,10 +130,13 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 )
 def test_verdicts(low: float, high: float, said: str) -> None:
     ratio = tune.Ratio((low + high) / 2, low, high)
-    even = tune.Ratio(1, 0.9, 1.1)
+    even = tune.Ratio(1, 0.99, 1.01)
     assert tune.verdict("ebpf", [even, even, even, ratio]).startswith(said)
-    # Connections per second cannot make a goal hold, but can miss it.
-    assert tune.verdict("ebpf", [ratio, even, even, even]).startswith("missed" if said == "missed" else "undecided")
+    # Each figure counts: one that misses, or leaves it open, is the verdict.
+    for place in range(4):
+        figures = [even] * 4
+        figures[place] = ratio
+        assert tune.verdict("ebpf", figures).startswith(said)
     assert tune.verdict("route", [ratio] * 4) == ""
 
 
