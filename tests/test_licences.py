@@ -23,7 +23,6 @@ SPELT_OTHERWISE = {
     "BSD-3-Clause": ("bsd", "copyright (c) 2001-2002 enthought", "bsd license", "bsd-3-clause"),
     "Apache-2.0": ("apache",),
     "PSF-2.0": ("license agreement for matplotlib", "python software foundation"),
-    "GPL-3.0-or-later": ("gpl-3.0-or-later",),
     "GPL-2.0-only": ("gpl-2.0",),
 }
 
@@ -109,6 +108,8 @@ def test_the_table_agrees_with_the_packages_own_words(package: str, licence: str
     except PackageNotFoundError:
         pytest.skip(f"{package} is not installed here")
     stated = metadata.get("License-Expression")
+    if metadata.get("License") == licence:
+        return
     if stated:
         # numpy adds licences of files that it bundles.
         assert stated == licence or stated.startswith(f"{licence} AND ")

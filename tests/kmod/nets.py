@@ -113,7 +113,7 @@ NETS = {
         lambda: ensure_kernel(say, X86_DEBUG).parent,
         lambda connections, times: (
             schemes_step(connections // 4, LOSSY), f"churn={int(connections * SMP_SHARE)}",
-            f"loads={int(times * SMP_SHARE)}",
+            f"loads={max(1, int(times * SMP_SHARE))}",
         ),
         ("rcu", "lock-order", "use-after-free", "atomic-sleep"),
     ),
