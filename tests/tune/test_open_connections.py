@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
+from configtron.errors import Missing
 from configtron.nouns import Profile
 from configtron.ports import Driver
+from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.open_connections import Leaving, Restored
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import SysctlDriver
@@ -75,6 +79,33 @@ def test_connections_to_other_listeners_are_left_alone(hosts: Hosts, address: st
         assert congestion_control(ours) != "reno" and congestion_control(other) == "reno"
         elsewhere = Place(netns=hosts.server, listen=f"10.9.9.9:{port}")
         assert Leaving(driver, elsewhere, rules).after(Rules()).connections == 0
+
+
+def test_connections_of_another_control_group_are_left_alone(hosts: Hosts) -> None:
+    """`--cgroup`: only what a process of that group holds can have had a profile."""
+    try:
+        root = group(Place())
+    except Missing as missing:
+        pytest.skip(str(missing))
+    ours = (root / Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().strip("/")) / "cgroup.procs"
+    apart = root / f"configtron-test-{os.getpid()}"
+    rules = Rules({"web": Profile("web", (("tcp_congestion_control", "reno"),))}, {"10.1.0.0/16": "web"})
+    place = Place(netns=hosts.server, cgroup=apart.name)
+    driver = RouteDriver(Place(netns=hosts.server))
+    apart.mkdir()
+    try:
+        with hosts.connection("10.1.0.2") as (one, _):
+            one.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, b"reno")
+            assert Leaving(driver, place, rules).after(Rules()).connections == 0
+            assert congestion_control(one) == "reno"
+            (apart / "cgroup.procs").write_text(str(os.getpid()))
+            assert Leaving(driver, place, rules).after(Rules()).restored == 1
+            assert congestion_control(one) != "reno"
+            gone = Place(netns=hosts.server, cgroup=f"{apart.name}-gone")
+            assert Leaving(driver, gone, rules).after(Rules()).connections == 0
+    finally:
+        ours.write_text(str(os.getpid()))
+        apart.rmdir()
 
 
 def test_what_the_route_driver_cannot_take_back_is_counted(hosts: Hosts) -> None:

@@ -8,7 +8,8 @@ Method     An accepted connection inherits its listener's options: without a pro
            has the profile's value is set to the listener's. Another value was set by the program since, and stays.
            Settings without a socket option (`DRIVERS_OWN`) are restored by the driver before it is removed: its
            profiles are replaced by ones with the kernel's defaults, which are then applied to open connections.
-           Where the place names listeners (`--listen`), connections to others never had a profile, and are left alone.
+           Where the place names listeners (`--listen`) or a control group (`--cgroup`), connections to other listeners,
+           and those that no process of the group holds, are left alone.
 Reads as   How many connections had a profile, how many carry nothing of it any more, and for each knob how many may
            still carry it.
 Fails as   Counted, not raised: a connection that nobody has accepted, or that only the kernel holds, keeps all of its
@@ -21,10 +22,12 @@ Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -34,6 +37,7 @@ from configtron.errors import ConfigtronError
 from configtron.nouns import Profile, Value
 from configtron.ports import Driver, Mover
 from configtron.tune.drivers.bpf.layout import WRAPPED
+from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.kmod_live import ESTABLISHED, LISTENING, Line, borrowed, lines
 from configtron.tune.drivers.routes import parse
 from configtron.tune.listeners import listeners_of
@@ -179,11 +183,24 @@ class Leaving:
         ports = {line.port for line in found if line.state == LISTENING}
         named = listeners_of(self._place.listen)
         chosen = [(one.port, one.address and ip_address(one.address).packed) for one in named]
+        within = self._within()
         for line in found:
             if chosen and not any(line.port == port and address in ("", line.local) for port, address in chosen):
                 continue
+            if within is not None and line.inode not in within:
+                continue
             if line.state == ESTABLISHED and (self._lasting.opened_too or line.port in ports):
                 yield line
+
+    def _within(self) -> set[int] | None:
+        """Return the sockets of the place's control group, None where it names none."""
+        if not self._place.cgroup.strip("/"):
+            return None
+        try:
+            return _sockets_in(group(self._place))
+        except ConfigtronError:
+            # A group that is gone has no processes.
+            return set()
 
     def before(self) -> None:
         """Let the driver restore the settings that have no socket option (`DRIVERS_OWN`); warn if it cannot."""
@@ -275,6 +292,28 @@ class Leaving:
             if found == target or (found != ours and found not in WRAPPED):
                 return []
         return [] if _set_control(one, target) else [_CONTROL]
+
+
+def _sockets_in(folder: Path) -> set[int]:
+    """Return the inodes of all sockets that processes of this control group, or of one below it, hold."""
+    found = set[int]()
+    for members in folder.rglob("cgroup.procs"):
+        # A group or a process may end meanwhile.
+        with suppress(OSError):
+            for pid in members.read_text().split():
+                found |= _sockets_of(pid)
+    return found
+
+
+def _sockets_of(pid: str) -> set[int]:
+    found = set[int]()
+    with suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                kind, _, rest = os.readlink(f"/proc/{pid}/fd/{number}").partition(":[")
+                if kind == "socket":
+                    found.add(int(rest[:-1]))
+    return found
 
 
 def _as_options(profile: Profile | None) -> dict[str, Value]:
