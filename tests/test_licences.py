@@ -26,6 +26,9 @@ SPELT_OTHERWISE = {
     "GPL-2.0-only": ("gpl-2.0",),
 }
 
+# Packages whose metadata is silent; the licence is that of the file LICENSE.txt in their source.
+UNSTATED = {"GPyOpt"}
+
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists the files")
 
 
@@ -116,6 +119,9 @@ def test_the_table_agrees_with_the_packages_own_words(package: str, licence: str
         return
     classifiers = [text.split("::")[-1].strip() for text in metadata.get_all("Classifier") or [] if "License" in text]
     words = [text.lower() for text in [metadata.get("License") or "", *classifiers]]
+    if package in UNSTATED:
+        assert not any(words), f"{package} states its licence now: take it off the list"
+        return
     begins = SPELT_OTHERWISE[licence]
     assert any(word.startswith(begins) for word in words), words
 
