@@ -114,7 +114,13 @@ def running(server: Server, address: str, folder: Path, netns: str) -> Iterator[
 def _process(argv: list[str], console: int, folder: Path) -> Iterator[None]:
     # Caddy keeps its state under HOME; it goes with the folder.
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder)}
-    process = subprocess.Popen(argv, stdout=console, stderr=console, env=environment)
+    with ended(subprocess.Popen(argv, stdout=console, stderr=console, env=environment)):
+        yield
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the process after the block: SIGTERM, and SIGKILL where that does not help within five seconds."""
     try:
         yield
     finally:

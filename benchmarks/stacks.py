@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.servers import ended
 from configtron.errors import Missing
 from configtron.lab.kernel import cache_folder, key
 from configtron.netns import inside
@@ -152,16 +153,8 @@ def raised(stacks: Sequence[Stack], folder: Path) -> Iterator[dict[str, str]]:
 def _running(netns: str, log: Path, *command: str) -> Iterator[None]:
     with log.open("wb") as console:
         argv = ["setpriv", "--pdeathsig", "TERM", "ip", "netns", "exec", netns, *command]
-        process = subprocess.Popen(argv, stdout=console, stderr=console)
-        try:
+        with ended(subprocess.Popen(argv, stdout=console, stderr=console)):
             yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _record(exits: ExitStack, netns: str, device: str, path: Path) -> None:
