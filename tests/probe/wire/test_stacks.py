@@ -11,6 +11,11 @@ from benchmarks.stacks import STACKS, Recorded, built, probed, raised, recorded,
 from configtron.errors import Missing
 
 GVISOR = STACKS["gvisor"]
+# What the stacks' sources say: gVisor's window of 10 and timer of 200 ms; lwIP's window of 4 segments and a data timer above a second.
+MEASURED = {
+    ("gvisor", "standard", "icw"): {"icw": 10, "data_rto": pytest.approx(0.2, rel=0.15)},
+    ("lwip", "standard", "icw"): {"icw": 4, "data_rto": pytest.approx(2.2, rel=0.4)},
+}
 
 
 @pytest.mark.root
@@ -24,18 +29,22 @@ def test_no_value_contradicts_the_stack(name: str, words: tuple[str, str], tmp_p
         if name == "lwip":
             raise
         pytest.skip(str(missing).partition("\n")[0])
-    with raised([stack], tmp_path):
-        seen = probed(tmp_path, "--profile", words[0], "--tests", words[1])[name]
-    known = recorded(tmp_path / f"{name}.pcap")
-    # The quick handshake test need not meet a data timer.
-    timers = known.synack_s if words[1] == "rto" else known.data_s
-    assert timers, "nothing was recorded, so nothing is compared"
-    assert wrong(stack, seen, known) == []
-    assert "value" not in seen["min_rto"] and seen["min_rto"]["reason"].startswith("unclear:")
-    if words[0] == "standard" and name == "gvisor":
-        assert seen["icw"]["value"] == 10 and seen["data_rto"]["value"] == pytest.approx(0.2, rel=0.15)
-    if words[0] == "standard" and name == "lwip":
-        assert seen["icw"]["value"] == 4 and seen["data_rto"]["value"] > 1
+    # A busy machine may turn a value into a bound, never into a wrong value: each run must be right, one must measure.
+    expected = MEASURED.get((name, *words), {})
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with raised([stack], folder):
+            seen = probed(folder, "--profile", words[0], "--tests", words[1])[name]
+        known = recorded(folder / f"{name}.pcap")
+        # The quick handshake test need not meet a data timer.
+        timers = known.synack_s if words[1] == "rto" else known.data_s
+        assert timers, "nothing was recorded, so nothing is compared"
+        assert wrong(stack, seen, known) == []
+        assert "value" not in seen["min_rto"] and seen["min_rto"]["reason"].startswith("unclear:")
+        if all("value" in seen[knob] for knob in expected):
+            break
+    assert {knob: seen[knob].get("value", seen[knob]) for knob in expected} == expected
 
 
 def verdict(value: float, grade: str) -> dict[str, object]:
