@@ -103,7 +103,7 @@ def log_of(world: Tensor, n: int, effect: Effect | None, rms: float, rng: np.ran
         ms = ms * np.exp(size * (plain[chosen] != chosen))
     none, nothing = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
     decisions = Decisions(none - 1, none - 1, chosen, none, propensity, nothing)
-    return Logged(none, sessions.seen, decisions, ms, none, world.grid.profiles, (), {})
+    return Logged(none, sessions.seen, decisions, ms, none, world.grid.profiles, ())
 
 
 def _paced(world: Tensor) -> tuple[Codes, Codes]:

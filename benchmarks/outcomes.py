@@ -45,7 +45,7 @@ def outcomes(n: int, seed: int) -> Logged:
     codes = (np.full(n, -1), rng.integers(24, size=n), configuration, np.full(n, ARM["epsilon"]))
     made = Decisions(*codes, np.full(n, 1.0 / width), ms)
     names = tuple(f"nc{at}" for at in range(24))
-    return Logged(codes[0] * 0, contexts, made, ms, rng.integers(10**18, size=n), TENSOR.grid.profiles, names, {})
+    return Logged(codes[0] * 0, contexts, made, ms, rng.integers(10**18, size=n), TENSOR.grid.profiles, names)
 
 
 def clock(what: str, n: int, began: tuple[float, float], claim: str = "") -> None:

@@ -267,6 +267,7 @@ class Context:
     """What is known about a client before choosing for it; unknown numbers are None, unknown names "".
 
     bandwidth_kbps is what the path was seen to carry, delivery_kbps the latest rate; region is a country (ISO 3166).
+    min_rtt_ms and all numbers from there on: `characteristics.py`.
     """
 
     bandwidth_kbps: float | None = None
@@ -280,6 +281,13 @@ class Context:
     min_rtt_ms: float | None = None
     jitter_ms: float | None = None
     delivery_kbps: float | None = None
+    queue_ms: float | None = None
+    loss_run: float | None = None
+    window_bytes: float | None = None
+    delivery_share: float | None = None
+    ack_gap_ms: float | None = None
+    reordering: float | None = None
+    browser: str = ""
 
 
 @dataclass(frozen=True, slots=True)

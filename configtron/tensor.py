@@ -18,6 +18,12 @@ The file is a numpy .npz with these columns, and nothing pickled:
     median_ms                                (conditions, configurations, sites) float32
     repeats_ms                               (conditions, configurations, sites, repeats) float32, or absent; NaN where
                                              a cell was loaded less often than another, or a load failed
+    min_rtt_ms, queue_ms, ...                (conditions,) float64, or absent: rows of `characteristics.py`; NaN unknown
+    damage                                   (conditions, configurations, sites) float32, or absent: bytes that
+                                             neighbours on the bottleneck lose for each byte of the page, 1 being what
+                                             the page itself needs; NaN where there was no neighbour to measure it on
+    damage_high                              the same, upper bound of its 95 % interval, or absent
+    weight                                   (conditions,) float64, or absent: how often each occurs; any scale
 """
 
 from __future__ import annotations
@@ -25,7 +31,8 @@ from __future__ import annotations
 import json
 import tokenize
 import zlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol
 from zipfile import BadZipFile, is_zipfile
@@ -33,6 +40,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 import numpy.typing as npt
 
+from configtron.characteristics import BY_NAME
 from configtron.errors import BadInput
 from configtron.grid import Grid, setting
 from configtron.knobs import KNOBS
@@ -41,6 +49,8 @@ from configtron.nouns import Context, Knob
 FORMAT, VERSION = "configtron-plt-tensor", 1
 # Columns that every file has.
 COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
+# Columns that a file may have besides, and rows of `characteristics.py`. Who knows none of them reads the rest.
+OPTIONAL = ("repeats_ms", "damage", "damage_high", "weight")
 # What a file that is none, or a damaged one, makes zip, zlib, numpy's own header and JSON raise.
 UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError, RuntimeError, SyntaxError,
@@ -76,6 +86,10 @@ class Tensor:
     source: str
     provenance: tuple[tuple[str, str], ...] = ()
     repeats_ms: Single | None = None
+    characteristics: Mapping[str, Floats] = field(default_factory=dict)
+    damage: Single | None = None
+    damage_high: Single | None = None
+    weight: Floats | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.names), len(self.grid), len(self.sites))
@@ -90,12 +104,38 @@ class Tensor:
         rates = np.stack((self.bandwidth_kbps, self.rtt_ms, self.loss))
         if (rates < 0).any() or np.isinf(rates).any() or (self.loss > 1).any():
             raise BadInput("tensor: a bandwidth or a round trip is negative or infinite, or a loss is no share")
+        self._check_optional(shape)
+
+    def _check_optional(self, shape: tuple[int, ...]) -> None:
+        """Columns that a file may lack. Errors: `BadInput`."""
+        for name, column in self.characteristics.items():
+            if name not in BY_NAME:
+                raise BadInput(f"tensor: no characteristic is called {name!r}; there is: {', '.join(BY_NAME)}")
+            if column.shape != shape[:1] or (column < 0).any() or (column > BY_NAME[name].most).any():
+                raise BadInput(f"tensor: {name} is no column of {shape[0]} numbers from 0 to {BY_NAME[name].most:g}")
+        for name, bytes_lost in (("damage", self.damage), ("damage_high", self.damage_high)):
+            if bytes_lost is not None and (bytes_lost.shape != shape or np.isinf(bytes_lost).any()):
+                raise BadInput(f"tensor: {name} is {bytes_lost.shape} or infinite, its columns say {shape}")
+        weight = self.weight
+        if weight is not None and (
+            weight.shape != shape[:1] or not (weight >= 0).all() or not 0 < float(weight.sum()) < np.inf
+        ):
+            raise BadInput(f"tensor: weights are no {shape[0]} numbers of at least 0 with a sum above it")
+
+    @property
+    def share(self) -> Floats:
+        """(conditions,) how often each occurs, summing to 1; all alike where the file says nothing."""
+        weight = np.ones(len(self.names)) if self.weight is None else self.weight
+        found: Floats = weight / weight.sum()
+        return found
 
     def context(self, condition: int, site: int) -> Context:
         """What is known about a client of that condition who asks for that site."""
         numbers = (self.bandwidth_kbps[condition], self.rtt_ms[condition], self.loss[condition])
         kbps, rtt, loss = map(float, numbers)
-        return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=self.sites[site])
+        known = {name: float(column[condition]) for name, column in self.characteristics.items()}
+        further: dict[str, Any] = {name: value for name, value in known.items() if not np.isnan(value)}
+        return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=self.sites[site], **further)
 
     def lookup(self, condition: Codes, configuration: Codes, site: Codes) -> Floats:
         """(n,) median page load times, ms."""
@@ -125,15 +165,23 @@ class Tensor:
         """The same tensor with those conditions alone."""
         names = tuple(self.names[at] for at in conditions)
         columns = (self.bandwidth_kbps[conditions], self.rtt_ms[conditions], self.loss[conditions])
-        repeats = None if self.repeats_ms is None else self.repeats_ms[conditions]
-        median = self.median_ms[conditions]
-        return Tensor(self.grid, self.sites, names, *columns, median, self.source, self.provenance, repeats)
+        repeats, damage, high = (
+            None if column is None else column[conditions]
+            for column in (self.repeats_ms, self.damage, self.damage_high)
+        )
+        weight = None if self.weight is None else self.weight[conditions]
+        further = {name: column[conditions] for name, column in self.characteristics.items()}
+        median, about = self.median_ms[conditions], (self.source, self.provenance)
+        return Tensor(self.grid, self.sites, names, *columns, median, *about, repeats, further, damage, high, weight)
 
     def over(self, grid: Grid) -> Tensor:
         """The same tensor over some of its configurations. Errors: `BadInput` for one that it does not have."""
         at = np.array([self.grid.index(profile) for profile in grid.profiles], dtype=np.int64)
-        repeats = None if self.repeats_ms is None else self.repeats_ms[:, at]
-        return replace(self, grid=grid, median_ms=self.median_ms[:, at], repeats_ms=repeats)
+        repeats, damage, high = (
+            None if column is None else column[:, at] for column in (self.repeats_ms, self.damage, self.damage_high)
+        )
+        cells = {"median_ms": self.median_ms[:, at], "repeats_ms": repeats, "damage": damage, "damage_high": high}
+        return replace(self, grid=grid, **cells)  # type: ignore[arg-type]
 
     def rated(self) -> Tensor:
         """Without the conditions that have no one rate, as played traces: nothing can be learned about a network of
@@ -169,8 +217,8 @@ def write(tensor: Tensor, file: BinaryIO) -> None:
         "configurations": tensor.grid.positions,
         "median_ms": tensor.median_ms,
     }
-    if tensor.repeats_ms is not None:
-        columns["repeats_ms"] = tensor.repeats_ms
+    optional = {name: getattr(tensor, name) for name in OPTIONAL} | dict(tensor.characteristics)
+    columns |= {name: column for name, column in sorted(optional.items()) if column is not None}
     np.savez_compressed(file, **columns)
 
 
@@ -201,10 +249,12 @@ def _tensor(name: str, columns: dict[str, Any]) -> Tensor:
     positions = columns["configurations"]
     if (positions < 0).any() or (positions >= [len(knob.values) for knob in knobs]).any():
         raise BadInput(f"{name}: a configuration has a value outside its knob's list")
-    repeats = columns.get("repeats_ms")
     with np.errstate(over="ignore"):  # what becomes infinite is refused as such
         median_ms = columns["median_ms"].astype(np.float32)
-        repeats_ms = None if repeats is None else repeats.astype(np.float32)
+        repeats_ms, damage, high = (
+            columns[name].astype(np.float32) if name in columns else None
+            for name in ("repeats_ms", "damage", "damage_high")
+        )
     return Tensor(
         Grid(knobs, tuple(tuple(map(int, row)) for row in positions)),
         _words(header["sites"]),
@@ -216,6 +266,10 @@ def _tensor(name: str, columns: dict[str, Any]) -> Tensor:
         _words([header["source"]])[0],
         tuple(sorted(header["provenance"].items())),
         repeats_ms,
+        {name: columns[name].astype(np.float64) for name in BY_NAME if name in columns},
+        damage,
+        high,
+        columns["weight"].astype(np.float64) if "weight" in columns else None,
     )
 
 

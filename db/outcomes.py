@@ -16,7 +16,7 @@ import numpy as np
 
 from configtron.db.connection import Database
 from configtron.errors import BadInput
-from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats
+from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, with_further
 from configtron.learner.logged import Logged
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
@@ -115,7 +115,7 @@ class Outcomes(Database):
         yield self._words(ARMS)[made.arm].tolist()
         yield made.propensity.tolist()
         yield made.expected_ms.tolist()
-        yield [canonical({**logged.more[at]}) if at in logged.more else None for at in range(n)]
+        yield [canonical(further) if further else None for further in seen.further()]
 
     def count(self, log: int = 0, after: int = 0) -> int:
         """Outcomes of a log (0: of all) with numbers above `after`."""
@@ -185,10 +185,10 @@ class Outcomes(Database):
             _floats(columns["propensity"]),
             _floats(columns["expected_ms"]),
         )
-        more = {at: json.loads(text) for at, text in enumerate(columns["more"]) if text is not None}
+        contexts = with_further(contexts, [json.loads(text) if text else {} for text in columns["more"]])
         number, measured_at = (np.array(columns[name], dtype=np.int64) for name in ("id", "measured_at"))
         profiles = self._profiles(kept.tolist())
-        return Logged(number, contexts, decisions, _floats(columns["plt_ms"]), measured_at, profiles, network[1], more)
+        return Logged(number, contexts, decisions, _floats(columns["plt_ms"]), measured_at, profiles, network[1])
 
     # Policies that learn.
 

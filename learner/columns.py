@@ -7,12 +7,14 @@ are unknown are NaN. Row i of a column says exactly what the i-th `Context` or `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from configtron.characteristics import BY_NAME, NAMES
 from configtron.nearest import LEAST_KBPS, LEAST_RTT_MS, LOSS_FLOOR
 from configtron.nouns import Context
 
@@ -31,9 +33,19 @@ def _no_codes() -> Codes:
     return np.zeros(0, dtype=np.int64)
 
 
+# Codes (n,) into a vocabulary.
+Named = tuple[Codes, tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Contexts:
-    """n contexts. bandwidth_kbps, rtt_ms, loss: (n,); site, prefix, device: codes (n,), the latter two may be empty."""
+    """n contexts.
+
+    bandwidth_kbps, rtt_ms, loss   (n,)
+    site, prefix, device           codes (n,), the latter two may be empty
+    numbers                        further characteristics (`characteristics.py`) by name, (n,) each; absent: unknown
+    names                          asn, region, browser by name: codes (n,) and their vocabulary; absent: unknown
+    """
 
     bandwidth_kbps: Floats
     rtt_ms: Floats
@@ -44,6 +56,8 @@ class Contexts:
     prefixes: tuple[str, ...] = ()
     device: Codes = field(default_factory=_no_codes)
     devices: tuple[str, ...] = ()
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    names: Mapping[str, Named] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.bandwidth_kbps)
@@ -52,10 +66,39 @@ class Contexts:
         """Those rows, with the same vocabularies."""
         prefix, device = (column[rows] if len(column) else column for column in (self.prefix, self.device))
         numbers = (self.bandwidth_kbps[rows], self.rtt_ms[rows], self.loss[rows])
-        return Contexts(*numbers, self.site[rows], self.sites, prefix, self.prefixes, device, self.devices)
+        further = {name: column[rows] for name, column in self.numbers.items()}
+        names = {name: (codes[rows], words) for name, (codes, words) in self.names.items()}
+        return Contexts(
+            *numbers, self.site[rows], self.sites, prefix, self.prefixes, device, self.devices, further, names
+        )
+
+    def number(self, name: str) -> Floats:
+        """(n,) a characteristic, or bandwidth_kbps, rtt_ms, loss; NaN where it is unknown."""
+        if name not in BY_NAME:
+            found: Floats = getattr(self, name)
+            return found
+        return self.numbers.get(name, np.full(len(self), np.nan))
+
+    def named(self, name: str) -> Named:
+        """asn, region, device or browser: codes (n,), -1 where it is unknown, and their vocabulary."""
+        if name == "device" and len(self.device):
+            return self.device, self.devices
+        return self.names.get(name, (np.full(len(self), -1, dtype=np.int64), ()))
+
+    def further(self) -> list[dict[str, Any]]:
+        """n dictionaries of what is known beyond the columns that have a field of their own."""
+        found: list[dict[str, Any]] = [{} for _ in range(len(self))]
+        for name, column in self.numbers.items():
+            for at in np.flatnonzero(~np.isnan(column)):
+                found[at][name] = float(column[at])
+        for name, (codes, words) in self.names.items():
+            for at in np.flatnonzero(codes >= 0):
+                found[at][name] = int(words[codes[at]]) if name == "asn" else words[codes[at]]
+        return found
 
     def row(self, i: int) -> Context:
         """The i-th context."""
+        more = self[i : i + 1].further()[0] if self.numbers or self.names else {}
         kbps, rtt, loss = (float(column[i]) for column in (self.bandwidth_kbps, self.rtt_ms, self.loss))
         return Context(
             bandwidth_kbps=None if np.isnan(kbps) else kbps,
@@ -64,6 +107,7 @@ class Contexts:
             site=_name(self.site, self.sites, i),
             prefix=_name(self.prefix, self.prefixes, i),
             device=_name(self.device, self.devices, i),
+            **more,
         )
 
     def points(self) -> Floats:
@@ -89,7 +133,28 @@ def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = Non
             [context.loss for context in contexts],
         )
     )
-    return Contexts(kbps, rtt, loss, site, sites, prefix, prefixes, device, devices)
+    plain = Contexts(kbps, rtt, loss, site, sites, prefix, prefixes, device, devices)
+    return with_further(plain, [_further(context) for context in contexts])
+
+
+def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Contexts:
+    """The same contexts with what `Contexts.further` gave; a name that is no characteristic's is not taken."""
+    some = {name for row in further for name in row}
+    if not some:
+        return contexts
+    numbers = {
+        name: np.array([row.get(name, np.nan) for row in further], dtype=np.float64) for name in BY_NAME if name in some
+    }
+    names = {
+        name: _codes([str(row.get(name, "")) for row in further], None)
+        for name in NAMES if name in some and name != "device"
+    }  # fmt: skip
+    return replace(contexts, numbers=numbers, names=names)
+
+
+def _further(context: Context) -> dict[str, Any]:
+    named = (name for name in (*BY_NAME, *NAMES) if name != "device")
+    return {name: value for name in named if (value := getattr(context, name)) not in (None, "")}
 
 
 def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:

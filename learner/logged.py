@@ -17,7 +17,7 @@ from configtron.errors import BadInput
 from configtron.grid import Grid, live_grid, setting
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
-from configtron.nouns import Context, Decision, Knob, Outcome, Profile
+from configtron.nouns import Decision, Knob, Outcome, Profile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,6 @@ class Logged:
     decisions    configuration: position in `profiles`; network: position in `class_ids`, -1 for none; row: -1
     plt_ms       (n,)
     measured_at  (n,) nanoseconds
-    more         what a context says beyond the columns, by position: asn, region, minimal round trip, jitter, delivery
     """
 
     number: Codes
@@ -38,17 +37,14 @@ class Logged:
     measured_at: Codes
     profiles: tuple[Profile, ...]
     class_ids: tuple[str, ...]
-    more: dict[int, dict[str, int | float | str]]
 
     def __len__(self) -> int:
         return len(self.plt_ms)
 
     def __getitem__(self, rows: slice) -> Logged:
         """Those rows, with the same vocabularies."""
-        first = rows.indices(len(self))[0]
-        more = {at - first: further for at, further in self.more.items() if at in range(*rows.indices(len(self)))}
         numbers = self.number[rows], self.contexts[rows], self.decisions[rows], self.plt_ms[rows]
-        return Logged(*numbers, self.measured_at[rows], self.profiles, self.class_ids, more)
+        return Logged(*numbers, self.measured_at[rows], self.profiles, self.class_ids)
 
     def on(self, grid: Grid) -> Decisions:
         """The decisions with configurations of a grid. Errors: `BadInput` for a profile that is none of its."""
@@ -62,10 +58,6 @@ class Logged:
         told = self.on(grid)
         own = np.array([grid.has(profile) for profile in self.profiles])
         return replace(told, propensity=np.where(own[self.decisions.configuration], told.propensity, np.inf))
-
-
-# Features of a context that no class lives over.
-FURTHER = ("asn", "region", "min_rtt_ms", "jitter_ms", "delivery_kbps")
 
 
 def logged_of(outcomes: Sequence[Outcome]) -> Logged:
@@ -88,10 +80,9 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
         np.array([np.nan if d.expected_ms is None else d.expected_ms for d in decisions]),
     )
     contexts = contexts_of([decision.context for decision in decisions])
-    more = {at: further for at, d in enumerate(decisions) if (further := _further(d.context))}
     measured_at = np.array([outcome.measured_at for outcome in outcomes], dtype=np.int64)
     none = np.zeros(len(outcomes), dtype=np.int64)
-    return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network), more)
+    return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network))
 
 
 def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
@@ -100,13 +91,10 @@ def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
 
 
 def _outcome(logged: Logged, at: int, source: str) -> Outcome:
-    d, plain = logged.decisions, logged.contexts.row(at)
-    further = {name: logged.more.get(at, {}).get(name, getattr(plain, name)) for name in FURTHER}
-    named = ("bandwidth_kbps", "rtt_ms", "loss", "site", "prefix", "device")
-    context = Context(**{name: getattr(plain, name) for name in named}, **further)
+    d = logged.decisions
     expected, propensity = float(d.expected_ms[at]), float(d.propensity[at])
     decision = Decision(
-        context,
+        logged.contexts.row(at),
         logged.class_ids[d.network[at]] if d.network[at] >= 0 else "",
         logged.profiles[d.configuration[at]],
         ARMS[d.arm[at]],
@@ -114,10 +102,6 @@ def _outcome(logged: Logged, at: int, source: str) -> Outcome:
         None if np.isnan(propensity) else propensity,
     )
     return Outcome(decision, float(logged.plt_ms[at]), int(logged.measured_at[at]), source)
-
-
-def _further(context: Context) -> dict[str, int | float | str]:
-    return {name: value for name in FURTHER if (value := getattr(context, name)) not in (None, "")}
 
 
 def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = lambda _: None) -> Decisions:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from configtron.characteristics import CHARACTERISTICS
 from configtron.errors import BadInput
 from configtron.grid import setting
 from configtron.knobs import KNOBS
@@ -27,10 +28,11 @@ LEAST_PROPENSITY = 1e-9
 # What a context knows in numbers -> the most it can be: a client's line of a terabit, a round trip of an hour.
 MOST_KBPS, MOST_RTT_MS = 1e9, 3_600_000.0
 NUMBERS = {
-    "bandwidth_kbps": MOST_KBPS, "rtt_ms": MOST_RTT_MS, "loss": 1.0, "min_rtt_ms": MOST_RTT_MS,
-    "jitter_ms": MOST_RTT_MS, "delivery_kbps": MOST_KBPS,
+    "bandwidth_kbps": MOST_KBPS, "rtt_ms": MOST_RTT_MS, "loss": 1.0, **{row.name: row.most for row in CHARACTERISTICS},
 }  # fmt: skip
-WORDS = ("site", "prefix", "region", "device")
+WORDS = ("site", "prefix", "region", "device", "browser")
+# Of which each number is a part of one: more than 1 is a percentage.
+SHARES = ("loss", "delivery_share")
 OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 # Numbers of networks have 32 bits (RFC 6793); the store's integers 63 and a sign, enough nanoseconds for the year 2262.
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
@@ -146,7 +148,7 @@ def context_of(form: Mapping[str, Any]) -> Context:
     given: dict[str, Any] = {key: _number(key, form[key]) for key in NUMBERS if form.get(key) is not None}
     for key, value in given.items():
         if not 0 <= value <= NUMBERS[key]:
-            share = ", a share" if key == "loss" else ""
+            share = ", a share" if key in SHARES else ""
             raise BadInput(f"{key} is {_shown(form[key])}; it is not negative and at most {NUMBERS[key]:.0f}{share}")
     given |= {key: _word(key, form[key]) for key in WORDS if form.get(key) is not None}
     return Context(**given, asn=_whole("asn", form.get("asn"), MOST_ASN))

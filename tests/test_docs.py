@@ -16,6 +16,7 @@ from types import ModuleType
 import click
 import pytest
 
+from configtron.characteristics import BY_NAME, NAMES
 from configtron.knobs import MEASURED
 from configtron.report import connections, contexts
 from tests.test_layers import ROOT
@@ -210,13 +211,18 @@ def _counts() -> set[str]:
     }
 
 
-FIELDS = ("Of a connection", "Of a context", "Counts")
+def _of_an_outcome() -> set[str]:
+    return {*BY_NAME, *NAMES}
+
+
+FIELDS = ("Of a connection", "Of a context", "Of an outcome", "Counts")
+NAMED = (_of_a_connection, _of_a_context, _of_an_outcome, _counts)
 COUNTED = re.compile(
     r'counts\["([a-z-]+)"\]|\("([a-z-]+)", (?:fine|cut|bad|fragment)|"(cut-[a-z]+|malformed-record|plaintext)"'
 )
 
 
-@pytest.mark.parametrize(("heading", "names"), [*zip(FIELDS, (_of_a_connection, _of_a_context, _counts), strict=True)])
+@pytest.mark.parametrize(("heading", "names"), [*zip(FIELDS, NAMED, strict=True)])
 def test_every_field_is_explained(heading: str, names: Callable[[], set[str]]) -> None:
     (part,) = [
         part for part in (ROOT / "docs" / "fields.md").read_text().split("\n## ") if part.startswith(heading + "\n")

@@ -21,7 +21,7 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"
 NOUNS = frozenset(
     f"configtron.{name}"
     for name in "nouns nearest ports tuning knobs grid tensor repeats samples measured messages records errors".split()
-) | {"configtron.evaluated", "configtron.student"}
+) | {"configtron.characteristics", "configtron.evaluated", "configtron.student"}
 EDGES = tuple(
     f"configtron.{name}"
     for name in "clock netns trust probe.wire fingerprint.capture tune.drivers tune.router report db lab".split()

@@ -190,3 +190,61 @@ def test_the_papers_grid_and_the_live_one() -> None:
     assert grid.index(Profile("x", (("initcwnd", 30),))) != grid.default
     with pytest.raises(BadInput, match="none of the grid's"):
         Grid(TUNABLE, grid.rows[:5]).index(Profile("x", (("initcwnd", 30),)))
+
+
+def with_everything() -> Tensor:
+    """The same with every optional column."""
+    tensor = small()
+    damage = np.linspace(0.9, 3.6, tensor.median_ms.size).reshape(tensor.median_ms.shape).astype(np.float32)
+    damage[1] = np.nan
+    known = {"queue_ms": np.array([3.0, 400.0]), "loss_run": np.array([np.nan, 8.0])}
+    return replace(
+        tensor, characteristics=known, damage=damage, damage_high=damage * np.float32(1.1), weight=np.array([1.0, 3.0])
+    )
+
+
+def test_characteristics_damage_and_weights_are_read_as_written() -> None:
+    tensor = with_everything()
+    back = read(io.BytesIO(packed(tensor)))
+    for name, column in tensor.characteristics.items():
+        assert np.array_equal(back.characteristics[name], column, equal_nan=True)
+    for name in ("damage", "damage_high", "weight"):
+        assert np.array_equal(getattr(back, name), getattr(tensor, name), equal_nan=True)
+    assert packed(back) == packed(tensor) and list(back.share) == [0.25, 0.75]
+
+
+def test_a_file_without_optional_columns_is_as_ever() -> None:
+    back = read(io.BytesIO(packed(small())))
+    assert back.characteristics == {} and back.damage is back.damage_high is back.weight is None
+    assert list(back.share) == [0.5, 0.5]
+
+
+def test_optional_columns_follow_their_conditions_and_configurations() -> None:
+    tensor = with_everything()
+    assert tensor.damage is not None
+    last = tensor.of(np.array([1]))
+    assert last.characteristics["queue_ms"] == [400.0] and last.weight == [3.0] and np.isnan(last.damage).all()
+    assert last.context(0, 1) == replace(small().of(np.array([1])).context(0, 1), queue_ms=400.0, loss_run=8.0)
+    assert tensor.context(0, 0).loss_run is None
+    few = tensor.over(tensor.grid.only([5, tensor.grid.default]))
+    assert few.damage is not None and (few.damage[0, 0] == tensor.damage[0, 5]).all()
+    assert few.damage_high is not None and few.damage_high.shape == few.median_ms.shape
+    assert few.characteristics.keys() == tensor.characteristics.keys() and few.weight is tensor.weight
+    assert tensor.rated() is tensor
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"characteristics": {"queue_ms": np.array([1.0])}},
+        {"characteristics": {"queue_ms": np.array([1.0, -1.0])}},
+        {"characteristics": {"delivery_share": np.array([1.0, 1.5])}},
+        {"characteristics": {"weather": np.array([1.0, 1.0])}},
+        {"damage": np.zeros((1, 1, 1), np.float32)},
+        {"weight": np.array([0.0, 0.0])},
+        {"weight": np.array([1.0, np.nan])},
+    ],
+)
+def test_optional_columns_that_do_not_fit_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match="tensor:"):
+        replace(small(), **wrong)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def without_gaps(tensor: Tensor) -> Tensor:
     if len(kept) < 2:
         raise BadInput(f"{tensor.missing()} cells of the tensor have no median, too many to put sessions on it")
     left = tensor.of(here)
-    return replace(left, grid=tensor.grid.only(map(int, kept)), median_ms=left.median_ms[:, kept], repeats_ms=None)
+    return replace(left.over(tensor.grid.only(map(int, kept))), repeats_ms=None)
 
 
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:

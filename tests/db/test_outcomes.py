@@ -50,6 +50,19 @@ def test_outcomes_come_back(store: Outcomes) -> None:
     assert row == ("news", "nc3", "gp", '{"initcwnd":30,"tcp_congestion_control":"bbr"}')
 
 
+def test_what_the_kernel_knows_of_a_path_comes_back(store: Outcomes) -> None:
+    path = {"queue_ms": 120.5, "loss_run": 6.0, "window_bytes": 65535.0, "delivery_share": 0.4, "ack_gap_ms": 20.0}
+    known = replace(ALL, **path, reordering=3.0, browser="Firefox")  # type: ignore[arg-type]
+    told = [replace(one, decision=replace(one.decision, context=known)) for one in OUTCOMES[:1]] + OUTCOMES
+    log = store.begin_log("live", "{}")
+    store.add(log, logged_of(told))
+    (back,) = store.batches(log)
+    assert outcomes_of(back, "live") == told and outcomes_of(back[1:], "live") == told[1:]
+    assert np.array_equal(back.contexts.number("loss_run"), [6.0, np.nan, np.nan], equal_nan=True)
+    codes, words = back.contexts.named("asn")
+    assert [words[code] if code >= 0 else "" for code in codes] == ["64500", "64500", ""]
+
+
 def test_columns_come_back_in_batches_of_any_size(store: Outcomes) -> None:
     told = logged(300)
     other, log = store.begin_log("sim", "{}"), store.begin_log("sim", "{}")

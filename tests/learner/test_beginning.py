@@ -32,7 +32,7 @@ def log_of(noise_ln: float, n: int = 6000, prefixes: int = 160) -> Logged:
     zero = np.zeros(n, dtype=np.int64)
     made = Decisions(zero - 1, zero - 1, zero, zero + ARM["default"], np.ones(n), np.full(n, np.nan))
     ms = TENSOR.lookup(condition, zero + TENSOR.grid.default, site) * np.exp(noise_ln * rng.standard_normal(n))
-    return Logged(zero, contexts, made, ms, zero, (Profile("default"),), (), {})
+    return Logged(zero, contexts, made, ms, zero, (Profile("default"),), ())
 
 
 def begun(log: Logged) -> int:

@@ -37,7 +37,7 @@ def logged(n: int, seed: int = 1) -> Logged:
     )
     profiles = tuple(TENSOR.grid.profiles[7 * at] for at in range(24))
     at = np.arange(n, dtype=np.int64)
-    return Logged(at * 0, contexts, made, ms, at * 1_000_000, profiles, ("a", "b", "c"), {})
+    return Logged(at * 0, contexts, made, ms, at * 1_000_000, profiles, ("a", "b", "c"))
 
 
 def recipe(policy: str = "mab_nc") -> Recipe:

@@ -155,10 +155,8 @@ def _log(replay: Replay, about: dict[str, Json]) -> None:
     with Outcomes(settings().db) as store:
         store.drop_logs(canonical(about))
         log = store.begin_log("sim", canonical(about))
-        whole = Logged(
-            number, replay.sessions.seen, decisions, replay.plt_ms_, at_ns, policy.grid.profiles,
-            policy.class_ids_, {},
-        )  # fmt: skip
+        names = policy.grid.profiles, policy.class_ids_
+        whole = Logged(number, replay.sessions.seen, decisions, replay.plt_ms_, at_ns, *names)
         for at in range(0, len(whole), BATCH):
             store.add(log, whole[at : at + BATCH])
     say(f"log {log}: {len(whole)} outcomes")

@@ -120,3 +120,23 @@ def test_a_file_whose_name_is_no_text(typed: Typed, tmp_path: Path) -> None:
     assert typed("learn", "import", name)[0] == DONE
     with Outcomes(tmp_path / "l.db") as store:
         assert store.logs()[0].about == '{"file":"\\\\udcff.jsonl"}'
+
+
+def test_what_the_kernel_knows_is_imported_in_both_forms(typed: Typed, tmp_path: Path) -> None:
+    known = {"queue_ms": 120.5, "loss_run": 6, "window_bytes": 65535, "delivery_share": 0.4, "ack_gap_ms": 20,
+             "reordering": 3, "jitter_ms": 2, "asn": 64500, "region": "NL", "browser": "Firefox"}  # fmt: skip
+    (tmp_path / "x").write_text(json.dumps({"plt_ms": 5, "context": known}) + "\n")
+    columns = [f"{key}" for key in known]
+    (tmp_path / "y").write_text(",".join(("plt_ms", *columns)) + "\n5," + ",".join(map(str, known.values())) + "\n")
+    for name in ("x", "y"):
+        assert typed("learn", "import", name)[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        one, other = (outcomes_of(next(store.batches(log)), "live")[0].decision.context for log in (1, 2))
+    assert one == other and {name: getattr(one, name) for name in known} == known
+
+
+@pytest.mark.parametrize("given", ['"delivery_share": 40', '"window_bytes": 2e9', '"loss_run": -1', '"queue_ms": "a"'])
+def test_a_number_that_no_kernel_measured_is_refused(typed: Typed, tmp_path: Path, given: str) -> None:
+    (tmp_path / "x").write_text(f'{{"plt_ms": 5, "context": {{{given}}}}}\n')
+    code, _, err = typed("learn", "import", "x")
+    assert code == USAGE and f"x, line 1: {given.split(chr(34))[1]}" in err

@@ -11,7 +11,8 @@ from benchmarks.stacks import STACKS, Recorded, built, probed, raised, recorded,
 from configtron.errors import Missing
 
 GVISOR = STACKS["gvisor"]
-# What the stacks' sources say: gVisor's window of 10 and timer of 200 ms; lwIP's window of 4 segments and a data timer above a second.
+# What the stacks' sources say: gVisor's window of 10 and timer of 200 ms; lwIP's window of 4 segments and a data timer
+# above a second.
 MEASURED = {
     ("gvisor", "standard", "icw"): {"icw": 10, "data_rto": pytest.approx(0.2, rel=0.15)},
     ("lwip", "standard", "icw"): {"icw": 4, "data_rto": pytest.approx(2.2, rel=0.4)},
