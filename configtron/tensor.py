@@ -243,7 +243,7 @@ def _tensor(name: str, columns: dict[str, Any]) -> Tensor:
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         found = f"{header.get('format')} {header.get('version')}"
         raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found[:SHOWN]}")
-    knobs = tuple(_knob(_words([row["name"]])[0], tuple(row["values"])) for row in header["knobs"])
+    knobs = tuple(knob_of(_words([row["name"]])[0], tuple(row["values"])) for row in header["knobs"])
     if len({knob.name for knob in knobs}) < len(knobs):
         raise BadInput(f"{name}: a knob is there twice")
     positions = columns["configurations"]
@@ -279,7 +279,8 @@ def _words(given: list[Any]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _knob(name: str, values: tuple[Any, ...]) -> Knob:
+def knob_of(name: str, values: tuple[Any, ...]) -> Knob:
+    """A knob as a file names it: one that we know keeps its unit and default, another has its first value for that."""
     known = KNOBS.get(name)
     if known is not None:
         values = tuple(setting(name, value) for value in values)

@@ -7,7 +7,7 @@ bits as a million loads one by one; that is why the normal deviate is made here 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,3 +49,15 @@ class Noise:
 
 
 NO_NOISE = Noise(sigma_ln=0.0, tail_share=0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled(Noise):
+    """Factors that were measured, drawn alike: each load's ratio to its cell's median, all cells together, sorted."""
+
+    ratios: Floats = field(default_factory=lambda: np.ones(1))
+
+    def factors(self, n: int, rng: np.random.Generator) -> Floats:
+        """(n,) factors; as many uniforms a load as the formula takes."""
+        at = (rng.random((n, DRAWS))[:, 0] * len(self.ratios)).astype(np.int64)
+        return self.ratios[np.minimum(at, len(self.ratios) - 1)]

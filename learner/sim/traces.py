@@ -38,6 +38,8 @@ LEAST_KBPS = 1.0
 # CSV columns that a row of sessions must have, and those it may have.
 NEEDED = ("at_s", "prefix", "site", *NUMBERS)
 OPTIONAL = ("change_s", "bandwidth_kbps_after", "rtt_ms_after", "loss_after")
+# Columns that name the tensor's conditions a session truly meets, where the numbers are what a policy is shown.
+CONDITIONS = ("condition", "condition_after")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,15 +150,19 @@ def csv_sessions(text: str, tensor: Tensor, name: str = "sessions") -> Sessions:
     wanted = (*NEEDED, *(OPTIONAL if set(OPTIONAL) & set(columns) else ()))
     if absent := [column for column in wanted if column not in columns]:
         raise BadInput(f"{name}: the header lacks {', '.join(absent)}")
-    rows: list[tuple[float, Context, float, Context]] = []
+    rows: list[tuple[float, Context, float, Context, tuple[int, int]]] = []
+    places = {name: at for at, name in enumerate(tensor.names)}
     for where, row in lines:
-        rows.append(_row(row, len(wanted) > len(NEEDED), tensor.sites, where))
+        rows.append((*_row(row, len(wanted) > len(NEEDED), tensor.sites, where), _conditions(row, places, where)))
         near(rows[-1][0], rows[0][0], where)
     if not rows:
         raise BadInput(f"{name}: there is no session in it")
     rows.sort(key=lambda row: row[0])
     seen, later = (contexts_of([row[which] for row in rows], tensor.sites) for which in (1, 3))  # type: ignore[misc]
     start, after = (on(tensor, c.bandwidth_kbps, c.rtt_ms, c.loss) for c in (seen, later))
+    named = np.array([row[4] for row in rows], dtype=np.int64)
+    start = np.where(named[:, 0] >= 0, named[:, 0], start)
+    after = np.where(named[:, 1] >= 0, named[:, 1], np.where(np.isinf([row[2] for row in rows]), start, after))
     at_s, change_s = np.array([row[0] for row in rows]), np.array([row[2] for row in rows])
     # A replay begins with its first session, whatever clock the times are of.
     return Sessions(at_s - at_s[0], start, change_s, after, seen)
@@ -171,6 +177,15 @@ def _row(
     if not changing or not row["change_s"]:
         return at_s, first, math.inf, first
     return at_s, first, number(row, "change_s", where, MOST_S), _context(row, "_after", where)
+
+
+def _conditions(row: dict[str, str], places: dict[str, int], where: str) -> tuple[int, int]:
+    """Positions of the conditions that a row names, -1 where it names none."""
+    for column in CONDITIONS:
+        if row.get(column) and row[column] not in places:
+            raise BadInput(f"{where}: the tensor has no {column} {said(row[column])}; leave it empty for the nearest")
+    start, then = (places[row[column]] if row.get(column) else -1 for column in CONDITIONS)
+    return start, then
 
 
 def _context(row: dict[str, str], suffix: str, where: str) -> Context:

@@ -18,6 +18,7 @@ from configtron.learner.columns import Codes
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
+from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
 from configtron.tensor import Tensor
 
@@ -38,6 +39,8 @@ class World:
     classes: Classes
     warm: Tensor | None
     seed: int
+    # How single loads differ from medians.
+    spread: Noise = Noise()
 
     def policy(self, name: str, manager: int = 0, **changed: object) -> TablePolicy:
         """A policy for this world, updated by the loop's clock; each manager has chance of its own."""
@@ -99,10 +102,11 @@ def world(
     sessions: Sessions | None = None,
     classes: int = CLASSES,
     arrivals: Arrivals = USUAL,
+    spread: Noise | None = None,
 ) -> World:
-    """A world over a tensor: n drawn sessions, or those given."""
+    """A world over a tensor: n drawn sessions, or those given; loads spread as `Noise` does, or as given."""
     found = drawn(tensor, n, chance(seed, SESSIONS), arrivals) if sessions is None else sessions
-    return World(tensor, found, classes_of(tensor, classes, seed), warm, seed)
+    return World(tensor, found, classes_of(tensor, classes, seed), warm, seed, spread or Noise())
 
 
 def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:

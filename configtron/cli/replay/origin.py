@@ -33,16 +33,23 @@ from configtron.learner.sim.world import (
     without_gaps,
     world,
 )
+from configtron.learner.sim.worldfile import first
+from configtron.learner.sim.worldfile import read as read_world
 from configtron.tensor import Tensor, read
 
 NONE, MIS_SPECIFIED = "none", "mis-specified"
+# The source of a world's file that is asked for no other sessions than its own.
+OWN = "own"
+# Sessions that are drawn where nobody says how many: 250 for each of 20 classes x 12 sites.
+SESSIONS_DRAWN = 60_000
 # The one client of a link trace.
 CLIENT = "192.0.2.0/24"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How to make a world again. files: hash by path of every file that it is made from."""
+    """How to make a world again. files: hash by path of every file that it is made from; world: a world's file, which
+    stands for the tensor, and for the source where that is OWN; sessions: 0 for as many as that has."""
 
     source: str
     tensor: str
@@ -53,6 +60,7 @@ class Origin:
     per_s: float
     rtt_ms: float
     loss: float
+    world: str = ""
     files: tuple[tuple[str, str], ...] = ()
 
     def form(self) -> dict[str, Any]:
@@ -67,13 +75,15 @@ def origin_of(form: dict[str, Any]) -> Origin:
 
 def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Hash by path of those names that are files and no shape's or variant's."""
-    known = {*sources(), *ANALYTIC, NONE, MIS_SPECIFIED}
+    known = {*sources(), *ANALYTIC, NONE, MIS_SPECIFIED, OWN, ""}
     return tuple(sorted((name, sha256(_bytes(name)).hexdigest()) for name in names if name not in known))
 
 
 def made(origin: Origin) -> World:
     """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another."""
     _unchanged(origin.files)
+    if origin.world:
+        return _brought(origin)
     shape = origin.source if origin.source in sources() else "spread"
     tensor = tensor_of(shape, origin.seed, origin.tensor) if origin.tensor in ANALYTIC else _tensor(origin.tensor)
     warm = _warm(origin, tensor)
@@ -81,6 +91,25 @@ def made(origin: Origin) -> World:
     arrivals = Arrivals(per_s=origin.per_s)
     return world(tensor, origin.sessions, origin.seed, warm=warm, sessions=sessions, classes=origin.classes,
                  arrivals=arrivals)  # fmt: skip
+
+
+def _brought(origin: Origin) -> World:
+    """A world's file; its own sessions, or others put on its networks."""
+    found = read_world(_bytes(origin.world), origin.world)
+    conditions, lost = found.left_out
+    if found.missing or conditions or lost:
+        left = f"{conditions} conditions and {lost} sessions left out, where Default has no page load time"
+        say(f"{origin.world}: {found.missing} cells without one load as under Default; {left}")
+    n, sessions = origin.sessions or SESSIONS_DRAWN, found.sessions
+    if origin.source in sources():
+        sessions = None
+    elif origin.source != OWN:
+        sessions = _sessions(origin, found.tensor)
+    elif sessions is not None and origin.sessions:
+        sessions = first(sessions, origin.sessions)
+    warm = _warm(origin, found.tensor)
+    return world(found.tensor, n, origin.seed, warm=warm, sessions=sessions, classes=origin.classes,
+                 arrivals=found.arrivals, spread=found.noise)  # fmt: skip
 
 
 def _unchanged(files: Iterable[tuple[str, str]]) -> None:

@@ -16,8 +16,13 @@ from configtron.errors import DONE, INTERRUPTED, BadInput
 if TYPE_CHECKING:
     from configtron.cli.replay.parts import Job
 
+# The source of sessions that stands for a world's file itself (`origin.py`, which imports the simulator).
+OWN = "own"
 # A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites.
 SESSIONS, SEEDS = 60_000, 3
+# What a world's file says itself, and what may be said of it when one is written.
+NOT_BESIDE_WORLD = ("tensor", "per_s", "studies")
+BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "loss", "worlds", "world_out")
 # Decisions at once: as many as are made between two looks at signals.
 MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
@@ -39,6 +44,10 @@ def _at_least(least: float) -> Finite:
                    " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s].")
 @click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
               help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic.")
+@click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+              help="A world's file, by anybody (docs/worlds.md), for --tensor; several times: a row each.")
+@click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
+              help="Write the world of these options as a world's file, .npz or .csv, and play nothing.")
 @click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
               help="An emulated tensor to start from: a file, or mis-specified.")
 @click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
@@ -68,7 +77,7 @@ def _at_least(least: float) -> Finite:
               help="Go on with a replay that was interrupted: a number, or the latest.")
 @form_options
 def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, form: str, output_file: str,
-             **given: Any) -> int:
+             world_out: str | None, **given: Any) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
     A session arrives from a prefix whose network the history knows a little wrong, asks for a site, and may change its
@@ -92,6 +101,8 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
         raise BadInput("--html is for --study")
     if studies:
         _only(BESIDE_STUDY, "a study is as it is")
+    if given["worlds"]:
+        _world(given)
     from configtron.report.lines import can_be_written
 
     can_be_written(html, output_file)
@@ -99,18 +110,35 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
     say("replay: reading the world, and checking it")
     from configtron.cli.replay import parts, simulate, studying
 
+    sized = {**given, "count": given["count"] or (0 if given["worlds"] else SESSIONS)}
+    if world_out is not None:
+        from configtron.cli.replay import exporting
+
+        _only(BESIDE_WORLD_OUT, "--world-out plays nothing")
+        exporting.export(simulate.origins_of(sized), world_out)
+        return DONE
     with parts.opened(settings().db) as book:
         if resume is not None:
             _only(BESIDE_RESUME, "--resume goes on as it was begun")
             number, job = parts.resumed(book, resume)
         else:
-            sized = {**given, "count": given["count"] or SESSIONS}
             job = studying.job(studies, given) if studies else simulate.job(sized)
             number = parts.begun(book, job)
         if not parts.work(book, number, job, studying.part if job.kind == studying.KIND else simulate.part):
             return INTERRUPTED
         _tell(job, parts.results(book, number), form, output_file, html)
     return DONE
+
+
+def _world(given: dict[str, Any]) -> None:
+    """A world's file has its own tensor and, unless others are asked for, sessions. Errors: `BadInput`."""
+    ctx = click.get_current_context()
+    for one in NOT_BESIDE_WORLD:
+        if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE:
+            (option,) = [param.opts[0] for param in ctx.command.params if param.name == one]
+            raise BadInput(f"--world has page load times and arrivals of its own; leave {option} out")
+    if ctx.get_parameter_source("source") is not ParameterSource.COMMANDLINE:
+        given["source"] = OWN
 
 
 def _only(beside: tuple[str, ...], why: str) -> None:

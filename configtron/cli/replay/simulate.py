@@ -44,20 +44,33 @@ def job(given: dict[str, Any]) -> Job:
         raise BadInput(f"no policy is called {strange[0]!r}; there is: {', '.join(POLICIES)}")
     if given["warm"] != NONE and (why := untaken(policies, "warm")):
         raise BadInput(why)
-    names = (given["source"], given["tensor"], given["warm"])
-    numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
-    origin = Origin(*names, given["count"], **numbers, files=hashed(names))
+    origins = origins_of(given)
     # Whatever is wrong with it is said now; how many sessions there are makes no difference to that.
-    made(replace(origin, sessions=1))
+    for origin in origins:
+        made(replace(origin, sessions=1))
     how = {key: given[key] for key in ("interval_s", "delay_s", "pops", "batch", "keep_log")}
-    return Job(KIND, {"origin": origin.form(), "policies": policies, **how}, len(policies))
+    config = {"origins": [origin.form() for origin in origins], "policies": policies, **how}
+    return Job(KIND, config, len(origins) * len(policies))
+
+
+def origins_of(given: dict[str, Any]) -> list[Origin]:
+    """The world of these options, or each world's file that they name."""
+    found = []
+    for world in given["worlds"] or ("",):
+        names = (given["source"], given["tensor"], given["warm"])
+        numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
+        files = hashed((*names, world))
+        found.append(Origin(*names, given["count"], **numbers, world=world, files=files))
+    return found
 
 
 def part(
     job: Job, position: int, state: str, keep: Callable[[str], None], stopping: Callable[[], bool]
 ) -> list[dict[str, Any]]:
     """One policy's pass over the sessions."""
-    origin, name = origin_of(job.config["origin"]), job.config["policies"][position]
+    # Replays that were begun before worlds had files have one origin.
+    origins, policies = job.config.get("origins") or [job.config["origin"]], job.config["policies"]
+    origin, name = origin_of(origins[position // len(policies)]), policies[position % len(policies)]
     phases = Phases(f"replay {name}")
     phases("making the world")
     here = made(origin)
@@ -72,7 +85,8 @@ def part(
         phases("keeping outcomes")
         _log(replay, {"replay": job.number, "policy": name, **origin.form()})
     phases("judging")
-    found = list(_found(replay, name))
+    about = {"world": origin.world} if origin.world else {}
+    found = [{**about, **row} for row in _found(replay, name)]
     phases.done(replay.at_ - begun, "sessions")
     return found
 
@@ -80,7 +94,8 @@ def part(
 def _replay(job: Job, here: World, name: str) -> Replay:
     pops = POPS if job.config["pops"] == "local" else 1
     managers = [here.policy(name, manager) for manager in range(pops)]
-    how = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
+    how: dict[str, Any] = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
+    how["noise"] = here.spread
     return Replay(here.sessions, here.tensor, managers, here.noise(), pop=pops_of(here.sessions, pops), **how)
 
 
@@ -127,7 +142,8 @@ def tell(found: list[Any], form: str, output_file: str) -> None:
     if form == "jsonl":
         write(form, output_file, COLUMNS, [{"kind": "replay", **row} for row in rows])
         return
-    write(form, output_file, COLUMNS, [_plain(row) for row in rows])
+    columns = ("world", *COLUMNS) if any("world" in row for row in rows) else COLUMNS
+    write(form, output_file, columns, [_plain(row) for row in rows])
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Json]:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""A measured set: 4 congestion controls x 2 versions of HTTP over 256 network conditions, loaded in the lab.
+
+    python -m benchmarks.sealed.measured FILE.npz [WORK_FOLDER [FIRST LAST]]     as root; needs what the lab needs
+
+Bandwidth x round trip x loss x buffer, each of four values, two sites of different size, three loads a cell: enough for
+a world of a simulator, too few for a median that is known to a tenth (docs/tensor.md). A cell whose loads failed stays
+without a median. FIRST and LAST cut the conditions, for a trial.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import click
+
+from configtron.cli.learn import filling
+from configtron.cli.learn.outcome import Wanted
+from configtron.cli.settings import Settings
+from configtron.lab.bed.studies import STUDIES, Study, grid_of
+from configtron.repeats import Rule
+
+NAME = "versions"
+MBIT, RTT_MS, LOSS_PERCENT = (1, 5, 20, 80), (20, 60, 150, 300), (0, 0.3, 1, 3)
+# Buffers in shares of the bandwidth-delay product, and what the smallest links have at least, in packets.
+BUFFERS = ((0.25, 3), (0.5, 6), (1, 12), (4, 48))
+PACKET_BITS = 1514 * 8
+GRID = {"tcp_congestion_control": ("cubic", "reno", "vegas", "bbr"), "http_version": ("http/1.1", "h2")}
+SITES, LOADS, SEED = ("bank", "blog"), 3, 4021
+
+
+def conditions() -> tuple[str, ...]:
+    """The networks, as `learn measure --condition` names them."""
+    names = []
+    for mbit, rtt_ms, loss, (share, least) in product(MBIT, RTT_MS, LOSS_PERCENT, BUFFERS):
+        packets = max(least, round(share * mbit * 1e3 * rtt_ms / PACKET_BITS))
+        names.append(f"emulated:{mbit}/{rtt_ms / 2:g}/{loss}/{packets}")
+    return tuple(names)
+
+
+def main(words: list[str]) -> int:
+    """Measure; the exit code of `learn measure`."""
+    folder = Path(words[1]) if len(words) > 1 else Path(words[0]).parent
+    some = conditions()[slice(*map(int, words[2:4]))] if len(words) > 2 else conditions()
+    study = Study(NAME, "congestion controls and versions of HTTP", some, grid_of(GRID), SITES, Rule((LOADS,)))
+    assert isinstance(STUDIES, dict)
+    STUDIES[NAME] = study
+    wanted = Wanted(None, "", False, Path(words[0]), None, "table", str(folder / "measured.txt"))
+    with click.Context(click.Command("measured"), obj=Settings(folder / "measured.db")):
+        return filling.begin(NAME, (), (), (), SEED, "nginx", wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""A world as a file: page load times of cells, and perhaps sessions, arrivals and noise, by anybody.
+
+Question   What can a simulator be given of somebody's measurements, so that policies can be tried on them?
+Method     A PLT-tensor's file with more columns and one more key in its header, or a CSV of loads (`worldcsv.py`). What
+           is absent is drawn: sessions by `Arrivals`, noise from repeats where cells have five of them, else `Noise`'s
+           own numbers.
+Stop when  read.
+Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and what was left out.
+Fails as   `BadInput` in one line: the file, what is wrong with it, what is wanted.
+Differs    CT says nothing of files.
+Source     docs/worlds.md, which is the format's definition.
+
+A cell without a page load time was refused or failed where it was measured. Nobody can deploy it there, so a session
+that is given such a configuration loads as under Default, whoever chose it. Where Default itself has none, nothing
+can be compared: the condition is left out, and with it its sessions.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from io import BytesIO
+from typing import Any
+from zipfile import is_zipfile
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.learner.columns import Codes, Contexts
+from configtron.learner.sim.brought import MOST_S
+from configtron.learner.sim.noise import Noise, Pooled
+from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions
+from configtron.tensor import UNREADABLE, Tensor
+from configtron.tensor import read as read_tensor
+from configtron.tensor import write as write_tensor
+
+FORMAT, VERSION = "configtron-world", 1
+# The header's key, and what may stand under it.
+KEY, WORDS = "world", ("format", "version", "arrivals", "noise", "prefixes")
+# Columns of sessions; all of them or none.
+SESSION = (
+    "session_at_s", "session_condition", "session_change_s", "session_after", "session_site", "session_prefix",
+    "session_bandwidth_kbps", "session_rtt_ms", "session_loss",
+)  # fmt: skip
+# The papers' five: of fewer loads, too many are their own cell's median for the others to show how loads spread.
+LEAST_LOADS = 5
+LOGNORMAL, REPEATS, NO_SPREAD = "lognormal", "repeats", "none"
+SEE = "docs/worlds.md has the format"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Brought:
+    """What a file says of a world. missing: cells that load as under Default; left_out: conditions, sessions."""
+
+    tensor: Tensor
+    sessions: Sessions | None
+    arrivals: Arrivals
+    noise: Noise
+    missing: int = 0
+    left_out: tuple[int, int] = (0, 0)
+
+
+def read(data: bytes, name: str = "world") -> Brought:
+    """A world from a file's bytes, either form. Errors: `BadInput`."""
+    from configtron.learner.sim.worldcsv import cells
+
+    file = BytesIO(data)
+    if is_zipfile(file):
+        file.seek(0)
+        tensor = read_tensor(file, name)
+        extra = _extra(data, name)
+        try:
+            return _brought(tensor, extra, name)
+        except UNREADABLE as error:
+            raise BadInput(f"{name}: the world's columns cannot be read ({str(error)[:100]}); {SEE}") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: neither .npz nor UTF-8 text (byte {error.start + 1}); {SEE}") from error
+    return whole(Brought(cells(text, name), None, USUAL, Noise()), name)
+
+
+def _extra(data: bytes, name: str) -> dict[str, Any]:
+    """Columns beside the tensor's, and the header's key."""
+    try:
+        with np.load(BytesIO(data), allow_pickle=False) as columns:
+            found: dict[str, Any] = {key: columns[key] for key in columns.files if key in SESSION}
+            found[KEY] = json.loads(str(columns["header"])).get(KEY, {})
+    except UNREADABLE as error:
+        raise BadInput(f"{name}: the world's columns cannot be read ({str(error)[:100]}); {SEE}") from error
+    return found
+
+
+def _brought(tensor: Tensor, extra: dict[str, Any], name: str) -> Brought:
+    about = extra.pop(KEY)
+    if not isinstance(about, dict):
+        raise BadInput(f"{name}: the header's {KEY!r} is no object; {SEE}")
+    if about and (about.get("format") != FORMAT or about.get("version") != VERSION):
+        found = f"{about.get('format')} {about.get('version')}"
+        raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found[:100]}; {SEE}")
+    if strange := [word for word in about if word not in WORDS]:
+        raise BadInput(f"{name}: the header's {KEY!r} has no {strange[0][:40]!r}; it has: {', '.join(WORDS)}")
+    arrivals = Arrivals(**_numbers(about.get("arrivals", {}), Arrivals, name))
+    if arrivals.prefixes < 1 or arrivals.per_s <= 0 or arrivals.change_share > 1:
+        raise BadInput(f"{name}: arrivals need a prefix, sessions a second above 0 and a change_share up to 1")
+    noise = _noise(about.get("noise", {}), tensor, name)
+    sessions = _sessions(tensor, extra, about.get("prefixes", []), name) if extra else None
+    return whole(Brought(tensor, sessions, arrivals, noise), name, spread=not about.get("noise"))
+
+
+def _numbers(given: Any, kind: type, name: str) -> dict[str, Any]:
+    """A dataclass's numbers as a header has them. Errors: `BadInput` for a name that is none, or a number below 0."""
+    whole_ones = {field.name: field.type in (int, "int") for field in fields(kind)}
+    if not isinstance(given, dict):
+        raise BadInput(f"{name}: {kind.__name__.lower()} is no object; {SEE}")
+    for key, value in given.items():
+        if key not in whole_ones:
+            raise BadInput(f"{name}: {kind.__name__.lower()} has no {key[:40]!r}; it has: {', '.join(whole_ones)}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not np.isfinite(value) or value < 0:
+            raise BadInput(f"{name}: {key} must be a number of at least 0, not {str(value)[:40]!r}")
+    return {key: int(value) if whole_ones[key] else float(value) for key, value in given.items()}
+
+
+def _noise(given: Any, tensor: Tensor, name: str) -> Noise:
+    if not isinstance(given, dict):
+        raise BadInput(f"{name}: noise is no object; {SEE}")
+    kind = given.get("kind", LOGNORMAL)
+    if kind == REPEATS:
+        if tensor.repeats_ms is None:
+            raise BadInput(f"{name}: its noise is that of repeats, and there are none (column repeats_ms)")
+        return pooled(tensor)
+    if kind not in (LOGNORMAL, NO_SPREAD):
+        raise BadInput(f"{name}: no noise is called {str(kind)[:40]!r}; there is: {LOGNORMAL}, {REPEATS}, {NO_SPREAD}")
+    if kind == NO_SPREAD:
+        return Noise(sigma_ln=0.0, tail_share=0.0)
+    found = Noise(**_numbers({key: value for key, value in given.items() if key != "kind"}, Noise, name))
+    if found.tail_alpha <= 0 or found.tail_share > 1:
+        raise BadInput(f"{name}: noise needs a tail_alpha above 0 and a tail_share up to 1")
+    return found
+
+
+def pooled(tensor: Tensor) -> Pooled:
+    """Each load's ratio to its cell's median, all cells together; cells loaded once have no ratio."""
+    assert tensor.repeats_ms is not None
+    often = (~np.isnan(tensor.repeats_ms)).sum(axis=-1, keepdims=True) > 1
+    ratios = np.where(often, tensor.repeats_ms / tensor.median_ms[..., None], np.nan).ravel()
+    known = np.sort(ratios[~np.isnan(ratios)]).astype(np.float64)
+    return Pooled(ratios=known if len(known) else np.ones(1))
+
+
+def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -> Sessions:
+    if absent := [column for column in SESSION if column not in given]:
+        raise BadInput(f"{name}: sessions lack {', '.join(absent)}; all of their columns or none")
+    if any(given[column].ndim != 1 or given[column].dtype.kind not in "iuf" for column in SESSION):
+        raise BadInput(f"{name}: a column of sessions is no row of numbers")
+    lengths = {len(given[column]) for column in SESSION}
+    if len(lengths) > 1:
+        raise BadInput(f"{name}: sessions' columns have {' and '.join(map(str, sorted(lengths)))} rows")
+    if lengths == {0}:
+        raise BadInput(f"{name}: there is no session in it; leave its columns out to have sessions drawn")
+    if not isinstance(prefixes, list) or not all(isinstance(one, str) and one.isprintable() for one in prefixes):
+        raise BadInput(f"{name}: the header's prefixes are no list of names")
+    columns = [given[column].astype(np.float64) for column in SESSION]
+    bounds = {1: len(tensor.names), 3: len(tensor.names), 4: len(tensor.sites), 5: len(prefixes)}
+    for at, end in bounds.items():
+        if ((columns[at] < 0) | (columns[at] >= end) | (columns[at] % 1 != 0)).any():
+            raise BadInput(f"{name}: {SESSION[at]} has a position that is none of its {end}")
+    if not ((columns[0] >= 0) & (columns[0] <= MOST_S)).all():
+        raise BadInput(f"{name}: session_at_s must be seconds since the world began, from 0 to a year")
+    if (columns[2] < 0).any() or np.isnan(columns[2]).any():
+        raise BadInput(f"{name}: session_change_s must be at least 0, infinite where nothing changes")
+    kbps, rtt_ms, loss = columns[6:]
+    if any((column < 0).any() or np.isinf(column).any() for column in columns[6:]) or (loss > 1).any():
+        raise BadInput(f"{name}: a session's network is negative or infinite, or its loss no share; unknown is NaN")
+    codes = {at: columns[at].astype(np.int64) for at in bounds}
+    contexts = Contexts(kbps, rtt_ms, loss, codes[4], tensor.sites, codes[5], tuple(prefixes))
+    return Sessions(columns[0], codes[1], columns[2], codes[3], contexts)
+
+
+def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
+    """The world without gaps, and with its repeats' noise where it has no other (spread). Errors: `BadInput`."""
+    tensor = world.tensor
+    default = tensor.median_ms[:, tensor.grid.default]
+    usable = ~np.isnan(default).any(axis=1) & ~np.isnan(tensor.bandwidth_kbps + tensor.rtt_ms + tensor.loss)
+    if not usable.any() or len(tensor.grid) < 2:
+        raise BadInput(
+            f"{name}: no world: it takes two configurations, and a condition with a bandwidth, a round trip and a loss"
+            f" in which Default has a page load time at every site; {SEE}"
+        )
+    if spread and tensor.repeats_ms is not None:
+        loads = (~np.isnan(tensor.repeats_ms)).sum(axis=-1)
+        if np.median(loads[loads > 0]) >= LEAST_LOADS:
+            world = replace(world, noise=pooled(tensor))
+    kept = np.flatnonzero(usable)
+    left = tensor.of(kept)
+    gaps = np.isnan(left.median_ms)
+    median = np.where(gaps, left.median_ms[:, [tensor.grid.default]], left.median_ms)
+    sessions, lost = _kept(world.sessions, kept, len(usable), name)
+    out = (len(usable) - len(kept), lost)
+    return replace(
+        world, tensor=replace(left, median_ms=median), sessions=sessions, missing=int(gaps.sum()), left_out=out
+    )
+
+
+def _kept(sessions: Sessions | None, kept: Codes, before: int, name: str) -> tuple[Sessions | None, int]:
+    """Sessions that never stand on a condition that was left out, and how many others there were."""
+    if sessions is None:
+        return None, 0
+    now = np.full(before, -1, dtype=np.int64)
+    now[kept] = np.arange(len(kept))
+    start, after = now[sessions.condition], now[sessions.after]
+    rows = np.flatnonzero((start >= 0) & (after >= 0))
+    if not len(rows):
+        raise BadInput(f"{name}: no session stands on a condition in which Default was measured at every site")
+    found = Sessions(sessions.at_s[rows], start[rows], sessions.change_s[rows], after[rows], sessions.seen[rows])
+    return found, len(sessions) - len(rows)
+
+
+def first(sessions: Sessions, n: int) -> Sessions:
+    """The first n sessions."""
+    rows = slice(n)
+    columns = (sessions.at_s[rows], sessions.condition[rows], sessions.change_s[rows], sessions.after[rows])
+    return Sessions(*columns, sessions.seen[rows])
+
+
+def header(world: Brought) -> dict[str, Any]:
+    """What stands under the header's key."""
+    noise: dict[str, Any] = {"kind": REPEATS}
+    if not isinstance(world.noise, Pooled):
+        noise = {"kind": LOGNORMAL, **asdict(world.noise)}
+    prefixes = [] if world.sessions is None else list(world.sessions.seen.prefixes)
+    found = {"format": FORMAT, "version": VERSION, "noise": noise, "prefixes": prefixes}
+    return found | {"arrivals": asdict(world.arrivals)}
+
+
+def write(world: Brought) -> bytes:
+    """The world's .npz file; equal worlds are equal bytes."""
+    plain, file = BytesIO(), BytesIO()
+    write_tensor(world.tensor, plain)
+    plain.seek(0)
+    with np.load(plain, allow_pickle=False) as found:
+        columns: dict[str, Any] = {key: found[key] for key in found.files}
+    about = json.loads(str(columns["header"]))
+    columns["header"] = np.array(json.dumps({**about, KEY: header(world)}, sort_keys=True))
+    if world.sessions is not None:
+        one, seen = world.sessions, world.sessions.seen
+        numbers = (seen.bandwidth_kbps, seen.rtt_ms, seen.loss)
+        values = (one.at_s, one.condition, one.change_s, one.after, seen.site, seen.prefix, *numbers)
+        columns |= dict(zip(SESSION, values, strict=True))
+    np.savez_compressed(file, **columns)
+    return file.getvalue()

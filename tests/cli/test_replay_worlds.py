@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""`configtron replay sessions --world`: worlds that somebody brings, several at once, written out and played again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.replay import parts, simulate
+from configtron.cli.replay.parts import Job
+from configtron.db.replays import Replays
+from configtron.errors import DONE, USAGE
+from tests.cli.learn.typed import Typed, rows, typed
+from tests.test_layers import ROOT
+
+__all__ = ["typed"]
+EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"
+FEW = ("--classes", 5, "--update", 10, "-f", "jsonl")
+
+
+def test_a_row_a_world_and_policy(typed: Typed) -> None:
+    files = ("--world", EXAMPLE, "--world", "small.npz", "--policy", "default", "--policy", "static")
+    code, out, err = typed("replay", "sessions", *files, "--sessions", 300, *FEW)
+    made = rows(out)
+    assert code == DONE and [(row["world"], row["policy"]) for row in made] == [
+        (str(EXAMPLE), "default"), (str(EXAMPLE), "static"), ("small.npz", "default"), ("small.npz", "static"),
+    ]  # fmt: skip
+    assert all(row["sessions"] == 300 for row in made)
+    assert made[1]["excess_ms"]["value"] < made[0]["excess_ms"]["value"]
+    assert "versions.csv: 1 cells without one load as under Default" in err
+    code, out, _ = typed("replay", "sessions", "--world", "small.npz", "--policy", "default", "--sessions", 50)
+    assert code == DONE and "small.npz" in out and "world" in out.splitlines()[0]
+
+
+@pytest.mark.parametrize("form", ["npz", "csv"])
+def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) -> None:
+    made = ("--tensor", "small.npz", "--sessions", 400, "--seed", 3)
+    code, out, err = typed("replay", "sessions", "--world-out", f"w.{form}", *made)
+    assert code == DONE and out == "" and f"w.{form}" in err
+    back = ("--source", "w.sessions.csv") if form == "csv" else ()
+    how = ("--policy", "mab_nc", "--seed", 3, *FEW)
+    played = [
+        rows(typed("replay", "sessions", *world, *how)[1])[0]
+        for world in (("--world", f"w.{form}", *back), made[:4])
+    ]
+    ours, before = played
+    assert ours.pop("world") == f"w.{form}" and ours["sessions"] == 400
+    if form == "npz":
+        assert ours == before
+    assert ours["excess_ms"]["value"] == pytest.approx(before["excess_ms"]["value"], rel=0.2)
+
+
+def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
+    typed("replay", "sessions", "--world-out", "w.npz", "--tensor", "small.npz", "--sessions", 120)
+    for asked, had in (((), 120), (("--sessions", 70), 70), (("--sessions", 500), 120)):
+        made = rows(typed("replay", "sessions", "--world", "w.npz", "--policy", "default", *asked, *FEW)[1])
+        assert made[0]["sessions"] == had
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--world", "absent.csv"), "absent.csv"),
+        (("--world", "bad.csv"), "bad.csv: the header lacks"),
+        (("--world", "small.npz", "--tensor", "analytic"), "leave --tensor out"),
+        (("--world", "small.npz", "--rate", "3"), "leave --rate out"),
+        (("--world", "small.npz", "--study", "gains"), "leave"),
+        (("--world", "small.npz", "--world", "small.npz", "--world-out", "x.npz"), "one world"),
+        (("--world-out", "x.txt"), ".npz or .csv"),
+        (("--world-out", "x.npz", "--policy", "default"), "leave --policy out"),
+        (("--world-out", "no/such/x.npz", "--tensor", "small.npz", "--sessions", "5"), "no/such/x.npz"),
+    ],
+)
+def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    code, out, err = typed("replay", "sessions", *words)
+    assert code == USAGE and said in err and out == ""
+
+
+def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:
+    given = {"worlds": (), "source": "spread", "tensor": "small.npz", "warm": "none", "count": 60, "seed": 1,
+             "classes": 5, "per_s": 10.0, "rtt_ms": 80.0, "loss": 0.0}  # fmt: skip
+    form = simulate.origins_of(given)[0].form()
+    del form["world"]
+    how = {"interval_s": 10.0, "delay_s": 5.0, "pops": "global", "batch": 50, "keep_log": False}
+    with Replays(tmp_path / "l.db") as book:
+        parts.begun(book, Job(simulate.KIND, {"origin": form, "policies": ["default"], **how}, 1))
+    code, out, _ = typed("replay", "sessions", "--resume", "-f", "jsonl")
+    assert code == DONE and [row["sessions"] for row in rows(out)] == [60] and "world" not in rows(out)[0]
