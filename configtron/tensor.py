@@ -200,6 +200,11 @@ class Tensor:
 
 def write(tensor: Tensor, file: BinaryIO) -> None:
     """The tensor's file; equal tensors are equal bytes."""
+    np.savez_compressed(file, **columns_of(tensor))
+
+
+def columns_of(tensor: Tensor, **more: Any) -> dict[str, Any]:
+    """The columns of the tensor's file; more: keys of its header besides."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -208,6 +213,7 @@ def write(tensor: Tensor, file: BinaryIO) -> None:
         "sites": tensor.sites,
         "conditions": tensor.names,
         "knobs": [{"name": knob.name, "values": knob.values} for knob in tensor.grid.knobs],
+        **more,
     }
     columns: dict[str, Any] = {
         "header": np.array(json.dumps(header, sort_keys=True)),
@@ -218,8 +224,7 @@ def write(tensor: Tensor, file: BinaryIO) -> None:
         "median_ms": tensor.median_ms,
     }
     optional = {name: getattr(tensor, name) for name in OPTIONAL} | dict(tensor.characteristics)
-    columns |= {name: column for name, column in sorted(optional.items()) if column is not None}
-    np.savez_compressed(file, **columns)
+    return columns | {name: column for name, column in sorted(optional.items()) if column is not None}
 
 
 def read(file: BinaryIO, name: str = "tensor") -> Tensor:

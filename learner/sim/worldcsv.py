@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from dataclasses import replace
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
+from configtron.characteristics import BY_NAME
 from configtron.errors import BadInput
 from configtron.grid import NAME, Grid, setting
 from configtron.knobs import KNOBS
@@ -32,7 +34,8 @@ CONDITION, SITE, PLT = "condition", "site", "plt_ms"
 NEEDED = (*NUMBERS, SITE, PLT)
 # Every condition x configuration x site is a number in memory, whether it was measured or not: a gigabyte at most.
 MOST_CELLS = 100_000_000
-Numbers = tuple[float, float, float]
+# Bandwidth, round trip, loss; then what else is known of a condition.
+Numbers = tuple[float, ...]
 Settings = tuple[Value, ...]
 
 
@@ -44,7 +47,8 @@ def cells(text: str, name: str = "world") -> Tensor:
             f"{name}: the header lacks {', '.join(absent)}; a world's CSV has {', '.join(NEEDED)}, a column a knob, and"
             f" perhaps {CONDITION}"
         )
-    knobs = tuple(column for column in columns if column and column not in (*NEEDED, CONDITION))
+    further = tuple(column for column in columns if column in BY_NAME)
+    knobs = tuple(column for column in columns if column and column not in (*NEEDED, CONDITION, *further))
     if strange := [knob for knob in knobs if not NAME.fullmatch(knob)]:
         raise BadInput(f"{name}: a column is called {said(strange[0])}; a knob's name has no spaces in it")
     if not knobs:
@@ -55,8 +59,9 @@ def cells(text: str, name: str = "world") -> Tensor:
     loads: dict[tuple[int, int, int], list[float]] = {}
     places: dict[str, int] = {}
     for where, row in rows:
-        numbers = network(row, where)
-        condition = row.get(CONDITION) or "{:g} kbit/s, {:g} ms, loss {:g}".format(*numbers)
+        known = (number(row, name, where, BY_NAME[name].most) if row[name].strip() else -1.0 for name in further)
+        numbers = (*network(row, where), *known)
+        condition = row.get(CONDITION) or "{:g} kbit/s, {:g} ms, loss {:g}".format(*numbers[:3])
         if conditions.setdefault(condition, numbers) != numbers:
             raise BadInput(f"{where}: {CONDITION} {said(condition)} had other numbers before; give each a name")
         if not row[SITE].strip() or not row[SITE].isprintable() or not condition.isprintable():
@@ -72,7 +77,11 @@ def cells(text: str, name: str = "world") -> Tensor:
             times.append(_ms(row, where))
     if not loads:
         raise BadInput(f"{name}: there is no load in it")
-    return _tensor(name, conditions, knobs, tuple(chosen), tuple(sites), loads)
+    made = _tensor(name, conditions, knobs, tuple(chosen), tuple(sites), loads)
+    table = np.array(list(conditions.values()))[:, len(NUMBERS) :]
+    # A number is never negative: -1 stood for an unknown one, which is equal to itself.
+    known_of = np.where(table < 0, np.nan, table).T
+    return replace(made, characteristics=dict(zip(further, known_of, strict=True)))
 
 
 def _ms(row: Mapping[str, str], where: str) -> float:
@@ -126,7 +135,7 @@ def _tensor(
     empty: npt.NDArray[np.bool_] = np.asarray(np.isnan(repeats).all(axis=-1))
     filled = np.where(empty[..., None], np.float32(1.0), repeats)
     median = np.where(empty, np.nan, np.nanmedian(filled, axis=-1)).astype(np.float32)
-    kbps, rtt_ms, loss = np.array(list(conditions.values())).T
+    kbps, rtt_ms, loss = np.array(list(conditions.values())).T[: len(NUMBERS)]
     source = (("file", name),)
     kept = repeats if most > 1 else None
     return Tensor(grid, sites, tuple(conditions), kbps, rtt_ms, loss, median, "elsewhere", source, kept)
@@ -142,24 +151,23 @@ def _with_default(grid: Grid, name: str) -> None:
         )
 
 
-def cells_text(tensor: Tensor) -> str:
+def write_cells(tensor: Tensor, out: TextIO) -> None:
     """A tensor as CSV, a row a load; one row with the median where there are no repeats, none where there is neither.
 
     Default's configuration comes first, so that whoever reads it takes unknown knobs' defaults from it.
     """
-    out = StringIO()
     table = csv.writer(out, lineterminator="\n")
     knobs = [knob.name for knob in tensor.grid.knobs]
-    table.writerow((CONDITION, *NUMBERS, SITE, *knobs, PLT))
+    table.writerow((CONDITION, *NUMBERS, *tensor.characteristics, SITE, *knobs, PLT))
     order = sorted(range(len(tensor.grid)), key=lambda at: (at != tensor.grid.default, at))
     for at, name in enumerate(tensor.names):
-        numbers = [_short(column[at]) for column in (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)]
+        columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, *tensor.characteristics.values())
+        numbers = ["" if np.isnan(column[at]) else _short(column[at]) for column in columns]
         for configuration in order:
             settings = dict(tensor.grid.profiles[configuration].settings)
             for site, page in enumerate(tensor.sites):
                 for ms in _times(tensor, at, configuration, site):
                     table.writerow((name, *numbers, page, *(settings[knob] for knob in knobs), _short(ms)))
-    return out.getvalue()
 
 
 def _times(tensor: Tensor, condition: int, configuration: int, site: int) -> Iterator[float]:
@@ -174,9 +182,8 @@ def _short(number: float) -> str:
     return f"{number:.9g}"
 
 
-def sessions_text(sessions: Sessions, tensor: Tensor) -> str:
+def write_sessions(sessions: Sessions, tensor: Tensor, out: TextIO) -> None:
     """Sessions as the CSV that `replay sessions --source` reads: what a policy is shown, and the true conditions."""
-    out = StringIO()
     table = csv.writer(out, lineterminator="\n")
     after = [f"{number}_after" for number in NUMBERS]
     table.writerow(("at_s", "prefix", SITE, *NUMBERS, "change_s", *after, CONDITION, "condition_after"))
@@ -192,4 +199,3 @@ def sessions_text(sessions: Sessions, tensor: Tensor) -> str:
         else:
             row += ["", "", "", ""]
         table.writerow((*row, tensor.names[start], tensor.names[then]))
-    return out.getvalue()

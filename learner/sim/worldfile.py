@@ -20,20 +20,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import is_zipfile
 
 import numpy as np
 
+from configtron.characteristics import BY_NAME
 from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts
 from configtron.learner.sim.brought import MOST_S
 from configtron.learner.sim.noise import Noise, Pooled
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions
-from configtron.tensor import UNREADABLE, Tensor
+from configtron.learner.sim.worldcsv import cells
+from configtron.tensor import UNREADABLE, Tensor, columns_of
 from configtron.tensor import read as read_tensor
-from configtron.tensor import write as write_tensor
 
 FORMAT, VERSION = "configtron-world", 1
 # The header's key, and what may stand under it.
@@ -43,6 +43,8 @@ SESSION = (
     "session_at_s", "session_condition", "session_change_s", "session_after", "session_site", "session_prefix",
     "session_bandwidth_kbps", "session_rtt_ms", "session_loss",
 )  # fmt: skip
+# What else a policy may be shown of a session's network: rows of `characteristics.py`.
+FURTHER = tuple(f"session_{name}" for name in BY_NAME)
 # The papers' five: of fewer loads, too many are their own cell's median for the others to show how loads spread.
 LEAST_LOADS = 5
 LOGNORMAL, REPEATS, NO_SPREAD = "lognormal", "repeats", "none"
@@ -61,31 +63,29 @@ class Brought:
     left_out: tuple[int, int] = (0, 0)
 
 
-def read(data: bytes, name: str = "world") -> Brought:
-    """A world from a file's bytes, either form. Errors: `BadInput`."""
-    from configtron.learner.sim.worldcsv import cells
-
-    file = BytesIO(data)
+def read(file: BinaryIO, name: str = "world") -> Brought:
+    """A world from an open file, either form. Errors: `BadInput`."""
     if is_zipfile(file):
-        file.seek(0)
         tensor = read_tensor(file, name)
-        extra = _extra(data, name)
+        file.seek(0)
+        extra = _extra(file, name)
         try:
             return _brought(tensor, extra, name)
         except UNREADABLE as error:
             raise BadInput(f"{name}: the world's columns cannot be read ({str(error)[:100]}); {SEE}") from error
+    file.seek(0)
     try:
-        text = data.decode("utf-8-sig")
+        text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: neither .npz nor UTF-8 text (byte {error.start + 1}); {SEE}") from error
     return whole(Brought(cells(text, name), None, USUAL, Noise()), name)
 
 
-def _extra(data: bytes, name: str) -> dict[str, Any]:
+def _extra(file: BinaryIO, name: str) -> dict[str, Any]:
     """Columns beside the tensor's, and the header's key."""
     try:
-        with np.load(BytesIO(data), allow_pickle=False) as columns:
-            found: dict[str, Any] = {key: columns[key] for key in columns.files if key in SESSION}
+        with np.load(file, allow_pickle=False) as columns:
+            found: dict[str, Any] = {key: columns[key] for key in columns.files if key in (*SESSION, *FURTHER)}
             found[KEY] = json.loads(str(columns["header"])).get(KEY, {})
     except UNREADABLE as error:
         raise BadInput(f"{name}: the world's columns cannot be read ({str(error)[:100]}); {SEE}") from error
@@ -153,9 +153,9 @@ def pooled(tensor: Tensor) -> Pooled:
 def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -> Sessions:
     if absent := [column for column in SESSION if column not in given]:
         raise BadInput(f"{name}: sessions lack {', '.join(absent)}; all of their columns or none")
-    if any(given[column].ndim != 1 or given[column].dtype.kind not in "iuf" for column in SESSION):
+    if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in given.values()):
         raise BadInput(f"{name}: a column of sessions is no row of numbers")
-    lengths = {len(given[column]) for column in SESSION}
+    lengths = {len(column) for column in given.values()}
     if len(lengths) > 1:
         raise BadInput(f"{name}: sessions' columns have {' and '.join(map(str, sorted(lengths)))} rows")
     if lengths == {0}:
@@ -174,8 +174,11 @@ def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -
     kbps, rtt_ms, loss = columns[6:]
     if any((column < 0).any() or np.isinf(column).any() for column in columns[6:]) or (loss > 1).any():
         raise BadInput(f"{name}: a session's network is negative or infinite, or its loss no share; unknown is NaN")
+    further = {column[len("session_") :]: given[column].astype(np.float64) for column in FURTHER if column in given}
+    if any((column < 0).any() or np.isinf(column).any() for column in further.values()):
+        raise BadInput(f"{name}: what is known of a session's network is negative or infinite; unknown is NaN")
     codes = {at: columns[at].astype(np.int64) for at in bounds}
-    contexts = Contexts(kbps, rtt_ms, loss, codes[4], tensor.sites, codes[5], tuple(prefixes))
+    contexts = Contexts(kbps, rtt_ms, loss, codes[4], tensor.sites, codes[5], tuple(prefixes), numbers=further)
     return Sessions(columns[0], codes[1], columns[2], codes[3], contexts)
 
 
@@ -235,19 +238,13 @@ def header(world: Brought) -> dict[str, Any]:
     return found | {"arrivals": asdict(world.arrivals)}
 
 
-def write(world: Brought) -> bytes:
+def write(world: Brought, file: BinaryIO) -> None:
     """The world's .npz file; equal worlds are equal bytes."""
-    plain, file = BytesIO(), BytesIO()
-    write_tensor(world.tensor, plain)
-    plain.seek(0)
-    with np.load(plain, allow_pickle=False) as found:
-        columns: dict[str, Any] = {key: found[key] for key in found.files}
-    about = json.loads(str(columns["header"]))
-    columns["header"] = np.array(json.dumps({**about, KEY: header(world)}, sort_keys=True))
+    columns = columns_of(world.tensor, **{KEY: header(world)})
     if world.sessions is not None:
         one, seen = world.sessions, world.sessions.seen
         numbers = (seen.bandwidth_kbps, seen.rtt_ms, seen.loss)
         values = (one.at_s, one.condition, one.change_s, one.after, seen.site, seen.prefix, *numbers)
         columns |= dict(zip(SESSION, values, strict=True))
+        columns |= {f"session_{name}": column for name, column in seen.numbers.items()}
     np.savez_compressed(file, **columns)
-    return file.getvalue()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from configtron.learner.sim import worldfile
 from configtron.learner.sim.noise import Noise, Pooled
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
 from configtron.learner.sim.traces import csv_sessions
-from configtron.learner.sim.worldcsv import cells, cells_text, sessions_text
+from configtron.learner.sim.worldcsv import cells, write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought
 from configtron.tensor import Tensor, write
 from tests.learner.worlds import small_tensor
@@ -51,6 +51,28 @@ def bare(tensor: Tensor) -> bytes:
     return file.getvalue()
 
 
+def read(data: bytes, name: str = "world") -> Brought:
+    return worldfile.read(BytesIO(data), name)
+
+
+def written(world: Brought) -> bytes:
+    file = BytesIO()
+    worldfile.write(world, file)
+    return file.getvalue()
+
+
+def cells_text(tensor: Tensor) -> str:
+    out = StringIO()
+    write_cells(tensor, out)
+    return out.getvalue()
+
+
+def sessions_text(sessions: Sessions, tensor: Tensor) -> str:
+    out = StringIO()
+    write_sessions(sessions, tensor, out)
+    return out.getvalue()
+
+
 def changed(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     """The file with some of its columns or its header's world changed."""
     with np.load(BytesIO(data)) as found:
@@ -69,9 +91,9 @@ def changed(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
 def test_a_file_comes_back_as_it_was_written(noise: Noise | None, sessions: Sessions | None) -> None:
     tensor = loaded(6)
     world = Brought(tensor, sessions, ARRIVALS, noise or worldfile.pooled(tensor))
-    data = worldfile.write(world)
-    again = worldfile.read(data)
-    assert worldfile.write(again) == data
+    data = written(world)
+    again = read(data)
+    assert written(again) == data
     assert again.arrivals == ARRIVALS and again.left_out == (0, 0) and again.missing == 0
     assert np.array_equal(again.tensor.median_ms, tensor.median_ms)
     assert isinstance(again.noise, Pooled) if noise is None else again.noise == noise
@@ -84,7 +106,7 @@ def test_a_file_comes_back_as_it_was_written(noise: Noise | None, sessions: Sess
 
 def test_the_plain_form_comes_back_too() -> None:
     for tensor in (TENSOR, loaded(3)):
-        again = worldfile.read(cells_text(tensor).encode()).tensor
+        again = read(cells_text(tensor).encode()).tensor
         order = [again.grid.index(profile) for profile in tensor.grid.profiles]
         assert np.allclose(again.median_ms[:, order], tensor.median_ms, rtol=1e-6)
         assert again.names == tensor.names and again.sites == tensor.sites
@@ -94,7 +116,7 @@ def test_the_plain_form_comes_back_too() -> None:
 
 
 def test_the_example_is_a_world() -> None:
-    world = worldfile.read((ROOT / "fixtures" / "worlds" / "versions.csv").read_bytes(), "versions.csv")
+    world = read((ROOT / "fixtures" / "worlds" / "versions.csv").read_bytes(), "versions.csv")
     assert len(world.tensor.grid) == 8 and len(world.tensor.names) == 6 and world.left_out == (0, 0)
     assert world.tensor.repeats_ms is not None and world.missing == 1
 
@@ -107,7 +129,7 @@ def test_a_gap_loads_as_under_default_and_is_never_the_best() -> None:
     median[2, best, 1] = np.nan
     median[4, default, 0] = np.nan
     sessions = replace(SESSIONS, after=SESSIONS.condition)
-    world = worldfile.read(worldfile.write(Brought(replace(TENSOR, median_ms=median), sessions, ARRIVALS, Noise())))
+    world = read(written(Brought(replace(TENSOR, median_ms=median), sessions, ARRIVALS, Noise())))
     assert world.missing == 1 and world.left_out == (1, int((SESSIONS.condition == 4).sum()))
     assert world.tensor.median_ms[2, best, 1] == TENSOR.median_ms[2, default, 1]
     assert world.tensor.best[2, 1] != best
@@ -118,7 +140,7 @@ def test_a_gap_loads_as_under_default_and_is_never_the_best() -> None:
 
 
 def test_noise_is_that_of_repeats_where_there_are_enough() -> None:
-    enough, few = worldfile.read(bare(loaded(5))).noise, worldfile.read(bare(loaded(4))).noise
+    enough, few = read(bare(loaded(5))).noise, read(bare(loaded(4))).noise
     assert isinstance(enough, Pooled) and few == Noise()
     factors = enough.factors(5000, np.random.default_rng(1))
     assert sorted({round(float(one), 3) for one in factors}) == [0.8, 0.9, 1.0, 1.1, 1.2]
@@ -148,7 +170,7 @@ def test_noise_is_that_of_repeats_where_there_are_enough() -> None:
 )
 def test_a_bad_csv_is_refused_by_line(text: str, words: str) -> None:
     with pytest.raises(BadInput) as refused:
-        worldfile.read(text.encode(), "bad.csv")
+        read(text.encode(), "bad.csv")
     assert words in str(refused.value) and "bad.csv" in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -196,22 +218,36 @@ def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_a_bad_file_says_what_is_wrong(change: Callable[[dict[str, Any]], None], words: str) -> None:
-    data = changed(worldfile.write(Brought(TENSOR, SESSIONS, ARRIVALS, Noise())), change)
+    data = changed(written(Brought(TENSOR, SESSIONS, ARRIVALS, Noise())), change)
     with pytest.raises(BadInput) as refused:
-        worldfile.read(data, "bad.npz")
+        read(data, "bad.npz")
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_what_is_neither_form_is_refused() -> None:
     for data in (b"\xff\xfe\x00", b"PK\x03\x04 no zip", b"", bare(TENSOR)[:2000]):
         with pytest.raises(BadInput):
-            worldfile.read(data, "bad")
+            read(data, "bad")
 
 
 def test_a_plain_tensor_is_a_world() -> None:
-    world = worldfile.read(bare(TENSOR))
+    world = read(bare(TENSOR))
     assert world.sessions is None and world.arrivals == Arrivals()
     assert np.array_equal(world.tensor.median_ms, TENSOR.median_ms)
+
+
+def test_what_else_is_known_of_networks_comes_back_too() -> None:
+    known = {"min_rtt_ms": np.array([1.0, 2.0, np.nan, 4.0, 5.0, 6.0])}
+    tensor = replace(TENSOR, characteristics=known)
+    of_sessions = {"min_rtt_ms": known["min_rtt_ms"][SESSIONS.condition]}
+    shown = replace(SESSIONS, seen=replace(SESSIONS.seen, numbers=of_sessions))
+    data = written(Brought(tensor, shown, ARRIVALS, Noise()))
+    full, plain = read(data), read(cells_text(tensor).encode())
+    assert written(full) == data and full.sessions is not None
+    assert np.array_equal(full.sessions.seen.numbers["min_rtt_ms"], shown.seen.numbers["min_rtt_ms"], equal_nan=True)
+    for world in (full, plain):
+        assert np.array_equal(world.tensor.characteristics["min_rtt_ms"], known["min_rtt_ms"], equal_nan=True)
+        assert len(world.tensor.grid.knobs) == len(TENSOR.grid.knobs)
 
 
 def test_an_unknown_knobs_default_is_the_first_rows() -> None:

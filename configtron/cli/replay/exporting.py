@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO
 
 from configtron.cli.learn.options import say
 from configtron.cli.replay.origin import Origin, made
 from configtron.errors import BadInput, cannot_write
 from configtron.learner.sim.sessions import Arrivals
-from configtron.learner.sim.worldcsv import cells_text, sessions_text
+from configtron.learner.sim.worldcsv import write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought, write
 
 FORMS = (".npz", ".csv")
@@ -22,18 +26,23 @@ def export(origins: list[Origin], path: str) -> None:
         raise BadInput(f"--world-out {path}: one world as a file whose name ends in {' or '.join(FORMS)}")
     here = made(origins[0])
     if file.suffix == ".npz":
-        arrivals = Arrivals(per_s=origins[0].per_s)
-        _write(file, write(Brought(here.tensor, here.sessions, arrivals, here.spread)))
+        brought = Brought(here.tensor, here.sessions, Arrivals(per_s=origins[0].per_s), here.spread)
+        with _opened(file) as out:
+            write(brought, out)
         return
     beside = file.with_suffix(".sessions.csv")
-    _write(file, cells_text(here.tensor).encode())
-    _write(beside, sessions_text(here.sessions, here.tensor).encode())
+    with _opened(file) as out, TextIOWrapper(out, "utf-8", newline="") as text:
+        write_cells(here.tensor, text)
+    with _opened(beside) as out, TextIOWrapper(out, "utf-8", newline="") as text:
+        write_sessions(here.sessions, here.tensor, text)
     say(f"{beside}: its sessions; play them with --world {file} --source {beside}")
 
 
-def _write(file: Path, data: bytes) -> None:
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
-        file.write_bytes(data)
+        with file.open("wb") as out:
+            yield out
     except OSError as error:
         raise cannot_write(file, error) from error
-    say(f"{file}: {len(data)} bytes")
+    say(f"{file}: written")

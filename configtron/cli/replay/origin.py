@@ -95,7 +95,7 @@ def made(origin: Origin) -> World:
 
 def _brought(origin: Origin) -> World:
     """A world's file; its own sessions, or others put on its networks."""
-    found = read_world(_bytes(origin.world), origin.world)
+    found = read_world(BytesIO(_bytes(origin.world)), origin.world)
     conditions, lost = found.left_out
     if found.missing or conditions or lost:
         left = f"{conditions} conditions and {lost} sessions left out, where Default has no page load time"
