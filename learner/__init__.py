@@ -26,15 +26,16 @@ from configtron.learner.cells import Stop
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.engines.grid import Engine, GridEngine
-from configtron.learner.ensemble import Ensemble
+from configtron.learner.ensemble import Ensemble, UnboundedEnsemble
 from configtron.learner.evolve import Divergence
+from configtron.learner.imported import imported, is_imported, make_imported
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import TablePolicy
 from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
 from configtron.tensor import Tensor
 
-__all__ = ["ENGINES", "POLICIES", "PREFERRED", "Row", "Setting", "policy", "untaken"]
+__all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TablePolicy", "policy", "row_of", "untaken"]
 
 
 def _gpy_grid(grid: Grid) -> Engine:
@@ -49,8 +50,10 @@ def _gpy_classic(grid: Grid) -> Engine:
     return GpyClassic(grid)
 
 
+# The engine that searches cells unless another is named.
+GRID = "grid"
 # What searches a cell, by name. The two of GPyOpt are an extra and are imported when made.
-ENGINES: dict[str, Callable[[Grid], Engine]] = {"grid": GridEngine, "gpyopt": _gpy_grid, "gpyopt-classic": _gpy_classic}
+ENGINES: dict[str, Callable[[Grid], Engine]] = {GRID: GridEngine, "gpyopt": _gpy_grid, "gpyopt-classic": _gpy_classic}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Setting:
     warm: Tensor | None = None
     truth: Tensor | None = None
     weight: Floats | None = None
-    engine: str = "grid"
+    engine: str = GRID
     divergence: Divergence | None = None
     patience: int = 0
 
@@ -165,7 +168,11 @@ POLICIES = {
         Row("mab_nc", lambda s: _cells(Bandit, s), "epsilon-greedy per class and site", takes=CLASSES),
         Row("offline", _offline, "the warm tensor's word, for good", takes=WARM + DEVICE),
         Row("reuse", lambda s: _prefixes(Reuse, s), "what a prefix's last connections did well with"),
-        Row("configtron", lambda s: _searched(_cells, Ensemble, s), "the paper's ensemble", takes=ENGINE + CLASSES),
+        Row("configtron", lambda s: _searched(_cells, Ensemble, s),
+            "the paper's ensemble, a quarter of a cell's sessions testing while it is searched",
+            takes=ENGINE + CLASSES),
+        Row("configtron_unbounded", lambda s: _searched(_cells, UnboundedEnsemble, s),
+            "the same, all of a cell's sessions testing while it is searched", takes=ENGINE + CLASSES),
         Row(
             "thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail",
             takes=WARM + CLASSES,
@@ -179,18 +186,26 @@ POLICIES = {
 }  # fmt: skip
 
 
+def row_of(name: str) -> Row:
+    """A policy of POLICIES, or the class that "package.module:Class" names. Errors: `BadInput`."""
+    if is_imported(name):
+        imported(name)
+        return Row(name, lambda setting: make_imported(name, setting), "a policy of your own", takes=WARM + CLASSES)
+    if name not in POLICIES:
+        raise BadInput(f"no policy is called {name!r}; there is: {', '.join(POLICIES)}, or package.module:Class")
+    return POLICIES[name]
+
+
 def untaken(names: Iterable[str], what: str) -> str:
     """Why `what`, as in `Row.takes`, would make no difference to any of these policies; "" where it would to one."""
     names = tuple(names)
-    takers = [row.name for row in POLICIES.values() if what in row.takes]
-    if set(names) & set(takers):
+    if any(what in row_of(name).takes for name in names):
         return ""
+    takers = [row.name for row in POLICIES.values() if what in row.takes]
     return f"--{what} makes no difference to {', '.join(names)}; it does to: {', '.join(takers)}"
 
 
 def policy(name: str, setting: Setting) -> TablePolicy:
     """A policy by name. Errors: `BadInput` for a name that is none."""
-    if name not in POLICIES:
-        raise BadInput(f"no policy is called {name!r}; there is: {', '.join(POLICIES)}")
     warm = None if setting.warm is None else setting.warm.rated()
-    return POLICIES[name].make(replace(setting, warm=warm))
+    return row_of(name).make(replace(setting, warm=warm))

@@ -4,14 +4,18 @@
 Question   Which configuration is best for this network class and website?
 Method     Each cell is searched by expected improvement from a Latin hypercube of 4. Once at least 7 configurations
            were tried and the expected gain is below 5 %, the cell is handed over: a share `epsilon` of its sessions
-           (the degree of randomness) falls on any configuration, the rest on what the tree says. The tree is grown at
+           falls on any configuration, the rest on what the tree says. While a cell is searched, the operator's degree
+           of randomness bounds the share of its sessions that test a configuration; the others get what the tree says,
+           or the cell's best so far, or Default. The tree is grown at
            every update from the latest sessions, each labelled with its cell's best; it also gives the first sample of
            a cell that has seen nothing yet, and in place of the hypercube those of a class that is split off.
 Stop when  a cell's search by the rule above, or, where others decide, when they do not try what it asks for; the
            ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
-Differs    where CT is silent or ambiguous, each an argument here: docs/design/0019.
+Differs    where CT is silent or ambiguous, each an argument here: docs/design/0019. CT bounds randomness by an operator
+           in one place and tests on a cell's sessions in another: `Ensemble` reads the bound as one on all tests,
+           `UnboundedEnsemble` as one on the epsilon bandit alone.
 Source     CT sections 4.1.2 and 5.
 """
 
@@ -22,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from configtron.errors import BadInput
 from configtron.learner.cells import (
     DONE,
     FIRST,
@@ -40,6 +45,9 @@ from configtron.learner.policy import Seen
 from configtron.learner.served import Served
 from configtron.learner.tree import LEAST_LEAF, Tree, grow, tree_columns
 
+# CT names the operator's bound and no value: a quarter of the sessions searches a cell in some thirty loads.
+RANDOMNESS = 0.25
+
 # Rules for the label of a cell's sessions: as CT implies, and with lucky single loads held back.
 LABELS = {"observed": observed_best, "shrunk": shrunk_best}
 
@@ -50,7 +58,8 @@ class Ensemble(ClassPolicy):
     engine          finds the next configuration of a cell
     first_samples   of the Latin hypercube
     stop            when a cell's search is over
-    epsilon         degree of randomness: share of a searched cell's sessions on any configuration at all
+    randomness      most of a cell's sessions that test a configuration while the cell is searched, 0 to 1
+    epsilon         share of a searched cell's sessions on any configuration at all, at most `randomness`
     least_leaf      samples in a leaf of the tree
     labels          "observed" (lowest mean; one lucky load can win) or "shrunk"
     use_gp          without: cells are explored by epsilon alone (CT's Fig. 6 "no GP")
@@ -67,6 +76,7 @@ class Ensemble(ClassPolicy):
         engine: Engine,
         first_samples: int = 4,
         stop: Stop | None = None,
+        randomness: float = RANDOMNESS,
         epsilon: float = 0.1,
         least_leaf: int = LEAST_LEAF,
         labels: str = "observed",
@@ -76,7 +86,10 @@ class Ensemble(ClassPolicy):
         **more: Any,
     ):
         super().__init__(*given, **more)
-        self.engine, self.stop, self.epsilon = engine, stop or Stop(), epsilon
+        if not 0 < randomness <= 1:
+            raise BadInput(f"degree of randomness {randomness}: a share above 0, at most 1")
+        self.engine, self.stop = engine, stop or Stop()
+        self.randomness, self.epsilon = randomness, min(epsilon, randomness)
         self.least_leaf, self.labels = least_leaf, LABELS[labels]
         self.use_gp, self.use_tree, self.seed_by_tree = use_gp, use_tree, seed_by_tree
         self.searches_ = started(self.rows, self.grid, first_samples, self.rng)
@@ -145,15 +158,31 @@ class Ensemble(ClassPolicy):
     def _serve(self) -> Served:
         done, own = self._searched(), observed_best(self.tally_, self.grid.default)
         after: Codes = own if self.tree_ is None else self.tree_.predict(self._cell_columns())
-        testing = self.searches_.testing if self.use_gp else np.full(self.rows, self.grid.default)
-        picks = np.where(done, after, testing)
-        first = np.where(self.searches_.first[:, -1] < 0, ARM["tree"], ARM["lhc"])
-        search = np.where(self.searches_.phase == FIRST, first, ARM["gp"]) if self.use_gp else ARM["default"]
-        arm = np.where(done, ARM["greedy" if self.tree_ is None else "tree"], search).astype(np.int8)
-        seen = self.tally_.count[np.arange(self.rows), picks]
-        mean = self.tally_.total[np.arange(self.rows), picks] / np.maximum(seen, 1.0)
+        picks = np.stack((self.searches_.testing if self.use_gp else after, after), axis=1)
+        seen = np.take_along_axis(self.tally_.count, picks, axis=1)
+        mean = np.take_along_axis(self.tally_.total, picks, axis=1) / np.maximum(seen, 1.0)
         expected = np.where(seen > 0, np.exp(mean), np.nan)
-        explore = np.where(done | (not self.use_gp), self.epsilon, 0.0)
+        tests = np.where(done | (not self.use_gp), 0.0, self.randomness)
+        weight = np.stack((tests, 1.0 - tests), axis=1)
+        explore = np.where(tests > 0, 0.0, self.epsilon)
         everything = np.arange(len(self.grid))
-        ones = np.ones((self.rows, 1))
-        return Served(picks[:, None], arm[:, None], ones, expected[:, None], explore, everything, self.grid.default)
+        return Served(picks, self._arms(), weight, expected, explore, everything, self.grid.default)
+
+    def _arms(self) -> npt.NDArray[np.int8]:
+        """(R, 2) why a cell gets what it tests, and why what it gets otherwise."""
+        first = np.where(self.searches_.first[:, -1] < 0, ARM["tree"], ARM["lhc"])
+        search = np.where(self.searches_.phase == FIRST, first, ARM["gp"])
+        unseen = ~self.tally_.count.any(axis=1)
+        best = (
+            np.where(unseen, ARM["default"], ARM["greedy"]) if self.tree_ is None else np.full(self.rows, ARM["tree"])
+        )
+        return np.stack((search, best), axis=1).astype(np.int8)
+
+
+class UnboundedEnsemble(Ensemble):
+    """The harsh reading: while a cell is searched, all of its sessions get the configuration under test."""
+
+    name: ClassVar[str] = "configtron_unbounded"
+
+    def __init__(self, *given: Any, randomness: float = 1.0, **more: Any):
+        super().__init__(*given, randomness=randomness, **more)

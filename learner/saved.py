@@ -13,7 +13,7 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.grid import Dead, Grid
-from configtron.learner import POLICIES, Setting, policy
+from configtron.learner import Setting, policy, row_of
 from configtron.learner.classes import Classes
 from configtron.learner.evolve import Divergence
 from configtron.learner.policy import TablePolicy
@@ -50,8 +50,7 @@ class Recipe:
 
     def make(self, warm: Tensor | None = None) -> TablePolicy:
         """The policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
-        row = POLICIES.get(self.policy)
-        if row is not None and row.oracle:
+        if row_of(self.policy).oracle:
             raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
         if warm is not None and warm.grid.rows != self.grid.rows:
             warm = warm.over(self.grid)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from configtron.errors import BadInput
 from configtron.learner.cells import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
 from configtron.learner.classes import Classes
 from configtron.learner.columns import ARM, ARMS
 from configtron.learner.engines.grid import GridEngine
-from configtron.learner.ensemble import Ensemble
+from configtron.learner.ensemble import RANDOMNESS, Ensemble, UnboundedEnsemble
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
@@ -21,8 +22,8 @@ CLASSES = small_classes(TENSOR)
 ENGINE = GridEngine(TENSOR.grid)
 
 
-def run(sessions: int = 3000, **more):  # type: ignore[no-untyped-def]
-    policy = Ensemble(TENSOR.grid, SITES, np.random.default_rng(7), CLASSES, update_every=100, engine=ENGINE, **more)
+def run(sessions: int = 3000, kind: type[Ensemble] = Ensemble, **more):  # type: ignore[no-untyped-def]
+    policy = kind(TENSOR.grid, SITES, np.random.default_rng(7), CLASSES, update_every=100, engine=ENGINE, **more)
     contexts, condition = clients(TENSOR, sessions)
     factors = Noise().factors(sessions, np.random.default_rng(5))
     arms = []
@@ -42,9 +43,32 @@ def test_a_search_ends_by_the_papers_rule() -> None:
     assert done.any() and (tested[done] >= 7).all() and (policy.searches_.gain[done] < 0.05).all()
     assert ((tested[searching] < 7) | (policy.searches_.gain[searching] >= 0.05)).all()
     first, later = arms[:600], arms[-600:]
-    assert first.count("lhc") > 100 and later.count("lhc") == 0
+    assert first.count("lhc") > 100 and later.count("lhc") <= 5
     assert first.count("gp") > later.count("gp") and later.count("tree") > first.count("tree")
     assert 0.05 < later.count("epsilon") / 600 < 0.15
+
+
+def test_the_operators_bound_is_one_on_all_sessions_that_test() -> None:
+    searching = {"lhc", "gp"}
+    _, arms = run(600)
+    share = sum(arm in searching for arm in arms) / 600
+    assert 0.6 * RANDOMNESS < share < 1.4 * RANDOMNESS
+    assert arms[:100].count("default") > 60, "what does not test gets Default while nothing is known"
+    _, harsh = run(600, UnboundedEnsemble)
+    assert set(harsh[:100]) == {"lhc"}
+
+
+def test_the_bound_bounds_the_share_of_each_configuration() -> None:
+    policy, _ = run(1500, randomness=0.1, epsilon=0.3)
+    served = policy.served_.probabilities(len(TENSOR.grid))
+    assert np.allclose(served.sum(axis=1), 1.0)
+    assert (served.max(axis=1) >= 0.9 - 1e-9).all()
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
+def test_a_degree_of_randomness_is_a_share(share: float) -> None:
+    with pytest.raises(BadInput, match="degree of randomness"):
+        run(100, randomness=share)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,9 @@ OFFLINE = 10_000
 MOST_CLASSES = OFFLINE // PART_MEMBERS
 # Loads of a cell in which a logger that follows this policy, if not at once, would have tried what it asks for.
 PATIENCE = 20
+# A logger that tries most configurations will try what a search asks for: it is waited for twice as long as the median
+# configuration takes to come up.
+PATIENCE_PER_TRY = 2.0
 # Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what
 # it sums is by the cube of their number, 1.4 GB at most with a hundred and 153 classes, no machine's with 3000.
 MOST_SITES = 100
@@ -48,7 +52,8 @@ MOST_PAIRS = 20_000
 class Taken:
     """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
     splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
-    the change until then; unexplored: knobs that were proven to do nothing."""
+    the change until then; unexplored: knobs that were proven to do nothing; suggested: cells for which the engine
+    found a configuration to try, None for a policy that searches no cells."""
 
     policy: str
     log: int
@@ -61,6 +66,7 @@ class Taken:
     arms: Counter[str] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
     unexplored: tuple[str, ...] = ()
+    suggested: int | None = None
 
 
 def begin(
@@ -94,12 +100,20 @@ def begin(
     except BadInput as error:
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
     divergence = start.divergence() if evolve else None
-    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence, PATIENCE)
+    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
+                    _patience(first, grid))  # fmt: skip
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
     _told(grid)
     _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
     return found
+
+
+def _patience(first: Logged, grid: Grid) -> int:
+    """Loads of a cell to wait for what a search asks for: by how often the log tries the median configuration."""
+    tried = Counter(map(int, first.on(grid).configuration))
+    share = float(np.median([tried[at] for at in range(len(grid))])) / max(len(first), 1)
+    return max(PATIENCE, math.ceil(PATIENCE_PER_TRY / share)) if share > 0 else PATIENCE
 
 
 def _grid(store: Outcomes, log: int) -> Grid:
@@ -187,6 +201,8 @@ def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
         pace(taken.outcomes, last=taken.outcomes == total)
     taken.learned += taken.outcomes
     taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
+    if (searches := getattr(policy, "searches_", None)) is not None:
+        taken.suggested = int(np.isfinite(searches.gain).sum())
     taken.splits = policy.splits_ if isinstance(policy, ClassPolicy) else 0
     taken.unexplored = tuple(dict.fromkeys(one.knob for one in policy.grid.dead if one not in DEAD))
     return taken

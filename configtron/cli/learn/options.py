@@ -85,9 +85,11 @@ def revived(found: Learner) -> TablePolicy:
 
 def revived_with(found: Learner) -> tuple[TablePolicy, Watch | None]:
     """A saved policy as it stood, and the watch over its clients if it has one."""
+    from configtron.cli.importable import importable
     from configtron.learner.saved import recipe_of, restore
 
     recipe = recipe_of(found.recipe)
+    importable([recipe.policy])
     policy, watch = recipe.make(warm_of(found)), recipe.watch()
     restore(found.state, policy, watch)
     return policy, watch

@@ -28,7 +28,8 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
 @click.option("--policy", default="", metavar="POLICY", shell_complete=either,
-              help="Which: one of `learn status` goes on, one of `learn policies` is made.  [default: thompson]")
+              help="Which: one of `learn status` goes on, one of `learn policies`, or a class package.module:Class,"
+                   " is made.  [default: thompson]")
 @click.option("--name", default="", metavar="NAME",
               help="What one that is made is called, from then on also to --policy.  [default: as --policy]")
 @log_option
@@ -106,6 +107,9 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         if taken.unexplored:
             say(f"{called}: goes without {', '.join(taken.unexplored)} where proven to do nothing; "
                 f"see: configtron learn knobs --policy {called}")
+        if taken.outcomes and taken.suggested == 0:
+            say(f"{called}: its engine was never asked: the log does not try what a search begins with; "
+                "log outcomes of a policy that tries everything (mab_nc, brute_nc)")
         write(form, output_file, COLUMNS, [_row(called, taken)])
     return DONE
 
@@ -113,17 +117,23 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
 def _kind(store: Outcomes, found: Learner | None, name: str, policy: str, engine: str) -> str:
     """What of `learn policies` the one that is meant is, or will be made as. What is misspelt is said first, whatever
     else is wanting. Errors: `BadInput`."""
-    from configtron.learner import ENGINES, POLICIES, PREFERRED
+    from configtron.cli.importable import importable
+    from configtron.learner import ENGINES, POLICIES, PREFERRED, row_of
+    from configtron.learner.imported import is_imported
 
     if engine not in ENGINES:
         raise BadInput(f"no engine is called {engine!r}; there is: {', '.join(ENGINES)}")
     if found is not None and (not policy or policy == found.name):
         return found.policy
     kind = policy or PREFERRED
-    if kind not in POLICIES:
+    importable([kind])
+    if is_imported(kind):
+        row_of(kind)
+    elif kind not in POLICIES:
         if store.learner(kind) is not None:
             raise BadInput(f"{kind} is there already and goes on under its own name; leave --name out")
-        there = ", ".join([*POLICIES, *(one.name for one in store.learners() if one.name not in POLICIES)])
+        others = (one.name for one in store.learners() if one.name not in POLICIES)
+        there = ", ".join([*POLICIES, "package.module:Class", *others])
         raise BadInput(f"no policy is called {kind!r}; there is: {there}")
     if "=" in name:
         raise BadInput(f"--name {name!r}: what has a \"=\" is KNOB=VALUE to `learn evaluate --policy`; choose another")
@@ -168,11 +178,12 @@ def _number_of_classes(text: str) -> int:
 def _idle(policy: str) -> None:
     """Nothing that would make no difference is said. Errors: `BadInput`."""
     from configtron.learner import POLICIES, untaken
+    from configtron.learner.imported import is_imported
 
     ctx = click.get_current_context()
     for what in ("warm", "engine", "evolve", "by-device"):
-        if ctx.get_parameter_source(what.replace("-", "_")) is ParameterSource.COMMANDLINE and policy in POLICIES:
-            if why := untaken([policy], what):
+        if ctx.get_parameter_source(what.replace("-", "_")) is ParameterSource.COMMANDLINE:
+            if (policy in POLICIES or is_imported(policy)) and (why := untaken([policy], what)):
                 raise BadInput(why)
 
 

@@ -38,7 +38,10 @@ def _at_least(least: float) -> Finite:
 
 @click.command(short_help="Put a policy on simulated sessions.")
 @click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
-              help="Which; several times. `configtron learn policies` lists them.  [default: thompson]")
+              help="Which; several times: of `configtron learn policies`, or a class of your own,"
+                   " package.module:Class.  [default: thompson]")
+@click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
+              help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic.")
 @click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
               help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
                    " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s].")

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from configtron.cli.importable import importable
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.learn.pace import Pace, Phases
 from configtron.cli.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.cli.replay.parts import Job, Stop
 from configtron.cli.settings import settings
 from configtron.errors import BadInput
-from configtron.learner import POLICIES, PREFERRED, untaken
+from configtron.learner import ENGINES, GRID, PREFERRED, row_of, untaken
+from configtron.learner.imported import is_imported
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
@@ -40,15 +42,23 @@ COLUMNS = ("policy", "span", "sessions", "median", "p95", "excess_ms", "worse", 
 def job(given: dict[str, Any]) -> Job:
     """The job of these options. Errors: `BadInput`."""
     policies = list(given["policies"]) or [PREFERRED]
-    if strange := [name for name in policies if name not in POLICIES]:
-        raise BadInput(f"no policy is called {strange[0]!r}; there is: {', '.join(POLICIES)}")
-    if given["warm"] != NONE and (why := untaken(policies, "warm")):
-        raise BadInput(why)
+    importable(policies)
+    for name in policies:
+        row_of(name)
+    for what, unsaid in (("warm", NONE), ("engine", GRID)):
+        if given[what] != unsaid and (why := untaken(policies, what)):
+            raise BadInput(why)
+    if given["engine"] not in ENGINES:
+        raise BadInput(f"no engine is called {given['engine']!r}; there is: {', '.join(ENGINES)}")
     origins = origins_of(given)
     # Whatever is wrong with it is said now; how many sessions there are makes no difference to that.
     for origin in origins:
-        made(replace(origin, sessions=1))
-    how = {key: given[key] for key in ("interval_s", "delay_s", "pops", "batch", "keep_log")}
+        small = made(replace(origin, sessions=1))
+        # What an extra or a class of one's own lacks is said now, too.
+        for name in policies:
+            if is_imported(name) or given["engine"] != GRID:
+                small.policy(name, engine=given["engine"])
+    how = {key: given[key] for key in ("engine", "interval_s", "delay_s", "pops", "batch", "keep_log")}
     config = {"origins": [origin.form() for origin in origins], "policies": policies, **how}
     return Job(KIND, config, len(origins) * len(policies))
 
@@ -93,7 +103,9 @@ def part(
 
 def _replay(job: Job, here: World, name: str) -> Replay:
     pops = POPS if job.config["pops"] == "local" else 1
-    managers = [here.policy(name, manager) for manager in range(pops)]
+    importable([name])
+    engine = job.config.get("engine", GRID)
+    managers = [here.policy(name, manager, engine=engine) for manager in range(pops)]
     how: dict[str, Any] = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
     how["noise"] = here.spread
     return Replay(here.sessions, here.tensor, managers, here.noise(), pop=pops_of(here.sessions, pops), **how)

@@ -40,7 +40,7 @@ def test_what_was_judged_is_handed_over_and_says_so(filled: Typed) -> None:
 
 
 def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
-    filled("learn", "run", "--policy", "configtron", "--classes", 30, "--outcomes", 300)
+    filled("learn", "run", "--policy", "configtron_unbounded", "--classes", 30, "--outcomes", 300)
     code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--last", 300, "-f", "jsonl")
     tune = rows(out)[3]
     untouched = [row for row in rows(out) if row["kind"] == "class" and row["profile"] == "untouched"]

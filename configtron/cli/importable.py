@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""Let `--policy package.module:Class` name a class in a file of the current folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def importable(names: Iterable[str]) -> None:
+    """Search the current folder too, after all else, if one of the policies is a class to import."""
+    from configtron.learner.imported import is_imported
+
+    here = str(Path.cwd())
+    if any(map(is_imported, names)) and here not in sys.path:
+        sys.path.append(here)
