@@ -62,7 +62,7 @@ class Setting:
 
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
     ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
-    patience: of searches whose decisions are another's, as in `cells.Stop`.
+    patience: of searches whose decisions are another's, as in `cells.Stop`; bounded: as in `LinearPolicy`.
     """
 
     grid: Grid
@@ -76,6 +76,7 @@ class Setting:
     engine: str = GRID
     divergence: Divergence | None = None
     patience: int = 0
+    bounded: bool = True
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
@@ -117,7 +118,7 @@ TEMPLATES = 32
 
 def _linear(kind: type[LinearPolicy], s: Setting) -> TablePolicy:
     few = None if s.warm is None else templates(s.warm, TEMPLATES)
-    more: dict[str, Any] = {"candidates": few, "warm": s.warm, "divergence": s.divergence}
+    more: dict[str, Any] = {"candidates": few, "warm": s.warm, "divergence": s.divergence, "bounded": s.bounded}
     return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
 
 

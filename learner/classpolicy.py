@@ -7,6 +7,7 @@ Classes are only ever added, at the end, so a row keeps its meaning and what was
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,8 @@ PRIOR_LOADS = 3.0
 TIE = 1e-6
 # Where the generator of a split's 2-means begins: of its own, so that looking and not splitting changes no decision.
 SPLITTING = 31
+# Sums of weights below this are what rounding left of none: no load counts as little.
+ROUNDING = 1e-9
 # Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
 PART_MEMBERS = 25
 
@@ -80,7 +83,7 @@ class ClassPolicy(TablePolicy):
 
     def prepare(self, seen: Seen) -> Seen:
         """Keep what was seen, split what diverged; outcomes come back under the class they belong to now."""
-        self.tally_ = self.tally_.plus(seen.row, seen.configuration, seen.log_ms)
+        self.tally_ = self.tally_.plus(seen.row, seen.configuration, seen.log_ms, seen.weight)
         self.recent_ = joined([self.recent_, seen])[-self.window :]
         if not len(seen):
             return seen
@@ -121,7 +124,7 @@ class ClassPolicy(TablePolicy):
         """Outcomes of known clients under the class that is nearest now; `before` are the classes they were of."""
         network = self.classes_.again(seen.network, seen.point)
         row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
-        return Seen(row, network, seen.configuration, seen.site, seen.point, seen.log_ms)
+        return replace(seen, row=row, network=network)
 
     def expected_ln(self) -> Floats:
         """(rows, configurations) expected ln(ms) up to a constant of the row, by what this policy has seen.
@@ -176,9 +179,12 @@ def regrouped(tally: Tally, rows: int, before: Seen, after: Seen) -> Tally:
     wide = Tally(*(np.concatenate((column, room)) for column in (tally.count, tally.total, tally.square)))
     changed = np.flatnonzero((before.row != after.row) | (before.log_ms != after.log_ms))
     nothing = no_tally(rows, tally.count.shape[1])
-    gone = nothing.plus(before.row[changed], before.configuration[changed], before.log_ms[changed])
-    come = nothing.plus(after.row[changed], after.configuration[changed], after.log_ms[changed])
-    # Sums that should cancel leave rounding behind; counts are whole numbers and do not.
+    gone, come = (
+        nothing.plus(one.row[changed], one.configuration[changed], one.log_ms[changed], one.weight[changed])
+        for one in (before, after)
+    )
+    # Sums that should cancel leave rounding behind.
     count = wide.count - gone.count + come.count
+    count = np.where(count > ROUNDING, count, 0.0)
     total, square = wide.total - gone.total + come.total, wide.square - gone.square + come.square
     return Tally(count, np.where(count > 0, total, 0.0), np.where(count > 0, square, 0.0))

@@ -29,8 +29,9 @@ from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
+from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
 from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
-from configtron.learner.policy import Seen
+from configtron.learner.policy import Seen, joined
 from configtron.learner.reached import Mask
 from configtron.learner.served import Served
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
@@ -63,6 +64,7 @@ class LinearPolicy(ClassPolicy):
     warm           emulated tensor over the same grid and sites (`BadInput` for another's)
     warm_loads     how many real page loads the whole of it counts as, at most: less once loads contradict it (`trust_`)
     residual_ln    how far a cell's configuration may differ from the shared model, standard deviation
+    bounded        whether a load counts less the further off it is (`influence.py`); else it is drawn in
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -90,8 +92,10 @@ class LinearPolicy(ClassPolicy):
         warm_loads: float = WARM_LOADS,
         residual_ln: float = 0.05,
         part_at: int = 4000,
+        bounded: bool = True,
         **more: Any,
     ):
+        self.bounded = bounded
         super().__init__(grid, sites, rng, classes, update_every=update_every, part_at=part_at, **more)
         every = np.arange(len(grid)) if candidates is None else candidates
         self.candidates_ = np.unique(np.append(every, grid.default))
@@ -198,7 +202,36 @@ class LinearPolicy(ClassPolicy):
         return np.where(among, np.exp(expected - expected[:, self.grid.default, None]), np.inf)
 
     def prepare(self, seen: Seen) -> Seen:
-        return super().prepare(self._as_at_centroid(seen))
+        return super().prepare(self._weighed(seen) if self.bounded else self._as_at_centroid(seen))
+
+    def _weighed(self, seen: Seen) -> Seen:
+        """Loads corrected for where in its class a client is, each counting by how far off it is (`influence.py`)."""
+        known = seen.row >= 0
+        network, row, configuration = seen.network[known], seen.row[known], seen.configuration[known]
+        away = seen.point[known] - self.classes_.centroid[network]
+        slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
+        rest = seen.log_ms[known] - self._expected(seen)[known]
+        noise, count = self.tally_.noise_ln(FIRST_NOISE_LN), self.tally_.count
+        shown = count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)[network, configuration]
+        deviation_ln = unknown_ln(noise, count.sum(axis=1)[row], shown)
+        deviation_ln *= spread_of((rest - slope) / deviation_ln)
+        weight, log_ms = seen.weight.copy(), seen.log_ms.copy()
+        weight[known] *= weights_of((rest - slope) / deviation_ln)
+        log_ms[known] -= slope
+        told = ~np.isnan(self.expected_[row, configuration])
+        near = slope + np.clip(rest - slope, -WHOLE_SIGMAS * deviation_ln, WHOLE_SIGMAS * deviation_ln)
+        self.slopes_ = self.slopes_.plus(network[told], away[told], near[told])
+        return replace(seen, log_ms=log_ms, weight=weight)
+
+    def _expected(self, seen: Seen) -> Floats:
+        """(n,) ln(ms) expected of these loads; NaN where nothing is."""
+        before = self.recent_
+        if len(before) < min(FIRST_LOADS, self.window):
+            both = joined([before, seen])
+            return first_expected(both.point, both.site, both.log_ms)[len(before) :]
+        expected = self.expected_[seen.row, seen.configuration]
+        level = (self.rounds_ln_ + self.classes_.centroid[:, 1:2]).ravel()[seen.row]
+        return np.where(np.isnan(expected), level, expected)
 
     def _as_at_centroid(self, seen: Seen) -> Seen:
         """Loads corrected for where in its class a client is, and drawn in where they are far off."""

@@ -17,13 +17,14 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.grid import Grid
+from configtron.learner.clients import buckets_of
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.served import Served
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
 from configtron.nouns import Context, Decision, Outcome
 
 # Of the texts that `save` writes; raised when old texts no longer say enough.
-STATE_VERSION = 2
+STATE_VERSION = 3
 # Outcomes between updates when the caller updates by its own clock.
 NEVER = 2**62
 
@@ -31,7 +32,8 @@ NEVER = 2**62
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Outcomes as columns, (n,) each: table row, class, configuration, site, performance point (n, 3), ln(ms)."""
+    """Outcomes as columns, (n,) each: table row, class, configuration, site, performance point (n, 3), ln(ms), how
+    much it counts (1: whole), and whose it is (`clients.buckets_of`, -1: nobody's)."""
 
     row: Codes
     network: Codes
@@ -39,19 +41,20 @@ class Seen:
     site: Codes
     point: Floats
     log_ms: Floats
+    weight: Floats
+    client: Codes
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __getitem__(self, rows: slice | Codes) -> Seen:
-        site, point = self.site[rows], self.point[rows]
-        return Seen(self.row[rows], self.network[rows], self.configuration[rows], site, point, self.log_ms[rows])
+        return Seen(*(getattr(self, name)[rows] for name in Seen.__dataclass_fields__))
 
 
 def nothing_seen() -> Seen:
     """No outcomes."""
     none = np.zeros(0, dtype=np.int64)
-    return Seen(none, none, none, none, np.zeros((0, 3)), np.zeros(0))
+    return Seen(none, none, none, none, np.zeros((0, 3)), np.zeros(0), np.zeros(0), none)
 
 
 def joined(parts: list[Seen]) -> Seen:
@@ -103,7 +106,8 @@ class TablePolicy:
             return
         site = self.site_codes(contexts)
         numbers = (decisions.row, decisions.network, decisions.configuration)
-        seen, at = Seen(*numbers, site, contexts.points(), np.log(plt_ms)), 0
+        whole, client = np.ones(len(contexts)), buckets_of(contexts)
+        seen, at = Seen(*numbers, site, contexts.points(), np.log(plt_ms), whole, client), 0
         while at < len(seen):
             upto = min(len(seen), at + self.due())
             self.waiting_.append(seen[at:upto])

@@ -17,21 +17,22 @@ from configtron.learner.state import keep
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """Sums over outcomes. count, total, square: (rows, configurations); total and square are of ln(ms)."""
+    """Sums over outcomes. count, total, square: (rows, configurations); total and square are of ln(ms). An outcome that
+    counts less than whole (`influence.py`) is a part of one in all three."""
 
     count: Floats
     total: Floats
     square: Floats
 
-    def plus(self, row: Codes, configuration: Codes, log_ms: Floats) -> Tally:
-        """With further outcomes; those of row -1 are left out."""
+    def plus(self, row: Codes, configuration: Codes, log_ms: Floats, weight: Floats | None = None) -> Tally:
+        """With further outcomes, each counting `weight`, or whole; those of row -1 are left out."""
         rows, width = self.count.shape
         known = row >= 0
         at = row[known] * width + configuration[known]
-        y = log_ms[known]
+        y, part = log_ms[known], np.ones(int(known.sum())) if weight is None else weight[known]
         count, total, square = (
             np.bincount(at, weights=weights, minlength=rows * width).reshape(rows, width)
-            for weights in (None, y, y * y)
+            for weights in (part, part * y, part * y * y)
         )
         return Tally(self.count + count, self.total + total, self.square + square)
 

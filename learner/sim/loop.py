@@ -28,6 +28,7 @@ from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
+from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import Sessions
 from configtron.learner.state import decode, encode, rng_state, set_rng_state
 from configtron.tensor import Tensor
@@ -47,6 +48,7 @@ class Replay:
     delay_s     seconds from the end of a page load until its outcome can be learned from
     at_once     loads take no time on the clock: for claims that count sessions, not seconds
     rng         noise's only chance
+    reports     what managers hear of loads (`plt_ms_`); None: the loads themselves
     """
 
     def __init__(
@@ -62,12 +64,13 @@ class Replay:
         at_once: bool = False,
         noise: Noise | None = None,
         batch: int = BATCH,
+        reports: Reports | None = None,
     ):
         if interval_s <= 0 or delay_s < 0 or batch < 1:
             raise BadInput("a replay needs an interval above 0 s, a delay of at least 0 s and a batch of at least 1")
         self.sessions, self.tensor, self.managers, self.rng = sessions, tensor, managers, rng
         self.interval_s, self.delay_s, self.at_once = interval_s, delay_s, at_once
-        self.noise, self.batch = noise or Noise(), batch
+        self.noise, self.batch, self.reports = noise or Noise(), batch, reports
         who = np.zeros(max(len(sessions.seen.prefixes), 1), dtype=np.int64) if pop is None else pop
         if len(who) < len(sessions.seen.prefixes) or (who >= len(managers)).any():
             raise BadInput("every prefix needs one of the managers")
@@ -100,7 +103,8 @@ class Replay:
             for name in COLUMNS:
                 getattr(self.decisions_, name)[rows][mine] = getattr(chosen, name)
         self.median_ms_[rows] = loads(self.sessions, self.tensor, self.decisions_.configuration[rows], rows)
-        self.plt_ms_[rows] = self.median_ms_[rows] * self.noise.factors(rows.stop - rows.start, self.rng)
+        ms = self.median_ms_[rows] * self.noise.factors(rows.stop - rows.start, self.rng)
+        self.plt_ms_[rows] = ms if self.reports is None else self.reports.of(ms, rows)
         self.waiting_ = np.concatenate((self.waiting_, np.arange(rows.start, rows.stop)))
         self.at_ = rows.stop
 
@@ -124,11 +128,18 @@ class Replay:
 
     def _back_s(self) -> Floats:
         """When each waiting outcome can be learned from; `waiting_` is put into that order."""
-        lasts_s = 0.0 if self.at_once else self.plt_ms_[self.waiting_] / 1000.0
-        back_s: Floats = self.sessions.at_s[self.waiting_] + lasts_s + self.delay_s
+        back_s: Floats = self.sessions.at_s[self.waiting_] + self._lasts_s(self.waiting_) + self.delay_s
         order = np.argsort(back_s, kind="stable")
         self.waiting_ = self.waiting_[order]
         return back_s[order]
+
+    def _lasts_s(self, rows: Codes) -> Floats | float:
+        """How long those loads take on the clock, whatever is reported of them."""
+        if self.at_once:
+            return 0.0
+        if self.reports is None:
+            return self.plt_ms_[rows] / 1000.0
+        return self.reports.lasted(self.plt_ms_[rows], self.median_ms_[rows], rows) / 1000.0
 
     def save(self) -> str:
         """All of it as JSON text: where it stands, what happened, the managers' states."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from configtron.learner.columns import ARMS, Codes, Floats
 from configtron.learner.sim.loop import Replay, loads
@@ -50,12 +51,13 @@ class Fared:
 
 
 def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
-    """Those sessions, which must have been replayed."""
+    """Those sessions, which must have been replayed; of machines' sessions (`Reports.client`) none."""
     here = slice(*rows.indices(replay.at_))
-    ms, whose = replay.median_ms_[here], replay.sessions.seen.prefix[here]
-    best, default = best_ms(replay, here), default_ms(replay, here)
+    client = clients(replay, here)
+    ms, whose = replay.median_ms_[here][client], replay.sessions.seen.prefix[here][client]
+    best, default = best_ms(replay, here)[client], default_ms(replay, here)[client]
     far = ms / best - 1.0
-    arms = np.bincount(replay.decisions_.arm[here], minlength=len(ARMS)) / len(ms)
+    arms = np.bincount(replay.decisions_.arm[here][client], minlength=len(ARMS)) / len(ms)
     return Fared(
         len(ms),
         quantile(far, 0.5, whose),
@@ -65,6 +67,14 @@ def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
         quantile(1.0 - ms / default, 0.5, whose),
         tuple((name, float(share)) for name, share in zip(ARMS, arms, strict=True) if share > 0),
     )
+
+
+def clients(replay: Replay, rows: slice = slice(None)) -> npt.NDArray[np.bool_]:
+    """(n,) which of those sessions are clients'."""
+    here = slice(*rows.indices(replay.at_))
+    if replay.reports is None:
+        return np.ones(here.stop - here.start, dtype=np.bool_)
+    return replay.reports.client[here]
 
 
 def best_ms(replay: Replay, rows: slice = slice(None)) -> Floats:

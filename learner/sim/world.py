@@ -19,6 +19,7 @@ from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.noise import Noise
+from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
 from configtron.tensor import Tensor
 
@@ -32,7 +33,7 @@ TENSOR, WARM, SESSIONS, CLASS, POLICY, NOISE = range(6)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """What policies are tried in."""
+    """What policies are tried in. reports: what they hear of loads, None: the loads themselves (`distortions.py`)."""
 
     tensor: Tensor
     sessions: Sessions
@@ -41,6 +42,7 @@ class World:
     seed: int
     # How single loads differ from medians.
     spread: Noise = Noise()
+    reports: Reports | None = None
 
     def policy(self, name: str, manager: int = 0, **changed: object) -> TablePolicy:
         """A policy for this world, updated by the loop's clock; each manager has chance of its own."""

@@ -39,6 +39,17 @@ def test_rows_say_how_sessions_fared(typed: Typed) -> None:
     assert code == DONE and "default" in out and "replay default: 50 sessions in " in err
 
 
+def test_distortions_are_reported_and_clients_judged_by_what_happened(typed: Typed) -> None:
+    plain = replayed(typed, "--policy", "default", sessions=400)
+    bots = replayed(typed, "--policy", "default", "--distort", "bots", "--distort", "clocks", sessions=400)
+    assert 300 < bots[0]["sessions"] < 400 == plain[0]["sessions"]
+    assert bots[0]["excess_ms"]["value"] == pytest.approx(plain[0]["excess_ms"]["value"], rel=0.2)
+    learned = [replayed(typed, "--policy", "mab_nc", *how, sessions=400) for how in ((), ("--distort", "clocks"))]
+    assert learned[0] != learned[1]
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--distort", "fog")
+    assert code == USAGE and "no distortion is called 'fog'" in err
+
+
 def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed: Typed) -> None:
     *_, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50, "--log")
     *phases, judging, total = err.splitlines()

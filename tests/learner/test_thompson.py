@@ -91,7 +91,8 @@ def test_exploration_dies_down() -> None:
     for seed in range(4):
         lived(one, TENSOR, 2000, seed=seed)
         likeliest.append(one.served_.probabilities(len(TENSOR.grid)).max(axis=1)[:-1].mean())
-    assert likeliest[-1] > likeliest[0] + 0.03
+    # One update's draws move it by as much as two thousand loads do: three later ones together.
+    assert np.mean(likeliest[1:]) > likeliest[0] + 0.02
 
 
 def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
@@ -120,18 +121,20 @@ def test_what_is_solved_once_is_not_kept_too_long() -> None:
 
 
 def cut(log_ms_off: float = 0.0) -> Thompson:
-    """A policy that cut its classes, after 1500 loads; the last 500 may all be off by some ln(ms)."""
+    """A policy that cut its classes, after 1500 loads; a tenth of the last 500 may be off by some ln(ms)."""
     one = thompson(WARM, part_at=1000)
     lived(one, TENSOR, 1000)
     contexts, _, chosen, ms = lived(thompson(WARM, part_at=0), TENSOR, 500, seed=2)
     where = one.where(contexts)
-    one.observe_many(contexts, replace(chosen, row=where[0], network=where[1]), ms * np.exp(log_ms_off))
+    off = np.exp(log_ms_off * (np.arange(500) % 10 == 0))
+    one.observe_many(contexts, replace(chosen, row=where[0], network=where[1]), ms * off)
     return one
 
 
 def test_classes_are_cut_once_and_nothing_is_lost() -> None:
     one = cut()
-    assert len(one.classes_) > 3 * len(CLASSES) and one.tally_.count.sum() == 1500
+    # Loads far off count less than whole; more than the noise's own tail has, none does.
+    assert len(one.classes_) > 3 * len(CLASSES) and 0.98 * 1500 < one.tally_.count.sum() <= 1500
     assert one.served_.weight.shape[0] == one.rows == len(one.tally_.count)
     before, again = len(one.classes_), thompson(WARM, part_at=1000)
     again.restore(one.save())
@@ -142,9 +145,9 @@ def test_classes_are_cut_once_and_nothing_is_lost() -> None:
 
 
 def test_a_far_load_counts_as_far_as_loads_go() -> None:
-    usual, late = cut(), cut(3.0)
-    shift = (late.tally_.total.sum() - usual.tally_.total.sum()) / 500
-    assert 0.2 < shift < 2.0, "e-folds that three e-folds of bad luck were taken for, on average"
+    usual, late, further = (one.tally_.total.sum() / one.tally_.count.sum() for one in (cut(), cut(3.0), cut(6.0)))
+    assert 0.2 < (late - usual) * 1500 / 50 < 2.0, "e-folds that three e-folds of bad luck were taken for, on average"
+    assert further < late + 0.01, "and further off no more"
 
 
 def test_loads_are_as_at_the_centroid_they_belong_to_now() -> None:

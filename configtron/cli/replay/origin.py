@@ -19,6 +19,7 @@ from configtron.errors import BadInput
 from configtron.learner.sim import traces
 from configtron.learner.sim.brought import header_of
 from configtron.learner.sim.captured import captured, clients_of
+from configtron.learner.sim.distortions import distorted
 from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals, Sessions
 from configtron.learner.sim.studies.ground import Ground
@@ -49,7 +50,8 @@ CLIENT = "192.0.2.0/24"
 @dataclass(frozen=True, slots=True)
 class Origin:
     """How to make a world again. files: hash by path of every file that it is made from; world: a world's file, which
-    stands for the tensor, and for the source where that is OWN; sessions: 0 for as many as that has."""
+    stands for the tensor, and for the source where that is OWN; sessions: 0 for as many as that has; distort: names of
+    distortions, in order."""
 
     source: str
     tensor: str
@@ -62,15 +64,17 @@ class Origin:
     loss: float
     world: str = ""
     files: tuple[tuple[str, str], ...] = ()
+    distort: tuple[str, ...] = ()
 
     def form(self) -> dict[str, Any]:
         """As the database keeps it."""
-        return {**asdict(self), "files": dict(self.files)}
+        return {**asdict(self), "files": dict(self.files), "distort": list(self.distort)}
 
 
 def origin_of(form: dict[str, Any]) -> Origin:
     """The origin that `Origin.form` wrote."""
-    return Origin(**{**form, "files": tuple(sorted(form["files"].items()))})
+    distort = tuple(form.get("distort", ()))
+    return Origin(**{**form, "files": tuple(sorted(form["files"].items())), "distort": distort})
 
 
 def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -80,10 +84,14 @@ def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def made(origin: Origin) -> World:
-    """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another."""
+    """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another, and
+    for a distortion that is none."""
     _unchanged(origin.files)
-    if origin.world:
-        return _brought(origin)
+    return distorted(_brought(origin) if origin.world else _own(origin), origin.distort)
+
+
+def _own(origin: Origin) -> World:
+    """A world of a tensor and a source."""
     shape = origin.source if origin.source in sources() else "spread"
     tensor = tensor_of(shape, origin.seed, origin.tensor) if origin.tensor in ANALYTIC else _tensor(origin.tensor)
     warm = _warm(origin, tensor)

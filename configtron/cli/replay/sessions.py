@@ -26,6 +26,8 @@ BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "los
 # Decisions at once: as many as are made between two looks at signals.
 MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
+# As in `configtron/learner/sim/distortions.py`, which the command's help is not to import.
+DISTORT = "bots, crawler, clocks, tails, diurnal, stale, wrong, shuffled, unknown-features, missing-cells"
 # What may be said when one goes on: where the answer goes, not what it is.
 BESIDE_RESUME = ("resume", "html", "form", "output_file")
 # What a study can be told: on which tensor, how many worlds, how large.
@@ -70,6 +72,9 @@ def _at_least(least: float) -> Finite:
 @click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
               help="Round trip of a link trace, which has none.")
 @click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss.")
+@click.option("--distort", "distort", multiple=True, metavar="NAME",
+              help="Report outcomes or features that are not what happened; several times. Clients are judged by what"
+                   f" happened. {DISTORT}.")
 @click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`.")
 @click.option("--study", "studies", multiple=True, metavar="NAME",
               help="A study of the paper's; several times, or all; list names them.")

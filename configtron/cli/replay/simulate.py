@@ -68,7 +68,7 @@ def origins_of(given: dict[str, Any]) -> list[Origin]:
     found = []
     for world in given["worlds"] or ("",):
         names = (given["source"], given["tensor"], given["warm"])
-        numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss")}
+        numbers = {key: given[key] for key in ("seed", "classes", "per_s", "rtt_ms", "loss", "distort")}
         files = hashed((*names, world))
         found.append(Origin(*names, given["count"], **numbers, world=world, files=files))
     return found
@@ -107,8 +107,8 @@ def _replay(job: Job, here: World, name: str) -> Replay:
     engine = job.config.get("engine", GRID)
     managers = [here.policy(name, manager, engine=engine) for manager in range(pops)]
     how: dict[str, Any] = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
-    how["noise"] = here.spread
-    return Replay(here.sessions, here.tensor, managers, here.noise(), pop=pops_of(here.sessions, pops), **how)
+    how |= {"pop": pops_of(here.sessions, pops), "noise": here.spread, "reports": here.reports}
+    return Replay(here.sessions, here.tensor, managers, here.noise(), **how)
 
 
 def _run(replay: Replay, name: str, keep: Callable[[str], None], stopping: Callable[[], bool]) -> None:
