@@ -21,6 +21,9 @@ from configtron.learner.logged import Logged
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
 
+# What `plt_ms` is of where a log does not name it: a whole page, as its visitor's browser saw it.
+PAGE_LOAD = "plt"
+METRIC_OF = f"coalesce(json_extract(about, '$.metric'), '{PAGE_LOAD}')"
 # Outcomes a call of `batches` hands out: some ten megabytes of Python objects meanwhile.
 BATCH = 20_000
 
@@ -98,6 +101,30 @@ class Outcomes(Database):
         with self._clear():
             return [Log(*row) for row in self._connection.execute(query)]
 
+    def metrics(self) -> dict[str, int]:
+        """What the logs measured, each with the number of the first log of it."""
+        query = f"SELECT {METRIC_OF}, min(id) FROM log GROUP BY 1 ORDER BY 2"
+        with self._clear():
+            return dict(self._connection.execute(query).fetchall())
+
+    def metric_of(self, log: int) -> str:
+        """What a log measured; below 0: what all logs like log -n did. "" if there is no such log."""
+        with self._clear():
+            row = self._connection.execute(f"SELECT {METRIC_OF} FROM log WHERE id = ?", (abs(log),)).fetchone()
+        return row[0] if row else ""
+
+    def _where(self, log: int) -> str:
+        """The condition for outcomes of a log; of 0, all; of -n, all logs that measured what log n did. Errors:
+        `BadInput` for all, where they measured different things: a request is no page."""
+        if log > 0:
+            return f"log = {log:d}"
+        if log < 0:
+            return f"log IN (SELECT id FROM log WHERE {METRIC_OF} = (SELECT {METRIC_OF} FROM log WHERE id = {-log:d}))"
+        if len(found := self.metrics()) > 1:
+            raise BadInput(f"the logs measured different things ({', '.join(found)}); name one of them by --metric,"
+                           " or one log by --log; `configtron learn status` lists them")  # fmt: skip
+        return "1"
+
     def add(self, log: int, logged: Logged) -> None:
         """Keep outcomes, all or none."""
         with self._clear(), self._transaction():
@@ -118,15 +145,15 @@ class Outcomes(Database):
         yield [canonical(further) if further else None for further in seen.further()]
 
     def count(self, log: int = 0, after: int = 0) -> int:
-        """Outcomes of a log (0: of all) with numbers above `after`."""
-        where = f" AND log = {log:d}" if log else ""
+        """Outcomes of a log (0: of all, whatever they measured) with numbers above `after`."""
+        where = f" AND {self._where(log)}" if log else ""
         with self._clear():
             row = self._connection.execute(f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after,)).fetchone()
         return int(row[0])
 
     def batches(self, log: int = 0, after: int = 0, size: int = BATCH) -> Iterator[Logged]:
         """Outcomes of a log (0: of all) with numbers above `after`, in order of arrival, at most `size` at a time."""
-        where = f" AND log = {log:d}" if log else ""
+        where = f" AND {self._where(log)}"
         while True:
             with self._clear():
                 rows = self._connection.execute(f"{SELECT}{where} ORDER BY id LIMIT ?", (after, size)).fetchall()
@@ -138,20 +165,20 @@ class Outcomes(Database):
     def sites(self, log: int = 0, most: int | None = None) -> tuple[str, ...]:
         """Sites of a log (0: of all), by name; those with the most outcomes, if only so many are wanted."""
         with self._clear():
-            query = f"SELECT site FROM outcome{_of(log)} GROUP BY site ORDER BY count(*) DESC, site"
+            query = f"SELECT site FROM outcome WHERE {self._where(log)} GROUP BY site ORDER BY count(*) DESC, site"
             numbers = [number for (number,) in self._connection.execute(query) if number]
             return tuple(sorted(self._coded(numbers[:most])[1]))
 
     def profiles(self, log: int = 0) -> tuple[Profile, ...]:
         """Profiles that were decided for in a log (0: in any)."""
         with self._clear():
-            query = f"SELECT DISTINCT configuration FROM outcome{_of(log)} ORDER BY 1"
+            query = f"SELECT DISTINCT configuration FROM outcome WHERE {self._where(log)} ORDER BY 1"
             rows = self._connection.execute(query).fetchall()
             return self._profiles([number for (number,) in rows])
 
     def last(self, n: int, log: int = 0) -> Logged | None:
         """The latest n outcomes, oldest first; None if there are none."""
-        query = f"SELECT min(id) FROM (SELECT id FROM outcome{_of(log)} ORDER BY id DESC LIMIT ?)"
+        query = f"SELECT min(id) FROM (SELECT id FROM outcome WHERE {self._where(log)} ORDER BY id DESC LIMIT ?)"
         with self._clear():
             (first,) = self._connection.execute(query, (n,)).fetchone()
         return None if first is None else next(self.batches(log, first - 1, n))
@@ -159,14 +186,16 @@ class Outcomes(Database):
     def of_prefixes(self, prefixes: tuple[str, ...], n: int, log: int = 0) -> Logged | None:
         """The latest n outcomes that a log (0: any) has of these prefixes, oldest first; None if there are none."""
         ids = "SELECT word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value"
-        query = f"SELECT * FROM ({SELECT} AND ? IN (0, log) AND prefix IN ({ids}) ORDER BY id DESC LIMIT ?) ORDER BY id"
+        mine = f"{self._where(log)} AND prefix IN ({ids})"
+        query = f"SELECT * FROM ({SELECT} AND {mine} ORDER BY id DESC LIMIT ?) ORDER BY id"
         with self._clear():
-            rows = self._connection.execute(query, (0, log, canonical(list(prefixes)), n)).fetchall()
+            rows = self._connection.execute(query, (0, canonical(list(prefixes)), n)).fetchall()
         return self._logged(rows) if rows else None
 
     def prefixes(self, log: int = 0) -> tuple[str, ...]:
         """Every prefix that outcomes of a log (0: of any) are of."""
-        query = f"SELECT text FROM word WHERE id IN (SELECT DISTINCT prefix FROM outcome{_of(log)}) ORDER BY id"
+        named = f"SELECT DISTINCT prefix FROM outcome WHERE {self._where(log)}"
+        query = f"SELECT text FROM word WHERE id IN ({named}) ORDER BY id"
         with self._clear():
             return tuple(text for (text,) in self._connection.execute(query))
 
@@ -220,6 +249,21 @@ class Outcomes(Database):
         if not made.rowcount:
             raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
         return Learner(cast(int, made.lastrowid), *row)
+
+    def bind_learner(self, found: Learner, log: int) -> Learner:
+        """Have a policy that learned from all logs learn from those of one metric from now on (`log` below 0), the one
+        that it has learned from. Errors: `BadInput` for another metric."""
+        query = f"SELECT {METRIC_OF} FROM log JOIN outcome ON outcome.log = log.id WHERE outcome.id = ?"
+        with self._clear():
+            row = self._connection.execute(query, (found.position,)).fetchone()
+        learned = self.metric_of(found.log) if found.log else row[0] if row else ""
+        if learned and learned != self.metric_of(log):
+            raise BadInput(f"{found.name} learned from {learned}, not {self.metric_of(log)}; start another: --name")
+        if found.log:
+            return found
+        with self._clear():
+            self._connection.execute("UPDATE learner SET log = ? WHERE id = ?", (log, found.id))
+        return found._replace(log=log)
 
     def save_learner(self, before: Learner, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],
                      class_ids: tuple[str, ...]) -> Learner:  # fmt: skip
@@ -290,10 +334,6 @@ class Outcomes(Database):
         if len(rows) < len(numbers):
             raise BadInput(f"{self.path}: outcomes have a configuration that is not there; restore a copy")
         return tuple(Profile(name, pairs_of(json.loads(settings))) for name, settings in rows)
-
-
-def _of(log: int) -> str:
-    return f" WHERE log = {log:d}" if log else ""
 
 
 def _floats(column: Sequence[float | None]) -> Floats:

@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -376,3 +376,12 @@ CREATE TABLE replay_part (
     found    TEXT NOT NULL CHECK (json_valid(found)),
     PRIMARY KEY (replay, position)
 ) STRICT, WITHOUT ROWID;
+
+-- Which rules were in force when: what an import of outcomes asks for the configuration that a client had then.
+CREATE TABLE deployment (
+    id       INTEGER PRIMARY KEY,
+    act      INTEGER NOT NULL,
+    since_ns INTEGER NOT NULL,                    -- nanoseconds since the epoch
+    until_ns INTEGER,                             -- NULL: they still are
+    rules    BLOB                                 -- JSON by zlib; NULL: half written, or over at an unknown moment
+) STRICT;

@@ -163,6 +163,17 @@ class Store(Database):
         with self._clear(), self._transaction():
             self._connection.executemany(INSERT_CONTEXT, [(watch, *context_row(one)) for one in seen])
 
+    def has_context(self, seen: Sighting) -> bool:
+        """Whether a watch keeps that sighting."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM watch CROSS JOIN context ON context.watch = watch.id"
+            " AND at_ns BETWEEN ? AND ? WHERE local_port = ? AND prefix = ? AND bytes_out = ?)"
+        )
+        with self._clear():
+            # lines have dates as floating point, which differ from the kept ones by a quarter of a microsecond
+            row = (seen.at_ns - 1000, seen.at_ns + 1000, seen.local_port, seen.context.prefix, seen.bytes_out)
+            return bool(self._connection.execute(query, row).fetchone()[0])
+
     def finish_watch(self, watch: int, status: str, counts: str) -> None:
         """Say how a watch ended (done, interrupted, failed), and what was read and lost (JSON)."""
         with self._clear():

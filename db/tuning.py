@@ -14,12 +14,13 @@ from contextlib import closing
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any, NamedTuple, cast
+from zlib import compress, decompress
 
 from configtron.db.connection import Database
 from configtron.errors import BadInput
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
-from configtron.tune.journal import IN_FORCE, OPEN, Act
+from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Act
 from configtron.tune.text import place_of, place_text, rules_of, rules_text
 from configtron.tuning import Place, Rules
 
@@ -41,6 +42,18 @@ NO_RULES = rules_text(Rules())
 SELECT_STANDING = (
     f"{SELECT_ACT} WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
 )
+
+
+# Changes of what is in force that are remembered: years of daily ones.
+DEPLOYMENTS = 2000
+
+
+class Deployed(NamedTuple):
+    """Rules in force from one moment to another, ns since the epoch (until None: still); None: half written."""
+
+    since: int
+    until: int | None
+    rules: Rules | None
 
 
 class Frozen(NamedTuple):
@@ -162,8 +175,41 @@ class Tuning(Database):
         with self._clear(), self._transaction():
             for act in acts:
                 self._connection.execute(PUT_ACT, {name: getattr(act, name) for name in (*CHANGING, "id")})
+                self._deploy(act)
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
+
+    def _deploy(self, act: Act) -> None:
+        """Keep from when to when an act's rules are in force, and when they are half written: an import asks."""
+        now = round(self._clock().timestamp() * 1e6) * 1000
+        ask = "SELECT id, rules IS NOT NULL FROM deployment WHERE act = ? AND until_ns IS NULL"
+        open_ = self._connection.execute(ask, (act.id,)).fetchone()
+        wholly, moving = act.status in IN_FORCE, act.status in (WRITING, UNDOING)
+        if open_ is not None and (not (wholly or moving) or bool(open_[1]) != wholly):
+            # in force and then over without having been undone: the host was restarted, nobody knows when
+            lost = ", rules = NULL" if open_[1] and act.status == UNDONE else ""
+            self._connection.execute(f"UPDATE deployment SET until_ns = ?{lost} WHERE id = ?", (now, open_[0]))
+            open_ = None
+        if open_ is None and (wholly or moving):
+            (text,) = self._connection.execute("SELECT rules FROM act WHERE id = ?", (act.id,)).fetchone()
+            rules = compress(text.encode()) if wholly else None
+            self._connection.execute("INSERT INTO deployment (act, since_ns, rules) VALUES (?, ?, ?)",
+                                     (act.id, now, rules))  # fmt: skip
+            query = "DELETE FROM deployment WHERE id <= (SELECT max(id) FROM deployment) - ?"
+            self._connection.execute(query, (DEPLOYMENTS,))
+
+    def history(self) -> tuple[list[Deployed], int]:
+        """What was in force when, oldest first; and since when all of it is kept, ns since the epoch, 0: ever."""
+        gaps = "SELECT EXISTS (SELECT 1 FROM act WHERE id NOT IN (SELECT act FROM deployment) AND status <> 'begun')"
+        with self._clear():
+            query = "SELECT since_ns, until_ns, rules, id FROM deployment ORDER BY id"
+            rows = self._connection.execute(query).fetchall()
+            (older,) = self._connection.execute(gaps).fetchone()
+        history = [Deployed(since, until, rules_of(decompress(rules).decode()) if rules else None)
+                   for since, until, rules, _ in rows]  # fmt: skip
+        if older or (rows and rows[0][3] > 1):
+            return history, rows[0][0] if rows else 2**63 - 1
+        return history, 0
 
     def acts(self, *statuses: str, bare: bool = False) -> list[Act]:
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""

@@ -14,6 +14,7 @@ Source     RFC 9110 10.1.5; Apache mod_log_config (combined)
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 # class, words in lower case; the first rule that fits counts: crawlers name the phones they pretend to be, and
@@ -29,6 +30,15 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tablet", ("android",)),
     ("computer", ("windows nt", "macintosh", "x11", "cros ", "linux x86_64")),
 )  # fmt: skip
+# The same for browsers: each that is built on another's engine names that one too, so the others come first.
+BROWSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("edge", ("edg/", "edga/", "edgios/", "edge/")),
+    ("opera", ("opr/", "opera")),
+    ("samsung", ("samsungbrowser/",)),
+    ("firefox", ("firefox/", "fxios/")),
+    ("chrome", ("chrome/", "crios/", "chromium/")),
+    ("safari", ("safari/",)),
+)  # fmt: skip
 CLASSES = tuple(dict.fromkeys(name for name, _ in RULES))
 
 # [vhost[:port] ]client identity user [time] "request" status size "referer" "agent"; quotes inside are escaped.
@@ -36,6 +46,10 @@ LINE = re.compile(
     r'^(?:\S+ )?(?P<client>[0-9a-fA-F.:]+) \S+ [^\[]*\[[^\]]*\] "(?:[^"\\]|\\.)*" \d{3} \S+'
     r' "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)"'
 )
+
+
+# User-Agents whose class is remembered: logs repeat a few.
+REMEMBERED = 20_000
 
 
 class Logged(NamedTuple):
@@ -54,7 +68,15 @@ def logged(line: str) -> Logged | None:
     return Logged(found["client"], "" if agent == "-" else agent)
 
 
+@lru_cache(REMEMBERED)
 def device_of(agent: str) -> str:
     """The class of a User-Agent; "" if no rule knows it."""
     words = agent.lower()
     return next((name for name, signs in RULES if any(sign in words for sign in signs)), "")
+
+
+@lru_cache(REMEMBERED)
+def browser_of(agent: str) -> str:
+    """The browser of a User-Agent; "" if no rule knows it."""
+    words = agent.lower()
+    return next((name for name, signs in BROWSERS if any(sign in words for sign in signs)), "")

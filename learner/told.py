@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Outcomes as people bring them: JSON Lines or CSV, a line an outcome. Pure: lines in, outcomes out, with line numbers.
 
-A line that cannot be read raises `BadInput` and names it; whoever reads decides what becomes of those before it. What
-passes here is what the store can keep and a policy can learn from: no text that is none, no number without bounds.
+A line that cannot be read is refused and named (`imports/reading.py`); the others stay. What passes here is what the
+store can keep and a policy can learn from: no text that is none, no number without bounds.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from configtron.characteristics import CHARACTERISTICS
 from configtron.errors import BadInput
+from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.grid import setting
 from configtron.knobs import KNOBS
 from configtron.learner.columns import ARM, ARMS
+from configtron.learner.imports.reading import Reading
 from configtron.nouns import Context, Decision, Outcome, Profile
 
 # Nobody waits a day for a page: whoever says so wrote nanoseconds. And none is there within a microsecond.
@@ -38,48 +42,42 @@ OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
 # Characters of a word: more than any website's name or prefix has. And of a strange value that is shown.
 LONGEST, SHOWN = 1024, 60
+# Controls, and halves of characters (JSON's escapes can write them).
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def outcomes(lines: Iterable[str], source: str, name: str) -> Iterator[Outcome]:
-    """Each line's outcome; JSON Lines if the first line that is not empty begins with a brace, else CSV with a
-    header. Bytes that are no UTF-8 come as lone surrogates (`errors="surrogateescape"`): their line is refused."""
-    numbered = _numbered(lines, name)
+def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) -> Iterator[Outcome]:
+    """Each numbered line's outcome; JSON Lines if the first begins with a brace, else CSV with a header. A bad line
+    is refused (`Reading.refuse`), and the next one read. Errors: `BadInput` for a header that is none."""
+    numbered = iter(lines)
     at, first = next(numbered, (0, ""))
     if not at:
         return
-    # What spreadsheets put before a header: the byte order mark.
-    first = first.removeprefix("\ufeff")
     json_lines = first.lstrip().startswith("{")
-    forms = _json(chain([(at, first)], numbered), name) if json_lines else _csv(first, at, numbered, name)
+    forms = objects(chain([(at, first)], numbered), reading) if json_lines else _csv(first, at, numbered, reading)
     for number, form in forms:
         try:
-            yield _outcome(form, source)
+            yield outcome_of(form, source)
         except BadInput as error:
-            raise BadInput(f"{name}, line {number}: {error}") from error
+            reading.refuse(number, error)
 
 
-def _numbered(lines: Iterable[str], name: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(lines, 1):
-        try:
-            line.encode()
-        except UnicodeEncodeError as error:
-            raise BadInput(f"{name}, line {number}: not UTF-8; write the file in that") from error
-        if line.strip():
-            yield number, line
-
-
-def _json(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON object of each line; what is none is refused."""
     for number, line in lines:
         try:
             form = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise BadInput(f"{name}, line {number}: not JSON") from error
-        if not isinstance(form, dict):
-            raise BadInput(f"{name}, line {number}: not an object")
-        yield number, form
+        except (ValueError, RecursionError):
+            reading.refuse(number, "not JSON")
+            continue
+        if isinstance(form, dict):
+            yield number, form
+        else:
+            reading.refuse(number, "not an object")
 
 
-def _csv(header: str, at: int, lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv(header: str, at: int, lines: Iterable[tuple[int, str]], reading: Reading
+         ) -> Iterator[tuple[int, dict[str, Any]]]:  # fmt: skip
     reached = [at]
 
     def counted() -> Iterator[str]:
@@ -88,15 +86,23 @@ def _csv(header: str, at: int, lines: Iterable[tuple[int, str]], name: str) -> I
             reached[0] = number
             yield line
 
-    reader = csv.DictReader(counted())
+    rows = csv.reader(counted())
     try:
-        columns = _columns(reader.fieldnames or (), f"{name}, line {at}")
-        for row in reader:
-            if None in row or None in row.values():
-                raise BadInput(f"{name}, line {reached[0]}: {len(columns)} columns are wanted")
-            yield reached[0], _form({key: text for key, text in row.items() if text != ""})
+        columns = _columns(next(rows), f"{reading.name}, line {at}")
     except csv.Error as error:
-        raise BadInput(f"{name}, line {reached[0]}: not CSV ({error})") from error
+        raise BadInput(f"{reading.name}, line {at}: not CSV ({error})") from error
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            reading.refuse(reached[0], f"not CSV ({error})")
+            continue
+        if row is None:
+            return
+        if len(row) != len(columns):
+            reading.refuse(reached[0], f"{len(columns)} columns are wanted")
+            continue
+        yield reached[0], _form({key: text for key, text in zip(columns, row, strict=True) if text != ""})
 
 
 def _columns(columns: Iterable[str], where: str) -> list[str]:
@@ -118,7 +124,8 @@ def _form(given: Mapping[str, str]) -> dict[str, Any]:
     return {"context": context, "profile": {key: text for key, text in given.items() if key in KNOBS}, **rest}
 
 
-def _outcome(form: Mapping[str, Any], source: str) -> Outcome:
+def outcome_of(form: Mapping[str, Any], source: str) -> Outcome:
+    """An outcome from its fields as a line of JSON has them. Errors: `BadInput`."""
     known = {"context", "profile", *OF_DECISION, "plt_ms", "measured_at"}
     if strange := sorted(set(form) - known):
         raise BadInput(f"{_shown(strange[0])} is no field of an outcome; there is: {', '.join(sorted(known))}")
@@ -128,17 +135,24 @@ def _outcome(form: Mapping[str, Any], source: str) -> Outcome:
     if not LEAST_MS <= plt_ms <= MOST_MS:
         what = f"a page load time is from {LEAST_MS} ms to {MOST_MS:.0f}, a day"
         raise BadInput(f"plt_ms is {_shown(form['plt_ms'])}; {what}")
-    propensity = None if form.get("propensity") is None else _number("propensity", form["propensity"])
-    if propensity is not None and not LEAST_PROPENSITY <= propensity <= 1:
-        raise BadInput(f"propensity is {_shown(form['propensity'])}; it is a probability, from {LEAST_PROPENSITY} to 1")
+    propensity = None if form.get("propensity") is None else propensity_of(form["propensity"])
     expected = None if form.get("expected_ms") is None else _number("expected_ms", form["expected_ms"])
     profile = _profile(_object("profile", form))
     arm = form.get("arm") or ("static" if profile.settings else "default")
     if not isinstance(arm, str) or arm not in ARM:
         raise BadInput(f"no arm is called {_shown(arm)}; there is: {', '.join(ARMS)}")
     class_id = _word("class", form["class"]) if form.get("class") is not None else ""
-    decision = Decision(context_of(_object("context", form)), class_id, profile, arm, expected, propensity)
+    context = _unaddressed(context_of(_object("context", form)))
+    decision = Decision(context, class_id, profile, arm, expected, propensity)
     return Outcome(decision, plt_ms, _whole("measured_at", form.get("measured_at"), MOST_NS) or 0, source)
+
+
+def propensity_of(value: Any) -> float:
+    """How likely a configuration was. Errors: `BadInput`."""
+    propensity = _number("propensity", value)
+    if not LEAST_PROPENSITY <= propensity <= 1:
+        raise BadInput(f"propensity is {_shown(value)}; it is a probability, from {LEAST_PROPENSITY} to 1")
+    return propensity
 
 
 def context_of(form: Mapping[str, Any]) -> Context:
@@ -152,6 +166,11 @@ def context_of(form: Mapping[str, Any]) -> Context:
             raise BadInput(f"{key} is {_shown(form[key])}; it is not negative and at most {NUMBERS[key]:.0f}{share}")
     given |= {key: _word(key, form[key]) for key in WORDS if form.get(key) is not None}
     return Context(**given, asn=_whole("asn", form.get("asn"), MOST_ASN))
+
+
+def _unaddressed(context: Context) -> Context:
+    """Of a client no more than its prefix is kept."""
+    return replace(context, prefix=prefix_of(address)) if (address := plain_text(context.prefix)) else context
 
 
 def _object(key: str, form: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -195,7 +214,7 @@ def _word(key: str, value: Any) -> str:
     """Text that can be kept and printed: no controls, no halves of characters (JSON's escapes can write them)."""
     if not isinstance(value, str) or len(value) > LONGEST:
         raise BadInput(f"{key}: {_shown(value)} is no word of at most {LONGEST} characters")
-    if any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 or 0xD800 <= ord(letter) < 0xE000 for letter in value):
+    if UNPRINTABLE.search(value):
         raise BadInput(f"{key}: {_shown(value)} has characters that no name has")
     return value
 

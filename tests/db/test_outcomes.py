@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.db.schema import VERSION
 from configtron.errors import BadInput
 from configtron.learner.logged import Logged, logged_of, outcomes_of, taught
 from configtron.learner.saved import Recipe, recipe_of
@@ -206,7 +205,6 @@ WRITER = """
 import sys
 from pathlib import Path
 from configtron.db.outcomes import Outcomes
-from configtron.db.schema import VERSION
 from tests.learner.test_logged import logged
 store, told = Outcomes(Path(sys.argv[1])), logged(500)
 log = store.begin_log("sim", "{}")
@@ -246,11 +244,12 @@ def test_memory_is_flat(store: Outcomes) -> None:
 
 def test_an_older_database_is_brought_up(tmp_path: Path) -> None:
     with Outcomes(tmp_path / "o.db") as store:
-        tables = ("outcome", "log", "decision", "learner", "configuration", "word", "replay_part", "replay")
+        tables = ("outcome", "log", "decision", "learner", "configuration", "word", "replay_part", "replay",
+                  "deployment")  # fmt: skip
         store._connection.execute("DROP VIEW told_outcome")
         for table in tables:
             store._connection.execute(f"DROP TABLE {table}")
-        store._connection.execute(f"PRAGMA user_version = {VERSION - 1}")
+        store._connection.execute("PRAGMA user_version = 4")
     with Outcomes(tmp_path / "o.db") as store:
         store.add(store.begin_log("live", "{}"), logged_of(OUTCOMES))
         assert store.count() == 2

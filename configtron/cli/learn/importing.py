@@ -5,28 +5,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from configtron.cli.learn.options import say
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING
-from configtron.records import canonical
+from configtron.errors import DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
+    from configtron.learner.imports.joining import Contexted
+    from configtron.learner.imports.reading import Reading
     from configtron.learner.logged import Logged
     from configtron.nouns import Outcome
 
 # Outcomes in a transaction.
 BATCH = 20_000
 SOURCES = ("live", "lab", "sim")
+FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "web-vitals", "har", "contexts")
 
 
 @click.command(name="import", short_help="Read outcomes from a file into the database.")
-@click.argument("file", type=click.File(encoding="utf-8", errors="surrogateescape"))
+@click.argument("file", type=click.File("rb"))
 @click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Where they are from.")
-def import_(file: TextIO, source: str) -> int:
-    """Read outcomes from FILE (- is standard input) into a new log of the database, in order of arrival.
+@click.option("--from", "kind", type=click.Choice(FORMS), help="What FILE is.  [default: by its content]")
+@click.option("--metric", default="", metavar="METRIC",
+              help="What of it: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).")
+@click.option("--contexts", default="all", show_default=True, metavar="WHICH", help=(
+    "Networks from contexts before the load: all that are kept, last or a watch's number, a file of "
+    "`fingerprint contexts -f jsonl`, none."))
+@click.option("--window", "window_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
+              metavar="SECONDS", help="How old a context may be.")
+@click.option("--profile", "setting", default="", metavar="KNOB=VALUE,...",
+              help="The configuration of all of FILE.  [default: as FILE says, or what `configtron tune` had in force]")
+@click.option("--propensity", type=click.FloatRange(min=0, max=1, min_open=True), metavar="P",
+              help="How likely each client's configuration was, where it was drawn.")
+@click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
+@click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of dates without one (HAProxy's).")
+@click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=2.0, show_default=True,
+              metavar="SECONDS", help="So long without a request ends a page view of an access log.")
+@click.option("--strict", is_flag=True, help="Stop at the first bad line.")
+def import_(file: BinaryIO, source: str, kind: str | None, contexts: str, window_s: float, strict: bool,
+            **how: object) -> int:  # fmt: skip
+    """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
 
     \b
     JSON Lines, an object each:
@@ -36,21 +58,48 @@ def import_(file: TextIO, source: str) -> int:
     or CSV with a header: plt_ms, any of the context's names, a column for each knob, propensity, arm, class,
     measured_at. Only plt_ms is required; `evaluate` needs propensities, classes need bandwidth, round trip and loss.
 
-    Exit code 2: a line cannot be read; the outcomes before it are kept, and it says how many. 4: there was none.
+    Also access logs of nginx, Apache and HAProxy, beacons of boomerang and web-vitals, HTTP archives (docs/import.md
+    says what each measures), and contexts (`fingerprint contexts -f jsonl`), which are kept for later imports.
+    Of addresses only the prefix is kept. A log has one metric.
+
+    Outcomes that do not say what network their client is in get it from contexts of the same prefix that were seen
+    before the load began; how many did, how old those were, and why others did not, is printed.
+
+    Bad lines are counted and the first few named, the others kept: exit code 3. With --strict the first one ends the
+    import, exit code 2; the outcomes before it are kept, and it says how many. 4: there was no outcome.
     """
-    from configtron.cli.learn.options import say
-    from configtron.db.outcomes import Outcomes
-    from configtron.errors import BadInput
+    from configtron.cli.learn.sources import Given, contexted, keep_contexts, opened, read
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
+    given = Given(source=source, kind=kind or "", **how)  # type: ignore[arg-type]
+    lines, reading, kind = opened(file, name, given.kind, strict=strict)
+    if kind == "contexts":
+        return keep_contexts(settings().db, lines, reading)
+    outcomes, metric = read(settings().db, kind, lines, reading, given)
+    about = {"file": name} | ({"metric": metric} if metric != "plt" else {}) | ({"from": kind} if kind != "outcomes"
+                                                                               else {})  # fmt: skip
+    known = contexted(settings().db, contexts, window_s)
+    log, kept = _keep(source, about, _batches(outcomes, known), reading)
+    if kept:
+        say(f"log {log}: {kept} outcomes" + (f" of metric {metric}" if metric != "plt" else ""))
+        if known is not None and len(known):
+            say(str(known.joined))
+    return _ended(reading, kept)
+
+
+def _keep(source: str, about: dict[str, str], batches: Iterator[Logged], reading: Reading) -> tuple[int, int]:
+    """Keep outcomes, a batch a transaction: the log's number, and how many. Errors: `BadInput`, those before kept."""
+    from configtron.db.outcomes import Outcomes
+    from configtron.records import canonical
+
     log, kept = 0, 0
     with Outcomes(settings().db) as store:
         try:
-            for logged in _batches(file, name, source):
+            for logged in batches:
                 if log:
                     store.add(log, logged)
                 else:
-                    log = store.begin_log(source, canonical({"file": name}), logged)
+                    log = store.begin_log(source, canonical({**about}), logged)
                 kept += len(logged)
         except BadInput as error:
             before = f"; {kept} outcomes before it are kept as log {log}" if kept else ""
@@ -58,30 +107,43 @@ def import_(file: TextIO, source: str) -> int:
         except KeyboardInterrupt:
             say(f"log {log}: {kept} outcomes are kept" if kept else "nothing is kept")
             raise
-    if not kept:
-        say(f"{name}: no outcome in it")
-        return NOTHING
-    say(f"log {log}: {kept} outcomes")
-    return DONE
+    return log, kept
 
 
-def _batches(file: TextIO, name: str, source: str) -> Iterator[Logged]:
+def _batches(outcomes: Iterator[Outcome], known: Contexted | None) -> Iterator[Logged]:
     """Outcomes, so many at once; a line that cannot be read raises `BadInput` when those before it were handed out."""
-    from configtron.errors import BadInput
     from configtron.learner.logged import logged_of
-    from configtron.learner.told import outcomes
 
-    told, ended = outcomes(file, source, name), False
+    ended = False
     while not ended:
         batch: list[Outcome] = []
         wrong = None
         try:
-            for outcome in islice(told, BATCH):
+            for outcome in islice(outcomes, BATCH):
                 batch.append(outcome)  # one by one: those before a line that cannot be read stay
         except BadInput as error:
             wrong = error
         if batch:
-            yield logged_of(batch)
+            logged = logged_of(batch)
+            yield known.fill(logged) if known is not None and len(known) else logged
         if wrong is not None:
             raise wrong
         ended = not batch
+
+
+def _ended(reading: Reading, kept: int) -> int:
+    """Say what was left out; the exit code. Errors: `BadInput` where all lines are bad."""
+    for why, count in reading.left.most_common():
+        if count:
+            say(f"{count} not taken: {why}")
+    if not kept and reading.bad:
+        more = f"; {reading.bad} such lines, and no outcome" if reading.bad > 1 else ""
+        raise BadInput(f"{reading.first[0]}{more}")
+    if not kept:
+        say(f"{reading.name}: no outcome in it")
+        return NOTHING
+    for where in reading.first:
+        say(where)
+    if reading.bad:
+        say(f"{reading.bad} of {reading.lines} lines are bad and left out; --strict stops at the first")
+    return PARTIAL if reading.bad else DONE

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,11 +30,34 @@ Command = Callable[..., Any]
 
 
 def log_option(command: Command) -> Command:
-    """From which outcomes."""
-    return click.option(
+    """From which outcomes: `log` is a log's number, 0 for all, or -n for all that measured what log n did."""
+
+    @wraps(command)
+    def chosen(*args: Any, log: int, metric: str, **rest: Any) -> Any:
+        if metric and log:
+            raise BadInput("--log names one log, which has one metric; leave --metric out")
+        return command(*args, log=_of_metric(metric) if metric else log, **rest)
+
+    one = click.option(
         "--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
         help="Outcomes of this log only; `learn status` lists them.",
-    )(command)  # fmt: skip
+    )  # fmt: skip
+    alike = click.option(
+        "--metric", default="", metavar="METRIC",
+        help="Outcomes of all logs that measured this, where logs measured different things: plt, page, request, ...",
+    )  # fmt: skip
+    return one(alike(chosen))
+
+
+def _of_metric(metric: str) -> int:
+    """-n, n being the first log of that metric. Errors: `BadInput` where there is none."""
+    from configtron.db.outcomes import Outcomes
+
+    with Outcomes(settings().db) as store:
+        found = store.metrics()
+    if metric not in found:
+        raise BadInput(f"no log has metric {metric!r}; there is: {', '.join(found) or 'none'}")
+    return -found[metric]
 
 
 def policy_option(command: Command) -> Command:

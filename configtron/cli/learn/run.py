@@ -90,8 +90,11 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         kind = _kind(store, found, name, policy, str(making["engine"]))
         if found is None or fresh:
             found = lessons.begin(store, called, kind, fresh=fresh, **_how(kind, making))
-        elif given := [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]:
+        else:
+            given = [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
             _same(found, policy, given)
+            if (log := int(str(making["log"]))) < 0:
+                found = store.bind_learner(found, log)
         try:
             taken = lessons.learn(store, found, most)
         except KeyboardInterrupt:
@@ -199,7 +202,7 @@ def _row(name: str, taken: object) -> dict[str, Json]:
     arms: Counter[str] = taken.arms
     total = max(sum(arms.values()), 1)
     return {
-        "name": name, "policy": taken.policy, "log": taken.log, "learned_now": taken.outcomes,
+        "name": name, "policy": taken.policy, "log": max(taken.log, 0), "learned_now": taken.outcomes,
         "learned": taken.learned, "updates": taken.updates, "classes": taken.classes, "splits": taken.splits,
         "agreed": rounded(taken.agreed / total) if taken.outcomes else None,
         "unexplored": list(taken.unexplored), "reclassified": len(taken.latencies),

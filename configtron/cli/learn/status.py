@@ -45,7 +45,7 @@ def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
     for log in store.logs():
         yield {
             "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
-            "about": f"{log.source} {log.about}",
+            "metric": store.metric_of(log.id), "about": f"{log.source} {log.about}",
         }  # fmt: skip
 
 
@@ -55,9 +55,15 @@ def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
     for one in store.learners():
         classes, splits = classes_in(one.state)
         waiting = store.count(one.log, one.position)
-        about = f"{one.policy}, from " + (f"log {one.log}" if one.log else "all logs")
+        about = f"{one.policy}, from {_which(store, one.log)}"
         yield {
-            "kind": "policy", "name": one.name, "policy": one.policy, "log": one.log, "since": one.begun_at,
+            "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
             "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
             "saved": one.saved_at, "about": about,
         }  # fmt: skip
+
+
+def _which(store: Outcomes, log: int) -> str:
+    if log > 0:
+        return f"log {log}"
+    return f"all logs of metric {store.metric_of(log)}" if log else "all logs"

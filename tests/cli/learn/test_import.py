@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, USAGE
+from configtron.errors import DONE, PARTIAL, USAGE
 from configtron.learner.logged import outcomes_of
 from tests.cli.learn.typed import Typed, typed
 
@@ -25,19 +25,35 @@ def kept(tmp_path: Path) -> list[int]:
         return [log.outcomes for log in store.logs()]
 
 
-def test_lines_before_a_bad_one_are_kept_and_counted(typed: Typed, tmp_path: Path) -> None:
+def test_bad_lines_are_named_and_the_others_kept(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(GOOD * 3 + '{"plt_ms": -1}\n' + GOOD)
     code, _, err = typed("learn", "import", "x")
+    assert code == PARTIAL and err == (
+        "log 1: 4 outcomes\n"
+        "x, line 4: plt_ms is -1; a page load time is from 0.001 ms to 86400000, a day\n"
+        "1 of 5 lines are bad and left out; --strict stops at the first\n"
+    )
+    assert kept(tmp_path) == [4]
+    (tmp_path / "x").write_text("{\n" * 9 + GOOD)
+    code, _, err = typed("learn", "import", "x")
+    assert code == PARTIAL and err.count("not JSON") == 5 and "9 of 10 lines are bad" in err
+    assert kept(tmp_path) == [4, 1]
+
+
+def test_strict_keeps_the_lines_before_a_bad_one_and_counts_them(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(GOOD * 3 + '{"plt_ms": -1}\n' + GOOD)
+    code, _, err = typed("learn", "import", "--strict", "x")
     assert code == USAGE and err == (
         "configtron: x, line 4: plt_ms is -1; a page load time is from 0.001 ms to 86400000, a day;"
         " 3 outcomes before it are kept as log 1\n"
     )
     assert kept(tmp_path) == [3]
     (tmp_path / "x").write_text(GOOD * 20_001 + "{\n")
-    assert "line 20002: not JSON; 20001 outcomes before it are kept as log 2" in typed("learn", "import", "x")[2]
+    said = typed("learn", "import", "--strict", "x")[2]
+    assert "line 20002: not JSON; 20001 outcomes before it are kept as log 2" in said
     assert kept(tmp_path) == [3, 20_001]
     (tmp_path / "x").write_text("\n" + GOOD * 2 + '{"plt_ms": 5, "arm": "guess"}\n')
-    assert "line 4: no arm" in typed("learn", "import", "x")[2] and kept(tmp_path) == [3, 20_001, 2]
+    assert "line 4: no arm" in typed("learn", "import", "--strict", "x")[2] and kept(tmp_path) == [3, 20_001, 2]
 
 
 @pytest.mark.parametrize(
@@ -49,10 +65,10 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
     good = "5,caf\u00e9\n" if head else GOOD
     (tmp_path / "x").write_bytes((head + 3 * good).encode() + line + b"\n" + good.encode())
     code, _, err = typed("learn", "import", "x")
-    said = f"x, line {5 if head else 4}: not UTF-8; write the file in that; 3 outcomes before it are kept as log 1"
-    assert code == USAGE and err == f"configtron: {said}\n" and kept(tmp_path) == [3]
+    assert code == PARTIAL and f"x, line {5 if head else 4}: not UTF-8; write the file in that\n" in err
+    assert kept(tmp_path) == [4]
     (tmp_path / "x").write_bytes(line + b"\n" + (head + good).encode())
-    assert "x, line 1: not UTF-8" in typed("learn", "import", "x")[2] and kept(tmp_path) == [3]
+    assert "x, line 1: not UTF-8" in typed("learn", "import", "x")[2] and kept(tmp_path) == [4, 1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Which configuration a client had then: by what was in force, address by address, in a span of time.
+
+Question   Under which profile was this page loaded?
+Method     The history of what `configtron tune` put in force: from when, to when, which rules. The longest prefix that
+           holds the address decides, else the rules' default, else the stack is untouched. Rules of several drivers at
+           a time add up.
+Reads as   a profile, or a reason why none is known: it changed while the page loaded, or the history begins later.
+Fails as   a reason, never a guess.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+
+from configtron.nouns import Profile, Value
+from configtron.tuning import Rules
+
+Settings = tuple[tuple[str, Value], ...]
+CHANGED, EARLIER, NO_DATE = "configuration changed meanwhile", "configuration not kept then", "no date"
+# Addresses whose configurations are remembered.
+REMEMBERED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Rules that were in force from one moment to another, ns since the epoch; until None: they still are; rules
+    None: half written."""
+
+    since: int
+    until: int | None
+    rules: Rules | None
+
+
+class InForce:
+    """The history. `known_since`: what was before is not known; 0: all is."""
+
+    def __init__(self, history: list[Deployment], known_since: int = 0) -> None:
+        self._known_since = known_since
+        ends = {one.until for one in history if one.until is not None}
+        self._times = sorted({one.since for one in history} | ends)
+        self._tables = [_Table(one) for one in history]
+        self._found: dict[tuple[str, int], Profile] = {}
+
+    def of(self, address: str, begin: int, end: int) -> Profile | str:
+        """The profile of an address in that span, ns; or why it is not known."""
+        if not end:
+            return NO_DATE if self._tables else Profile("default")
+        if begin < self._known_since:
+            return EARLIER
+        first, last = bisect_right(self._times, begin), bisect_right(self._times, end)
+        found = self._at(address, first)
+        every = [self._at(address, segment) for segment in range(first, last + 1)]
+        return found if all(one == found and one.name != CHANGED for one in every) else CHANGED
+
+    def _at(self, address: str, segment: int) -> Profile:
+        """Between two moments at which anything changed; one called `CHANGED` where rules were half written."""
+        known = self._found.get((address, segment))
+        if known is None:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            at = self._times[segment - 1] if segment else -1
+            settings: dict[str, Value] = {}
+            half = False
+            for table in self._tables:
+                if table.since <= at < table.until:
+                    settings |= dict(table.settings(address))
+                    half |= table.half
+            known = Profile(CHANGED) if half else profile_of(tuple(sorted(settings.items())))
+            self._found[address, segment] = known
+        return known
+
+
+def profile_of(settings: Settings) -> Profile:
+    """Settings as a profile, named by their values."""
+    return Profile("/".join(str(value).replace("/", "") for _, value in settings) or "default", settings)
+
+
+class _Table:
+    """One deployment, looked up by address."""
+
+    def __init__(self, one: Deployment) -> None:
+        self.since, self.until = one.since, one.until if one.until is not None else 2**63
+        self._rules, self.half = one.rules or Rules(), one.rules is None
+        networks = [(ip_network(prefix), name) for prefix, name in self._rules.prefixes.items()]
+        self._names = {(n.version, n.prefixlen, int(n.network_address)): name for n, name in networks}
+        self._lengths = sorted({(n.version, n.prefixlen) for n, _ in networks}, reverse=True)
+
+    def settings(self, address: str) -> Settings:
+        """What that client gets."""
+        name = self._rules.default
+        if address:
+            found = ip_address(address)
+            number, bits = int(found), found.max_prefixlen
+            for version, length in self._lengths:
+                key = (version, length, number >> (bits - length) << (bits - length))
+                if version == found.version and key in self._names:
+                    name = self._names[key]
+                    break
+        return self._rules.profiles[name].settings if name in self._rules.profiles else ()

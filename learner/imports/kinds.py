@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""What a file's lines are, by their content; and the outcomes of those that are other programs'.
+
+Rules for this file: a form is named where one of the first lines fits it, or it is asked for; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from configtron.errors import BadInput
+from configtron.fingerprint.device import browser_of, device_of
+from configtron.fingerprint.features import plain_text, prefix_of
+from configtron.learner.imports import beacons
+from configtron.learner.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Parser
+from configtron.learner.imports.inforce import InForce
+from configtron.learner.imports.reading import Reading
+from configtron.learner.imports.views import GOOD_PAGE, View, Views
+from configtron.learner.told import LEAST_MS, LONGEST, MOST_MS, context_of, objects, outcome_of, propensity_of
+from configtron.nouns import Decision, Outcome, Profile
+
+OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
+    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
+)  # fmt: skip
+# What of these is given by --from; for the second to fourth a whole number at a line's end is that server's.
+KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
+# What each kind can measure, its default first.
+PLT, PAGE, REQUEST = "plt", "page", "request"
+METRICS = {
+    OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
+    **dict.fromkeys(("access-log", "nginx", "apache-us", "apache-s", HAPROXY_LOG), (PAGE, REQUEST)),
+}  # fmt: skip
+# Schemas of lines that `fingerprint` writes.
+CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
+# Decisions that are remembered: clients come again, with the same page.
+REMEMBERED = 20_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How lines become outcomes. gap_s: of quiet that ends a page view; site: of every outcome, "" as logged; profiles
+    by name, for logs that name them; propensity: of every profile, None where it is not known."""
+
+    source: str
+    metric: str
+    history: InForce
+    profiles: Mapping[str, Profile]
+    offset_s: Callable[[int], float]
+    epoch_ns: Callable[[str], int]
+    profile: Profile | None = None
+    propensity: float | None = None
+    site: str = ""
+    prefix: str = ""
+    gap_s: float = 2.0
+
+
+def kind_of(lines: Iterable[str]) -> str:
+    """The kind of a file by its first lines; "" if none of them is of any."""
+    found = (_kind(line) for line in lines)
+    return next((kind for kind in found if kind), "")
+
+
+def _kind(line: str) -> str:
+    text = line.strip()
+    if text.startswith("{"):
+        return _of_object(text)
+    if "t_done=" in text and (PLAIN.match(text) or HOSTED.match(text)):
+        return BOOMERANG
+    if PLAIN.match(text) or HOSTED.match(text):
+        return "access-log"
+    if HAPROXY.match(text):
+        return HAPROXY_LOG
+    return OUTCOMES if "plt_ms" in text.split(",") else ""
+
+
+def _of_object(text: str) -> str:
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(form, dict):
+        return ""
+    if form.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
+        return CONTEXTS
+    if "t_done" in form or "rt.start" in form:
+        return BOOMERANG
+    return WEB_VITALS if "name" in form and "value" in form else OUTCOMES if "plt_ms" in form else ""
+
+
+def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
+    """The outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be said."""
+    maker = _Maker(reading, wanted)
+    if kind == BOOMERANG:
+        return _beacons(lines, reading, maker, wanted)
+    if kind == WEB_VITALS:
+        return _vitals(lines, reading, maker, wanted)
+    parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
+    read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
+    return _hits(_parsed(lines, read, reading), maker, wanted)
+
+
+def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
+    """The outcomes of an HTTP archive. Errors: `BadInput`."""
+    maker = _Maker(reading, wanted)
+    for form in beacons.archive(text, reading.left, wanted.epoch_ns):
+        yield from maker.beacon(0, form)
+
+
+def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
+            ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+    for number, line in lines:
+        try:
+            hit = read(line)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        if isinstance(hit, str):
+            reading.left[hit] += 1
+        elif device_of(hit.agent) == "program":
+            reading.left["by a program (User-Agent)"] += 1
+        else:
+            yield number, hit
+
+
+def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    left = maker.reading.left
+    if wanted.metric == REQUEST:
+        for number, hit in hits:
+            if hit.method != "GET" or hit.status not in GOOD_PAGE:
+                left["no GET, or not answered by 200 or 304"] += 1
+            else:
+                yield from maker.hit(number, hit, hit.end_s)
+        return
+    views = Views(left, wanted.gap_s)
+    number = 0
+    for number, hit in hits:
+        if not hit.fine:
+            raise BadInput(
+                f"{maker.reading.name}, line {number}: dated to the second, which times no page view; log nginx's"
+                " msec=$msec or Apache's begin_ms=%{msec}t, or take single requests by --metric request"
+            )
+        if hit.method == "GET":
+            for view in views.take(hit):
+                yield from _viewed(number, view, maker)
+    for view in views.rest():
+        yield from _viewed(number, view, maker)
+
+
+def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
+    if view.requests < 2:
+        maker.reading.left["page views of one request"] += 1
+    else:
+        yield from maker.hit(number, view.page, view.end_s)
+
+
+def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    parser = Parser("nginx", wanted.offset_s)
+    for number, line in lines:
+        try:
+            form = _beacon(line, parser, reading)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        if form is not None:
+            yield from maker.beacon(number, form)
+
+
+def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
+    """Of a line of JSON, or of an access log that has beacons' queries."""
+    if line.lstrip().startswith("{"):
+        found = list(objects([(0, line)], Reading("", strict=False)))
+        if not found:
+            raise BadInput("not JSON")
+        return beacons.boomerang(found[0][1], reading.left)
+    around = parser.request(line)
+    given: dict[str, Any] = beacons.boomerang_query(around.path)
+    if "u" not in given and "t_done" not in given and "rt.start" not in given:
+        reading.left["no beacon"] += 1
+        return None
+    form = beacons.boomerang(given, reading.left)
+    if form is not None:
+        form |= {"address": around.address, "agent": around.agent}
+        form["measured_at"] = form["measured_at"] or round(around.end_s * 1e9)
+    return form
+
+
+def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    vitals, number = beacons.Vitals(wanted.metric, reading.left), 0
+    for number, given in objects(lines, reading):
+        try:
+            ready = list(vitals.take(given))
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        for form in ready:
+            yield from maker.beacon(number, form)
+    for form in vitals.rest():
+        yield from maker.beacon(number, form)
+
+
+class _Maker:
+    """Outcomes of requests and beacons, with who the client is and which configuration it had."""
+
+    def __init__(self, reading: Reading, wanted: Wanted) -> None:
+        self.reading, self._wanted = reading, wanted
+        self._decisions: dict[tuple[Any, ...], Decision] = {}
+        self._prefixes: dict[str, str] = {}
+
+    def hit(self, number: int, hit: Hit, end_s: float) -> Iterator[Outcome]:
+        """The outcome of a request, or of the page view that began with it."""
+        took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
+        if not LEAST_MS <= took_ms <= MOST_MS:
+            self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
+            return
+        begin, end = round(hit.begin_s * 1e6) * 1000, round(end_s * 1e6) * 1000
+        try:
+            profile = self._profile(hit.address, begin, end, hit.fields.get("profile"))
+            if isinstance(profile, str):
+                self.reading.left[profile] += 1
+                return
+            propensity = hit.fields.get("propensity")
+            rtt = hit.fields.get("tcpinfo_rtt"), hit.fields.get("tcpinfo_rttvar")
+            key = (self._prefix(hit.address), hit.agent, hit.host, hit.path, profile.settings, propensity, rtt)
+            decision = self._decisions.get(key)
+            if decision is None:
+                decision = self._decided(key, hit, profile, propensity)
+            yield Outcome(decision, took_ms, end, wanted.source)
+        except BadInput as error:
+            self.reading.refuse(number, error)
+
+    def _decided(self, key: tuple[Any, ...], hit: Hit, profile: Profile, propensity: str | None) -> Decision:
+        if len(self._decisions) >= REMEMBERED:
+            self._decisions.clear()
+        context: dict[str, Any] = {
+            "prefix": key[0], "device": device_of(hit.agent), "browser": browser_of(hit.agent),
+            "site": self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST],
+        }
+        for name, field in (("rtt_ms", "tcpinfo_rtt"), ("jitter_ms", "tcpinfo_rttvar")):
+            if field in hit.fields:
+                context[name] = beacons.float_of(field, hit.fields[field]) / 1e3
+        share = self._wanted.propensity if propensity is None else propensity_of(propensity)
+        arm = "static" if profile.settings else "default"
+        decision = Decision(context_of(context), "", profile, arm, None, share)
+        self._decisions[key] = decision
+        return decision
+
+    def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
+        """The outcome of a beacon."""
+        wanted = self._wanted
+        try:
+            took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
+            end = wanted.epoch_ns(end) if isinstance(end, str) else end or 0
+            address = plain_text(form["address"]) if form["address"] else ""
+            profile: Profile | str | None = None
+            if not isinstance(form.get("profile"), dict):
+                profile = self._profile(address, end - round(took_ms * 1e6), end, form.get("profile"))
+            if isinstance(profile, str):
+                self.reading.left[profile] += 1
+                return
+            context = dict(form.get("numbers", {})) | dict(form.get("context", {}))
+            context.setdefault("prefix", form.get("prefix") or (prefix_of(address) if address else wanted.prefix))
+            context.setdefault("site", wanted.site or form["site"])
+            context.setdefault("device", device_of(form["agent"]))
+            context.setdefault("browser", browser_of(form["agent"]))
+            given = form.get("propensity", wanted.propensity)
+            settings = form["profile"] if profile is None else dict(profile.settings)
+            line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
+            yield outcome_of(line, wanted.source)
+        except BadInput as error:
+            self.reading.refuse(number, error)
+
+    def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
+        """What the line names, else what was said of all, else what was in force; or why it is not known."""
+        if named:
+            return _named(named, self._wanted.profiles)
+        return self._wanted.profile or self._wanted.history.of(address, begin, end)
+
+    def _prefix(self, address: str) -> str:
+        known = self._prefixes.get(address)
+        if known is None:
+            if len(self._prefixes) >= REMEMBERED:
+                self._prefixes.clear()
+            known = self._prefixes[address] = prefix_of(address)
+        return known
+
+
+def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
+    """A profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
+    from configtron.learner.imports.inforce import profile_of
+    from configtron.tune.text import setting_of
+
+    if "=" in text:
+        return profile_of(tuple(sorted(setting_of(word) for word in text.split(";"))))
+    if text == "default":
+        return Profile("default")
+    if text not in profiles:
+        raise BadInput(f"no profile is called {text[:60]!r}; `configtron tune profile list` shows them")
+    return profile_of(profiles[text].settings)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Lines of a file on their way to outcomes: numbered, checked, counted; a bad one costs itself and is named.
+
+Rules for this file: memory does not grow with the file; of bad lines the first few are remembered, the rest counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from configtron.errors import BadInput
+
+# A longer line is no line of any of these formats: web servers take requests of some 8 KiB.
+LINE_BYTES = 1 << 20
+# Bad lines that are named; the others are counted.
+NAMED = 5
+
+
+@dataclass
+class Reading:
+    """What became of a file's lines.
+
+    name     the file's, for complaints
+    strict   raise `BadInput` at the first bad line
+    lines    lines that were read, empty ones too
+    bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
+    left     good lines, or page views, that are no outcome: why, and how many
+    """
+
+    name: str
+    strict: bool = False
+    lines: int = 0
+    bad: int = 0
+    first: list[str] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, number: int, what: object) -> None:
+        """Count a bad line. Errors: `BadInput` where lines must all be good."""
+        where = f"{self.name}, line {number}: {what}"
+        if self.strict:
+            raise BadInput(where)
+        self.bad += 1
+        if len(self.first) < NAMED:
+            self.first.append(where)
+
+
+def numbered(raw: Iterable[bytes], reading: Reading) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, without empty ones; one too long (cut at `LINE_BYTES` + 1) or not UTF-8 is
+    refused."""
+    for line in raw:
+        reading.lines += 1
+        if len(line) > LINE_BYTES:
+            reading.refuse(reading.lines, f"longer than {LINE_BYTES} bytes")
+            continue
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            reading.refuse(reading.lines, "not UTF-8; write the file in that")
+            continue
+        if reading.lines == 1:
+            # What spreadsheets put before a header: the byte order mark.
+            text = text.removeprefix("\ufeff")
+        if not text.isspace() and text:
+            yield reading.lines, text

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: MIT
+"""`learn import` of other programs' files: logs that real servers wrote (logs/), beacons, archives; what each measures,
+who the client was and which configuration it had, and that what cannot be told is not guessed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.db.outcomes import Outcomes
+from configtron.db.tuning import Tuning
+from configtron.errors import DONE, NOTHING, PARTIAL, USAGE
+from configtron.nouns import Profile
+from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
+from configtron.tuning import Place, Rules
+from tests.cli.learn.typed import Typed, typed
+
+__all__ = ["typed"]
+
+LOGS = Path(__file__).parent / "logs"
+AGENT = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605 Version/17.5 Mobile/15E148 Safari/604.1"
+SECOND = 10**9
+
+
+def told(tmp_path: Path) -> list[dict[str, Any]]:
+    """Every outcome as the view has it."""
+    with sqlite3.connect(tmp_path / "l.db") as base:
+        base.row_factory = sqlite3.Row
+        return [dict(row) for row in base.execute("SELECT * FROM told_outcome ORDER BY id")]
+
+
+def line(path: str, begin_s: float, took_s: float, *, address: str = "192.0.2.7", referer: str = "-",
+         fields: str = "", agent: str = AGENT) -> str:  # fmt: skip
+    """A line as nginx writes it by the documented format."""
+    return (
+        f'{address} - - [22/Nov/2026:16:16:24 +0000] "GET {path} HTTP/1.1" 200 10 "{referer}" "{agent}"'
+        f" request_time={took_s:.3f} msec={begin_s + took_s:.3f} host=shop.example {fields}\n"
+    )
+
+
+def view(begin_s: float, took_s: float, **more: str) -> str:
+    """A page and an object of it, whose answer ends so long after the page's request."""
+    page = line("/a?x=1", begin_s, 0.01, **more)
+    return page + line("/o.css", begin_s + took_s - 0.01, 0.01, referer="https://shop.example/a?x=1", **more)
+
+
+def test_nginx_page_views(typed: Typed, tmp_path: Path) -> None:
+    """From the page's request to the end of its last object's answer; no address is kept anywhere in the file."""
+    assert typed("learn", "import", LOGS / "nginx.txt")[0] == DONE
+    found = told(tmp_path)
+    assert sorted(row["plt_ms"] for row in found) == [52, 55, 56, 57]
+    by_six = next(row for row in found if row["prefix"] == "::/48")
+    assert by_six["measured_at"] == 1795364185123 * 10**6 and by_six["device"] == "computer"
+    assert by_six["rtt_ms"] == 0.036 and json.loads(by_six["more"]) == {"browser": "firefox", "jitter_ms": 0.021}
+    (log,) = typed("learn", "status", "-f", "jsonl")[1].splitlines()
+    assert json.loads(log)["metric"] == "page"
+    with Outcomes(tmp_path / "l.db") as store:
+        assert store.prefixes() == ("127.0.0.0/24", "::/48") or set(store.prefixes()) == {"127.0.0.0/24", "::/48"}
+    assert b"192.0.2.7" not in imported_file(typed, tmp_path, view(1e9, 1.5))
+
+
+def imported_file(typed: Typed, tmp_path: Path, text: str) -> bytes:
+    (tmp_path / "x.log").write_text(text)
+    assert typed("learn", "import", "x.log")[0] == DONE
+    return b"".join(path.read_bytes() for path in tmp_path.glob("l.db*"))
+
+
+def test_apache_dates_the_beginning_and_nginx_the_end(typed: Typed, tmp_path: Path) -> None:
+    assert typed("learn", "import", LOGS / "apache.txt")[0] == DONE
+    assert [row["plt_ms"] for row in told(tmp_path)] == [63.183]
+    both = "--metric", "request", "--from"
+    assert typed("learn", "import", *both, "apache-us", LOGS / "apache-us.txt")[0] == DONE
+    rows = told(tmp_path)[1:]
+    assert [row["plt_ms"] for row in rows] == [0.229, 0.097, 0.183]
+    assert rows[0]["measured_at"] == 1795364185 * SECOND + 229_000 and rows[0]["site"] == "localhost/"
+
+
+def test_haproxy_page_views_and_zone(typed: Typed, tmp_path: Path) -> None:
+    """Its dates have no zone; without captured headers requests of an address still make views."""
+    assert typed("learn", "import", LOGS / "haproxy.txt")[0] == DONE
+    assert typed("learn", "import", "--timezone", "Europe/Berlin", LOGS / "haproxy.txt")[0] == DONE
+    found = told(tmp_path)
+    assert [row["plt_ms"] for row in found] == [64, 52] * 2
+    assert found[0]["measured_at"] - found[2]["measured_at"] == 3600 * SECOND
+    assert found[0]["site"] == "127.0.0.1:8183/" and found[1]["device"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("apache-us", "229 is microseconds (--from apache-us), seconds (apache-s)"), ("apache-s", "(apache-s)"),
+     ("nginx-timed", "dated to the second, which times no page view"),
+     ("nginx-combined", "how long the request took is not in it")],
+)  # fmt: skip
+def test_what_a_log_does_not_say_is_not_guessed(typed: Typed, tmp_path: Path, name: str, says: str) -> None:
+    code, _, err = typed("learn", "import", LOGS / f"{name}.txt")
+    assert code == USAGE and says in err
+    with Outcomes(tmp_path / "l.db") as store:
+        assert store.logs() == []
+
+
+def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
+    text = '192.0.2.1 - - [22/Nov/2026:{}:16:24 {}] "GET / HTTP/1.1" 200 1 "-" "x11" 0.250\n'
+    (tmp_path / "x").write_text(text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
+                                + text.format("08", "-0800"))  # fmt: skip
+    assert typed("learn", "import", "--metric", "request", "x")[0] == DONE
+    dates = {row["measured_at"] for row in told(tmp_path)}
+    assert len(dates) == 2 and max(dates) - min(dates) == 3600 * SECOND
+
+
+def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
+    """A child of a style sheet counts, an answer that ended before its page too; a late one, another's, a single
+    request and a program's do not."""
+    text = "".join([
+        line("/o.js", 100.1, 0.05, referer="https://shop.example/a"), line("/a", 100, 0.5),
+        line("/s.css", 100.2, 0.4, referer="https://shop.example/a"),
+        line("/f.woff2", 101, 0.25, referer="https://shop.example/s.css"),
+        line("/poll.json", 109, 0.25, referer="https://shop.example/a"),
+        line("/o.png", 100.3, 9, referer="https://elsewhere.example/b"),
+        line("/alone", 200, 0.1), view(300, 0.75, agent="curl/8"),
+    ])  # fmt: skip
+    (tmp_path / "x").write_text(text)
+    code, _, err = typed("learn", "import", "x")
+    assert code == DONE and [row["plt_ms"] for row in told(tmp_path)] == [1250]
+    assert "1 not taken: page views of one request" in err and "2 not taken: by a program" in err
+    assert "2 not taken: objects of no page" in err
+
+
+def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
+    """A torn first line, bytes that are no text, and one without end; gzip as well, and one that is cut."""
+    good = "".join(view(100.0 * n, 1.0) for n in range(1, 60))
+    text = b"rest of a line\n" + good.encode() + b"\xff\n" + b"x" * (1 << 21) + b"\n" + view(9000, 1).encode()
+    (tmp_path / "x.gz").write_bytes(gzip.compress(text))
+    code, _, err = typed("learn", "import", "x.gz")
+    assert code == PARTIAL and len(told(tmp_path)) == 60
+    assert "x.gz, line 1: no line of an access log" in err and "x.gz, line 120: not UTF-8" in err
+    assert "line 121: longer than 1048576 bytes" in err and "3 of 123 lines are bad" in err
+    code, _, err = typed("learn", "import", "--strict", "x.gz")
+    assert code == USAGE and "line 1:" in err
+    (tmp_path / "y.gz").write_bytes(gzip.compress(good.encode())[:-9])
+    code, _, err = typed("learn", "import", "y.gz")
+    assert code == PARTIAL and "the file is torn here" in err
+
+
+def beacon(**more: object) -> str:
+    return json.dumps({"t_done": 1500, "u": "https://shop.example/cart?id=7", "rt.end": 1700000001500,
+                       "ip": "192.0.2.9", "user_agent": AGENT, **more}) + "\n"  # fmt: skip
+
+
+def test_boomerang(typed: Typed, tmp_path: Path) -> None:
+    """As JSON and in an access log's query strings: only whole pages."""
+    requests = {"http.initiator": "xhr"}
+    (tmp_path / "b").write_text(beacon(bw=250_000, lat="80") + beacon(**requests) + beacon(t_done="", u="x")
+                                + beacon(t_done="soon"))  # fmt: skip
+    code, _, err = typed("learn", "import", "b")
+    assert code == PARTIAL and "b, line 4: load time: 'soon' is no number" in err
+    assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
+    first, second = told(tmp_path)
+    assert (first["plt_ms"], first["measured_at"], first["bandwidth_kbps"], first["rtt_ms"]) == (
+        1500, 1700000001500 * 10**6, 2000, 80)  # fmt: skip
+    assert (first["site"], first["prefix"], first["device"]) == ("shop.example/cart", "192.0.2.0/24", "phone")
+    assert (second["plt_ms"], second["site"], second["prefix"]) == (1234, "shop.example/cart", "127.0.0.0/24")
+    assert second["measured_at"] == 1795363200123 * 10**6
+
+
+def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
+    """The last value of each id, of one metric; back/forward cache is no load."""
+    rows: list[dict[str, object]] = [
+        {"name": "LCP", "value": 900.5, "id": "v1"}, {"name": "LCP", "value": 1200.5, "id": "v1"},
+        {"name": "LCP", "value": 5, "id": "v2", "navigationType": "back-forward-cache"},
+        {"name": "FCP", "value": 300, "id": "v3", "navigationType": "reload"},
+        {"name": "CLS", "value": 0.1, "id": "v4"},
+    ]  # fmt: skip
+    (tmp_path / "v").write_text("".join(json.dumps(row | {"ip": "2001:db8:1:2::5"}) + "\n" for row in rows))
+    assert typed("learn", "import", "v")[0] == DONE
+    assert typed("learn", "import", "--metric", "fcp", "v")[0] == DONE
+    assert [(row["plt_ms"], row["prefix"]) for row in told(tmp_path)] == [(1200.5, "2001:db8:1::/48"),
+                                                                          (300, "2001:db8:1::/48")]  # fmt: skip
+    code, _, err = typed("learn", "import", "--metric", "cls", "v")
+    assert code == USAGE and "web-vitals measures lcp, fcp, ttfb, inp" in err
+
+
+def test_http_archive(typed: Typed, tmp_path: Path) -> None:
+    pages = [{"id": "p", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": 1500.25}},
+             {"id": "q", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": None}}]  # fmt: skip
+    asked = {"url": "https://shop.example/cart?id=1", "headers": [{"name": "User-Agent", "value": AGENT}]}
+    log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked}]}}
+    for name, text in (("a.har", json.dumps(log)), ("b.har", json.dumps(log, indent=1))):
+        (tmp_path / name).write_text(text)
+        assert typed("learn", "import", "--client-prefix", "192.0.2.0/24", name)[0] == DONE
+    first, second = told(tmp_path)
+    assert {**first, "id": 0, "log": 0} == {**second, "id": 0, "log": 0} and first["plt_ms"] == 1500.25
+    assert first["measured_at"] == 1700000001500250000 and first["site"] == "shop.example/cart"
+    assert first["device"] == "phone" and first["prefix"] == "192.0.2.0/24"
+
+
+def test_metrics_are_not_mixed(typed: Typed, tmp_path: Path) -> None:
+    known = {"plt_ms": 100, "context": {"rtt_ms": 50, "loss": 0, "bandwidth_kbps": 5000, "site": "a"}}
+    (tmp_path / "p").write_text((json.dumps(known) + "\n") * 30)
+    (tmp_path / "v").write_text("".join(view(100.0 * n, 1.0) for n in range(1, 30)))
+    (tmp_path / "c").write_text(sighting(1, "192.0.2.0/24", rtt_ms=50, loss=0, bandwidth_kbps=5000))
+    assert typed("learn", "import", "c")[0] == DONE
+    assert typed("learn", "import", "p")[0] == DONE
+    assert typed("learn", "run", "--policy", "mab_nc", "--name", "mine")[0] == DONE
+    assert typed("learn", "import", "v")[0] == DONE
+    for words in (("run", "--name", "other"), ("evaluate", "--policy", "default"), ("run", "--policy", "mine")):
+        code, _, err = typed("learn", *words)
+        assert code == USAGE and "the logs measured different things (plt, page)" in err
+    code, _, err = typed("learn", "run", "--policy", "mine", "--metric", "page")
+    assert code == USAGE and "mine learned from plt, not page" in err
+    assert typed("learn", "import", "p")[0] == DONE
+    code, out, _ = typed("learn", "run", "--policy", "mine", "--metric", "plt", "-f", "jsonl")
+    assert code == DONE and json.loads(out)["learned_now"] == 30
+    code, out, _ = typed("learn", "run", "--policy", "mab_nc", "--name", "views", "--metric", "page", "-f", "jsonl")
+    assert code == DONE and json.loads(out)["learned"] == 29
+    assert typed("learn", "run", "--name", "x", "--metric", "lcp")[0] == USAGE
+    assert typed("learn", "status")[0] == DONE
+
+
+def sighting(at_s: float, prefix: str, **context: object) -> str:
+    return json.dumps({
+        "schema": "configtron.context/1", "source": "live", "at": at_s, "local": {"port": 80}, "way": "out",
+        "ended": "fin", "bytes_out": 9000, "bytes_in": 100, "bounded": True, "unknown": {"jitter_ms": "no-sample"},
+        "context": {"prefix": prefix, **context},
+    }) + "\n"  # fmt: skip
+
+
+CONTEXTS = (
+    sighting(1000, "192.0.2.0/24", rtt_ms=50, loss=0.01, bandwidth_kbps=5000, asn=64500, region="DE")
+    + sighting(1100, "192.0.2.0/24", rtt_ms=60)
+    + sighting(1200.5, "192.0.2.0/24", rtt_ms=999, loss=0.5, bandwidth_kbps=1)
+    + '{"schema": "configtron.watch/1", "watch": 1}\n'
+)
+
+
+def test_contexts_are_kept_and_joined(typed: Typed, tmp_path: Path) -> None:
+    """The latest value of each feature before the load began; what the load's own connection showed is none."""
+    (tmp_path / "c").write_text(CONTEXTS)
+    code, _, err = typed("learn", "import", "c")
+    assert code == DONE and "3 contexts are kept" in err
+    code, _, err = typed("learn", "import", "c")
+    assert code == DONE and "0 contexts are kept; 3 were kept already" in err
+    (tmp_path / "x").write_text(
+        view(900, 1.0) + view(1200, 1.0) + view(1300, 1, address="198.51.100.3") + view(5500, 1.0)
+    )
+    code, _, err = typed("learn", "import", "x")
+    said = (
+        "1 of 4 outcomes got their network from contexts (age 100 s at the median, 100 s at most); "
+        "not: 1 no context before the load, 1 only older contexts, 1 no context of the prefix"
+    )
+    assert code == DONE and all(part in err for part in said.replace("; not: ", ", ").split(", "))
+    by_begin = {round(row["measured_at"] / SECOND): row for row in told(tmp_path)}
+    row = by_begin[1201]
+    assert (row["rtt_ms"], row["loss"], row["bandwidth_kbps"]) == (60, 0.01, 5000)
+    assert json.loads(row["more"]) == {"asn": 64500, "region": "DE", "browser": "safari"}
+    assert by_begin[901]["rtt_ms"] is by_begin[5501]["rtt_ms"] is by_begin[1301]["rtt_ms"] is None
+
+
+def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> None:
+    """An outcome's own features stay; a longer prefix is within a shorter one."""
+    (tmp_path / "c").write_text(CONTEXTS)
+    own = {"plt_ms": 5, "measured_at": 1150 * SECOND, "context": {"prefix": "192.0.2.64/26", "rtt_ms": 7}}
+    (tmp_path / "o").write_text(json.dumps(own))
+    for which in ("c", "none", "all", "last"):
+        if which == "all":
+            assert typed("learn", "import", "c")[0] == DONE
+        assert typed("learn", "import", "--contexts", which, "o")[0] == DONE
+    assert [(row["rtt_ms"], row["loss"]) for row in told(tmp_path)] == [(7, 0.01), (7, None), (7, 0.01), (7, 0.01)]
+    assert typed("learn", "import", "--contexts", "7", "o")[0] == USAGE
+    assert typed("learn", "import", "--window", "100", "o")[0] == DONE
+    assert told(tmp_path)[-1]["loss"] is None
+    (tmp_path / "c").write_text(sighting(1, "192.0.2.0/24", loss=7))
+    code, _, err = typed("learn", "import", "c")
+    assert code == USAGE and "c, line 1: loss is 7" in err
+    (tmp_path / "c").write_text('{"schema": "configtron.watch/1"}\n')
+    assert typed("learn", "import", "c")[0] == NOTHING
+
+
+def test_an_address_is_kept_as_its_prefix(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "o").write_text('{"plt_ms": 5, "context": {"prefix": "192.0.2.77"}}')
+    assert typed("learn", "import", "o")[0] == DONE and told(tmp_path)[0]["prefix"] == "192.0.2.0/24"
+
+
+def deployed(tmp_path: Path, at_s: float, act: Act | None, status: str, rules: Rules | None = None) -> Act:
+    """An act's step at that time, as the journal keeps it."""
+    from datetime import UTC, datetime
+
+    clock = datetime.fromtimestamp(at_s, UTC)
+    with Tuning(tmp_path / "l.db", clock=lambda: clock) as book:
+        if act is None:
+            assert rules is not None
+            act = book.begin(Act("route", Place(), "", "boot", "begun", "{}", rules))
+        from dataclasses import replace
+
+        act = replace(act, status=status) if status != UNDONE else act.closed(UNDONE, "")
+        book.put(act)
+    return act
+
+
+def test_the_configuration_is_what_was_in_force(typed: Typed, tmp_path: Path) -> None:
+    """By the journal of `configtron tune`: prefix by prefix, from when to when; half written or changed is unknown."""
+    rules = Rules({"big": Profile("big", (("initcwnd", 30),))}, {"192.0.2.0/24": "big"})
+    act = deployed(tmp_path, 1000, None, WRITING, rules)
+    for at_s, status in ((1010, LEASED), (1020, KEPT), (2000, UNDOING), (2001, UNDONE)):
+        act = deployed(tmp_path, at_s, act, status)
+    before, later = (990, 1005, 1009.5, 1500), (1999.5, 3000)
+    text = "".join(view(at, 1.0) for at in before) + view(1500, 1, address="198.51.100.1")
+    (tmp_path / "x").write_text(text + "".join(view(at, 1.0) for at in later))
+    code, _, err = typed("learn", "import", "--propensity", "0.25", "x")
+    assert code == DONE and "3 not taken: configuration changed meanwhile" in err
+    found = {(round(row["measured_at"] / SECOND) - 1, row["prefix"][:3]): row for row in told(tmp_path)}
+    assert {key: row["settings"] for key, row in found.items()} == {
+        (990, "192"): "{}", (1500, "192"): '{"initcwnd":30}', (3000, "192"): "{}", (1500, "198"): "{}",
+    }  # fmt: skip
+    assert {row["propensity"] for row in found.values()} == {0.25}
+    assert found[1500, "192"]["arm"] == "static" and found[990, "192"]["arm"] == "default"
+
+
+def test_a_restart_leaves_no_end_to_trust(typed: Typed, tmp_path: Path) -> None:
+    rules = Rules({"big": Profile("big", (("initcwnd", 30),))}, {"192.0.2.0/24": "big"})
+    act = deployed(tmp_path, 1000, None, WRITING, rules)
+    act = deployed(tmp_path, 1001, act, KEPT)
+    deployed(tmp_path, 5000, act, UNDONE)
+    (tmp_path / "x").write_text(view(1500, 1.0) + view(6000, 1.0))
+    code, _, err = typed("learn", "import", "x")
+    assert code == DONE and "1 not taken: configuration changed meanwhile" in err
+    assert [row["settings"] for row in told(tmp_path)] == ["{}"]
+
+
+def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) -> None:
+    assert typed("tune", "profile", "set", "big", "initcwnd=30")[0] == DONE
+    names = ("big", "initcwnd=20", "default")
+    named = [view(100.0 * n, 1.0, fields=f"profile={name} propensity=0.5") for n, name in enumerate(names, 1)]
+    (tmp_path / "x").write_text("".join(named) + view(900, 1.0, fields="profile=huge"))
+    code, _, err = typed("learn", "import", "x")
+    assert "no profile is called 'huge'" in err and code == PARTIAL
+    (tmp_path / "y").write_text(view(100, 1.0))
+    assert typed("learn", "import", "--profile", "initcwnd=16,tcp_congestion_control=bbr", "y")[0] == DONE
+    assert [row["settings"] for row in told(tmp_path)][-1] == '{"initcwnd":16,"tcp_congestion_control":"bbr"}'
+    assert {"{}", '{"initcwnd":20}', '{"initcwnd":30}'} <= {row["settings"] for row in told(tmp_path)}
+    assert typed("learn", "import", "--profile", "cwnd", "y")[0] == USAGE
