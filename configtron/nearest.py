@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Which class a client is of: one rule, for the agent that serves and for the learner that learns.
 
-Classes live over the logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a hundred.
+Classes live over the logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a hundred. They
+may live over more (`NetworkClass.axes`): logarithms of characteristics, coordinates of categories. A client of which
+one of the first three is unknown is of no class; of the others, what is unknown counts for none of the classes
+(partial distance, Dixon 1979).
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from configtron.nouns import Context, NetworkClass
+from configtron.characteristics import BY_NAME
+from configtron.nouns import Axis, Context, NetworkClass
 
 # Loss below a fifth of a percent changes a page load by less than its noise: nearer to 0 all losses are one.
 LOSS_FLOOR = 0.002
@@ -17,12 +21,23 @@ LOSS_FLOOR = 0.002
 LEAST_KBPS, LEAST_RTT_MS = 1.0, 0.1
 
 
-def point(context: Context) -> tuple[float, float, float] | None:
-    """(ln kbit/s, ln ms, ln(loss + LOSS_FLOOR)); None while one of the three is unknown."""
+def point(context: Context, axes: tuple[Axis, ...] = ()) -> tuple[float, ...] | None:
+    """(ln kbit/s, ln ms, ln(loss + LOSS_FLOOR), axes...); None while one of the first three is unknown, NaN for an axis
+    that is."""
     if context.bandwidth_kbps is None or context.rtt_ms is None or context.loss is None:
         return None
     kbps, rtt = max(context.bandwidth_kbps, LEAST_KBPS), max(context.rtt_ms, LEAST_RTT_MS)
-    return math.log(kbps), math.log(rtt), math.log(context.loss + LOSS_FLOOR)
+    base = math.log(kbps), math.log(rtt), math.log(context.loss + LOSS_FLOOR)
+    return (*base, *(coordinate(context, axis) for axis in axes))
+
+
+def coordinate(context: Context, axis: Axis) -> float:
+    """Where a context is along an axis; NaN where it is unknown."""
+    name, codes = axis
+    value = getattr(context, name)
+    if name in BY_NAME:
+        return math.nan if value is None else BY_NAME[name].ln(value)
+    return dict(codes).get("" if value is None else str(value), math.nan)
 
 
 def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass | None:
@@ -30,6 +45,7 @@ def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass |
 
     Among the classes of the context's device, if it has any of its own, else among those for any device.
     """
-    here, every = point(context), list(classes)
+    every = list(classes)
+    here = point(context, every[0].axes if every else ())
     mine = [c for c in every if c.device and c.device == context.device] or [c for c in every if not c.device]
     return None if here is None else min(mine, key=lambda c: (c.distance(here), c.id), default=None)

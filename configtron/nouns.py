@@ -290,9 +290,17 @@ class Context:
     browser: str = ""
 
 
+# What a class's point has beyond the first three coordinates: (name, coordinate by value), the latter () for a number.
+Axis = tuple[str, tuple[tuple[str, float], ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkClass:
-    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "" is anybody's."""
+    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "" is anybody's.
+
+    axes   what the point has beyond bandwidth, round trip and loss: a characteristic's name and (), or the name of a
+           category (asn, region, device, browser) and the coordinate of each of its values
+    """
 
     id: str
     centroid: tuple[float, ...]
@@ -300,10 +308,12 @@ class NetworkClass:
     count: int = 0
     spread: float = 0.0
     device: str = ""
+    axes: tuple[Axis, ...] = ()
 
     def distance(self, point: tuple[float, ...]) -> float:
-        """Euclidean distance of a point in units of the class's scale."""
-        return math.sqrt(sum(((p - c) / s) ** 2 for p, c, s in zip(point, self.centroid, self.scale, strict=True)))
+        """Euclidean distance of a point in units of the class's scale, over the known coordinates (no NaN)."""
+        every = zip(point, self.centroid, self.scale, strict=True)
+        return math.sqrt(sum(((p - c) / s) ** 2 for p, c, s in every if not math.isnan(p)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,25 @@ in its class a client is (`within.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from configtron.grid import Grid
-from configtron.learner.classes import Classes, choose_k, fit, fit_by_device, mean_spread
+from configtron.learner.classes import BASE, Classes, choose_k, fit, fit_by_device, mean_spread, points_of
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import FALSE_ALARM, Divergence
 from configtron.learner.logged import Logged
+from configtron.learner.relevance import Relevance, relevance
 from configtron.learner.repeated import SIGMAS_PER_MAD, Repeats, repeats
 from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.learner.within import no_slopes
 
+# Which features classes live over: what decides page load times, or bandwidth, round trip and loss alone.
+AUTO, FEW = "auto", "few"
+# Where the generator of `relevance` begins: of its own, so that asking and finding nothing changes no decision.
+DEALING = 41
 # How far members of one class may differ, the noise of their loads apart: as one load is first taken to spread. It does
 # not follow the noise that is measured, or quieter pages would make for more classes of the same clients.
 ALIKE_LN = FIRST_NOISE_LN
@@ -36,11 +41,13 @@ class Beginning:
     """Classes made offline, and what repeated loads of the same outcomes said of noise.
 
     spread_ln: how far members of a class differ in ln(ms), noise apart, where their number was chosen by that; else 0
+    relevance: which features beyond bandwidth, round trip and loss classes live over
     """
 
     classes: Classes
     repeats: Repeats
     spread_ln: float = 0.0
+    relevance: Relevance = field(default_factory=Relevance)
 
     def divergence(self) -> Divergence:
         """When a class is to be split: its members differ by more than the rule allows them, and their loads' noise."""
@@ -53,28 +60,44 @@ def divergence_of(found: Repeats) -> Divergence:
     return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)), false_alarm=FALSE_ALARM)
 
 
-def beginning(logged: Logged, k: int | None, rng: np.random.Generator, *, by_device: bool = False) -> Beginning:
+def beginning(
+    logged: Logged,
+    k: int | None,
+    rng: np.random.Generator,
+    *,
+    by_device: bool = False,
+    grid: Grid | None = None,
+    features: str = "auto",
+) -> Beginning:
     """The offline start: k classes of these clients, or as many as keep their members alike (None).
 
     The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
     is taken away. by_device: as many classes for every device of which there are outcomes enough, and for anybody.
+    grid: of which all profiles are; features: "auto" for those beyond bandwidth, round trip and loss that decide
+    anything (`relevance.py`; none without a grid), "few" for none.
     """
-    points = logged.contexts.points()
-    known = ~np.isnan(points).any(axis=1)
+    found, configuration = Relevance(), logged.decisions.configuration
+    seen = logged.contexts
+    if grid is not None and features == AUTO and (seen.numbers or seen.names or len(seen.devices)):
+        of_grid, chance = logged.on(grid).configuration, np.random.default_rng(DEALING)
+        found = relevance(logged.contexts, of_grid, np.log(logged.plt_ms), grid, chance)
+    axes = tuple(axis for axis in found.axes if not (by_device and axis[0] == "device"))
+    points = points_of(logged.contexts, axes)
+    known = ~np.isnan(points[:, :BASE]).any(axis=1)
     site = np.where(logged.contexts.site < 0, len(logged.contexts.sites), logged.contexts.site)
-    configuration, log_ms = logged.decisions.configuration, np.log(logged.plt_ms)
+    log_ms = np.log(logged.plt_ms)
     noise, spread_ln = repeats(logged.contexts.prefix, site, configuration, log_ms), 0.0
     if k is not None or not known.any():
-        classes = fit(points, k or 1, rng)
+        classes = fit(points, k or 1, rng, axes)
     else:
         rest = log_ms[known] - _means(site[known], log_ms[known])
         alike = log_ms[known] - _means(configuration[known], rest)
         bounds = {"sigma_ln": ALIKE_LN, "noise_ln": noise.variance**0.5}
-        classes = choose_k(points[known], alike, site[known], rng, **bounds)
+        classes = choose_k(points[known], alike, site[known], rng, **bounds, axes=axes)
         spread_ln = mean_spread(classes)
     if by_device:
-        classes = fit_by_device(logged.contexts, len(classes), rng)
-    return Beginning(classes, noise, spread_ln)
+        classes = fit_by_device(logged.contexts, len(classes), rng, axes=axes)
+    return Beginning(classes, noise, spread_ln, found)
 
 
 def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
@@ -87,13 +110,13 @@ def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
     nothing = no_tally(len(classes) * (sites + 1), len(grid))
     configuration, log_ms = logged.on(grid).configuration, np.log(logged.plt_ms)
     known = np.flatnonzero(row >= 0)
-    away = logged.contexts.points()[known] - classes.centroid[network[known]]
+    away = np.nan_to_num(classes.points(logged.contexts)[known] - classes.centroid[network[known]])
     log_ms[known] = at_centroids(log_ms[known], row[known], configuration[known], network[known], away)
     return nothing.plus(row, configuration, log_ms)
 
 
 def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Codes, away: Floats) -> Floats:
-    """(n,) ln(ms) less what its client's place in its class explains, and drawn in where far off. away (n, 3) from the
+    """(n,) ln(ms) less what its client's place in its class explains, and drawn in where far off. away (n, d) from the
     centroid. The regression is on what rows and configurations leave, so it takes no configuration's effect away."""
     if not len(log_ms):
         return log_ms
@@ -102,7 +125,7 @@ def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Code
         rest = found - _means(row, found)
         rest = rest - _means(configuration, rest)
         apart = np.stack([axis - _means(row, axis) for axis in away.T], axis=1)
-        slopes = no_slopes(int(network.max()) + 1).plus(network, apart, rest).slopes()
+        slopes = no_slopes(int(network.max()) + 1, away.shape[1]).plus(network, apart, rest).slopes()
         found = found - (away * slopes[network]).sum(axis=1)
     rest = found - _means(row, found)
     rest = rest - _means(configuration, rest)

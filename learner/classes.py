@@ -2,14 +2,17 @@
 """Network classes: clients that behave alike, under names that stay.
 
 Question   Which clients may share what is learned about page load times?
-Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range; k is the
-           smallest for which members' page load times spread within a class by at most one sigma of a single load.
+Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range, and over what
+           else decides page load times (`relevance.py`); k is the smallest for which members' page load times spread
+           within a class by at most one sigma of a single load. A coordinate beyond the first three that is unknown is
+           put where its class's members are, until that moves nobody (k-POD).
 Stop when  no larger k is allowed or the spread is within its bound.
 Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/nearest.py`).
-Fails as   class -1 for a client with an unknown feature; `BadInput` for no points at all.
+Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
 Differs    CT bounds the spread by "one standard deviation of the mean" without its unit: here of ln(ms), the site's
            mean removed, against the standard deviation of repeated loads (docs/design/0018).
-Source     CT section 4; Arthur and Vassilvitskii 2007 (k-means++, as in scikit-learn).
+Source     CT section 4; Arthur and Vassilvitskii 2007 (k-means++, as in scikit-learn); Chi, Chi and Baraniuk 2016
+           (k-POD: k-means where some coordinates are missing).
 """
 
 from __future__ import annotations
@@ -17,15 +20,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from configtron.errors import BadInput
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.state import keep
-from configtron.nouns import NetworkClass
+from configtron.nouns import Axis, NetworkClass
 from configtron.tensor import Tensor
 
 # The interquartile range of a normal distribution, in standard deviations: makes the scale comparable to those.
 IQR_PER_SIGMA = 1.349
+Flags = npt.NDArray[np.bool_]
+
+# Coordinates that every client must have: bandwidth, round trip, loss.
+BASE = 3
+# Times that what is unknown is put where its class is by now: beyond, next to nobody changes class.
+REFILLED = 5
 # Points up to which a table of points x classes costs less than a pass for each class.
 FEW = 64
 # A feature that hardly varies must not be blown up to matter: a tenth of an e-fold counts as one scale.
@@ -39,9 +49,11 @@ LEAST_OF_DEVICE = 200
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """K classes. centroid, scale: (K, 3) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms).
+    """K classes.
 
+    centroid, scale: (K, 3 + axes) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms)
     devices: whose each class is, (K,), "" for anybody's; empty where no class asks for a device.
+    axes: what points have beyond bandwidth, round trip and loss (`NetworkClass.axes`)
     """
 
     ids: tuple[str, ...]
@@ -50,13 +62,24 @@ class Classes:
     count: Floats
     spread: Floats
     devices: tuple[str, ...] = ()
+    axes: tuple[Axis, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    def points(self, contexts: Contexts) -> Floats:
+        """(n, 3 + axes): where these classes see contexts; NaN where a feature is unknown."""
+        return points_of(contexts, self.axes)
+
+    def filled(self, network: Codes, points: Floats) -> Floats:
+        """(n, 3 + axes) with what is unknown beyond the first three where the class's centroid is."""
+        if not self.axes:
+            return points
+        return np.where(np.isnan(points), self.centroid[np.maximum(network, 0)], points)
+
     def of(self, contexts: Contexts) -> Codes:
         """(n,) class of each context; -1 where a feature is unknown. The rule of `nearest.nearest`."""
-        points = contexts.points()
+        points = self.points(contexts)
         if not self.devices:
             return self.assign(points)
         found = np.full(len(points), -1, dtype=np.int64)
@@ -82,14 +105,15 @@ class Classes:
         return found
 
     def assign(self, points: Floats, among: list[int] | None = None) -> Codes:
-        """(n, 3) -> (n,) nearest class, perhaps among some only; -1 where a feature is unknown."""
+        """(n, 3 + axes) -> (n,) nearest class, perhaps among some only; -1 where one of the first three is unknown."""
         if len(points) <= FEW:
             return self._assign_few(points, np.arange(len(self.ids)) if among is None else np.array(among))
         best = np.zeros(len(points), dtype=np.int64)
-        columns = [np.ascontiguousarray(points[:, axis]) for axis in range(3)]
+        columns = [np.ascontiguousarray(points[:, axis]) for axis in range(points.shape[1])]
         least = np.full(len(points), np.inf)
         for k in range(len(self.ids)) if among is None else among:
-            away = sum(((x - c) / s) ** 2 for x, c, s in zip(columns, self.centroid[k], self.scale[k], strict=True))
+            square = [((x - c) / s) ** 2 for x, c, s in zip(columns, self.centroid[k], self.scale[k], strict=True)]
+            away = sum(square[:BASE]) + sum(np.nan_to_num(one) for one in square[BASE:])
             nearer = away < least
             best[nearer] = k
             least[nearer] = away[nearer]
@@ -101,6 +125,8 @@ class Classes:
         x, c, s = points[:, None, :], self.centroid[among], self.scale[among]
         square = ((x - c) / s) ** 2
         away = square[..., 0] + square[..., 1] + square[..., 2]
+        for axis in range(BASE, points.shape[1]):
+            away = away + np.nan_to_num(square[..., axis])
         away = np.where(np.isnan(away), np.inf, away)
         nearest = away.argmin(axis=1)
         found: Codes = np.where(np.isinf(away.min(axis=1)), -1, among[nearest])
@@ -116,45 +142,70 @@ class Classes:
                 int(self.count[k]),
                 float(self.spread[k]),
                 self.devices[k] if self.devices else "",
+                self.axes,
             )
             for k, name in enumerate(self.ids)
         )
 
 
-def fit(points: Floats, k: int, rng: np.random.Generator) -> Classes:
-    """k classes (fewer, if there are fewer distinct points), named by bandwidth, slowest first."""
+def points_of(contexts: Contexts, axes: tuple[Axis, ...]) -> Floats:
+    """(n, 3 + axes) coordinates, NaN where one is unknown."""
+    base = contexts.points()
+    return np.column_stack((base, *(contexts.axis(axis) for axis in axes))) if axes else base
+
+
+def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...] = ()) -> Classes:
+    """k classes (fewer, if there are fewer distinct points), by bandwidth, slowest first. points (n, 3 + axes)."""
     from sklearn.cluster import KMeans
 
-    known = points[~np.isnan(points).any(axis=1)]
+    known = points[~np.isnan(points[:, :BASE]).any(axis=1)]
     if not len(known):
         raise BadInput("network classes need at least one client with bandwidth, round trip and loss")
+    if axes:
+        known, missing = _with_medians(known)
     low, high = np.percentile(known, (25, 75), axis=0)
     scale = np.maximum((high - low) / IQR_PER_SIGMA, LEAST_SCALE_LN)
     scaled = known / scale
     k = min(k, len(np.unique(scaled, axis=0)))
     means = KMeans(k, n_init=4, random_state=int(rng.integers(2**31))).fit(scaled)
+    for _ in range(REFILLED if axes and missing.any() else 0):
+        scaled = np.where(missing, means.cluster_centers_[means.labels_], scaled)
+        means = KMeans(k, init=means.cluster_centers_, n_init=1).fit(scaled)
     order = np.lexsort(means.cluster_centers_.T[::-1])
     count = np.bincount(means.labels_, minlength=k)[order]
     ids = tuple(f"nc{at}" for at in range(k))
     centroid = means.cluster_centers_[order] * scale
-    return Classes(ids, centroid, np.tile(scale, (k, 1)), count.astype(np.float64), np.zeros(k))
+    return Classes(ids, centroid, np.tile(scale, (k, 1)), count.astype(np.float64), np.zeros(k), axes=axes)
+
+
+def _with_medians(points: Floats) -> tuple[Floats, Flags]:
+    """(n, d) with medians (0 where all are unknown) in place of NaN, and where those were."""
+    missing = np.isnan(points)
+    known = [column[~np.isnan(column)] for column in points.T]
+    middle = np.array([np.median(column) if len(column) else 0.0 for column in known])
+    return np.where(missing, middle, points), missing
 
 
 def fit_by_device(
-    contexts: Contexts, k: int, rng: np.random.Generator, *, least_members: int = LEAST_OF_DEVICE
+    contexts: Contexts,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    least_members: int = LEAST_OF_DEVICE,
+    axes: tuple[Axis, ...] = (),
 ) -> Classes:
     """k classes for every device that at least `least_members` contexts have, and k for anybody."""
-    points = contexts.points()
-    known = ~np.isnan(points).any(axis=1)
-    parts, devices = [fit(points, k, rng)], [""]
+    points = points_of(contexts, axes)
+    known = ~np.isnan(points[:, :BASE]).any(axis=1)
+    parts, devices = [fit(points, k, rng, axes)], [""]
     for code, name in enumerate(contexts.devices):
         mine = known & (contexts.device == code)
         if mine.sum() >= least_members:
-            parts, devices = [*parts, fit(points[mine], k, rng)], [*devices, name]
+            parts, devices = [*parts, fit(points[mine], k, rng, axes)], [*devices, name]
     whose = tuple(name for part, name in zip(parts, devices, strict=True) for _ in part.ids)
     names = ("centroid", "scale", "count", "spread")
     centroid, scale, count, spread = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    return Classes(tuple(f"nc{at}" for at in range(len(whose))), centroid, scale, count, spread, whose)
+    return Classes(tuple(f"nc{at}" for at in range(len(whose))), centroid, scale, count, spread, whose, axes)
 
 
 def spreads(classes: Classes, points: Floats, log_ms: Floats, site: Codes) -> Floats:
@@ -180,15 +231,17 @@ def choose_k(
     sigma_ln: float,
     noise_ln: float = 0.0,
     candidates: tuple[int, ...] = ALLOWED_K,
+    axes: tuple[Axis, ...] = (),
 ) -> Classes:
     """Classes by the one-sigma rule: the smallest candidate whose mean spread, by members, is at most `sigma_ln`.
 
-    points (n, 3), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none will do.
+    points (n, 3 + axes), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none will
+    do.
     noise_ln: what single loads spread by themselves, which is taken off (0 for medians).
     """
     found = None
     for k in candidates:
-        found = fit(points, k, rng)
+        found = fit(points, k, rng, axes)
         spread = np.sqrt(np.maximum(spreads(found, points, log_ms, site) ** 2 - noise_ln**2, 0.0))
         found = replace(found, spread=spread)
         if mean_spread(found) <= sigma_ln:
@@ -207,10 +260,15 @@ def of_tensor(tensor: Tensor, rng: np.random.Generator, *, sigma_ln: float) -> C
     """The offline start: classes over a tensor's conditions, k by the one-sigma rule under Default."""
     conditions, sites = len(tensor.names), len(tensor.sites)
     each = np.repeat(np.arange(conditions), sites)
-    columns = (tensor.bandwidth_kbps[each], tensor.rtt_ms[each], tensor.loss[each])
-    site = np.tile(np.arange(sites), conditions)
-    points = Contexts(*columns, site, tensor.sites).points()
+    site, axes = np.tile(np.arange(sites), conditions), axes_of(tensor)
+    points = points_of(conditions_of(tensor), axes)[each]
     default = np.full(len(each), tensor.grid.default)
     log_ms = np.log(tensor.lookup(each, default, site))
     seen = ~np.isnan(log_ms)
-    return choose_k(points[seen], log_ms[seen], site[seen], rng, sigma_ln=sigma_ln)
+    return choose_k(points[seen], log_ms[seen], site[seen], rng, sigma_ln=sigma_ln, axes=axes)
+
+
+def axes_of(tensor: Tensor) -> tuple[Axis, ...]:
+    """Every characteristic of a tensor's conditions as an axis, if it differs among them."""
+    numbers = tensor.characteristics
+    return tuple((name, ()) for name, column in numbers.items() if len(np.unique(column[~np.isnan(column)])) > 1)

@@ -77,6 +77,9 @@ class ClassPolicy(TablePolicy):
         network = self.classes_.of(contexts)
         return self.row_of(network, contexts), network
 
+    def points(self, contexts: Contexts) -> Floats:
+        return self.classes_.points(contexts)
+
     def row_of(self, network: Codes, contexts: Contexts) -> Codes:
         row = network * (len(self.sites) + 1) + self.site_codes(contexts)
         return np.where(network < 0, -1, row)
@@ -99,6 +102,7 @@ class ClassPolicy(TablePolicy):
 
     def _evolved(self, now: Seen) -> Classes:
         """The classes after what is due: cut once, split whenever they diverge."""
+        now = replace(now, point=self.classes_.filled(now.network, now.point))
         if self.part_at and not self.parted_ and len(now) >= min(self.part_at, self.window):
             self.parted_ = True
             # An update that brought more at once must not make for more classes.

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from configtron.characteristics import BY_NAME, NAMES
 from configtron.nearest import LEAST_KBPS, LEAST_RTT_MS, LOSS_FLOOR
-from configtron.nouns import Context
+from configtron.nouns import Axis, Context
+from configtron.tensor import Tensor
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -110,6 +111,15 @@ class Contexts:
             **more,
         )
 
+    def axis(self, axis: Axis) -> Floats:
+        """(n,) coordinates along an axis (`nearest.coordinate`); NaN where they are unknown."""
+        name, values = axis
+        if name in BY_NAME:
+            found: Floats = np.log(self.number(name) + BY_NAME[name].floor)
+            return found
+        (codes, words), coded = self.named(name), dict(values)
+        return np.array([*(coded.get(word, np.nan) for word in words), np.nan])[codes]
+
     def points(self) -> Floats:
         """(n, 3): where classes see them (`nearest.point`); NaN where a feature is unknown."""
         kbps, rtt = np.maximum(self.bandwidth_kbps, LEAST_KBPS), np.maximum(self.rtt_ms, LEAST_RTT_MS)
@@ -161,6 +171,13 @@ def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Co
     words = tuple(dict.fromkeys(name for name in names if name)) if vocabulary is None else vocabulary
     position = {word: code for code, word in enumerate(words)}
     return np.array([position.get(name, -1) for name in names], dtype=np.int64), words
+
+
+def conditions_of(tensor: Tensor) -> Contexts:
+    """A tensor's conditions as contexts, one each, in their order, of no site."""
+    numbers = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
+    none = np.zeros(len(tensor.names), dtype=np.int64)
+    return Contexts(*numbers, none, (), numbers=tensor.characteristics)
 
 
 def site_codes(contexts: Contexts, sites: tuple[str, ...]) -> Codes:

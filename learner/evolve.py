@@ -67,7 +67,7 @@ def remainders(row: Codes, configuration: Codes, log_ms: Floats) -> Floats:
 def split(
     classes: Classes, network: Codes, points: Floats, rest: Floats, bound: Divergence, rng: np.random.Generator
 ) -> Classes:
-    """Classes after every split that is due. network (n,), points (n, 3), rest (n,) of the latest outcomes."""
+    """Classes after every split that is due. network, rest (n,), points (n, 3 + axes), known, of latest outcomes."""
     for k in range(len(classes)):
         mine = (network == k) & ~np.isnan(rest)
         if mine.sum() < 2 * bound.least_members or rest[mine].std() <= bound.spread_ln:
@@ -91,8 +91,8 @@ def split_by_wants(
     values: Floats,
     bound: Divergence,
 ) -> Classes:
-    """Classes after every split that halves' own best configurations call for. network (n,), points (n, 3); loads: row,
-    configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
+    """Classes after every split that halves' own best configurations call for. network (n,), points (n, 3 + axes);
+    loads: row, configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
     row, configuration, log_ms = loads
     for k in range(len(classes)):
         mine = np.flatnonzero((network == k) & (row >= 0))
@@ -116,7 +116,7 @@ def _in_two(classes: Classes, k: int, points: Floats, half: Codes) -> Classes:
 
 
 def parted(classes: Classes, network: Codes, points: Floats, least_members: int, rng: np.random.Generator) -> Classes:
-    """Classes, each cut by k-means into one for every `least_members` members. network (n,), points (n, 3)."""
+    """Classes, each cut by k-means into one for every `least_members` members. network (n,), points (n, 3 + axes)."""
     found = classes
     for k in range(len(classes)):
         mine = points[network == k]
@@ -142,7 +142,7 @@ def _clusters(points: Floats, k: int, rng: np.random.Generator) -> Codes:
 
 
 def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Floats) -> Classes:
-    """Class k at `stays` (3,), new ones at `leaves` (m, 3); counts (1 + m,) members of each."""
+    """Class k at `stays` (3 + axes,), new ones at `leaves` (m, 3 + axes); counts (1 + m,) members of each."""
     new = len(leaves)
     centroid = np.concatenate((classes.centroid, leaves))
     centroid[k] = stays
@@ -152,4 +152,5 @@ def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Float
     spread = np.concatenate((classes.spread, np.zeros(new)))
     born = 1 + max(int(name.removeprefix("nc")) for name in classes.ids)
     devices = (*classes.devices, *(classes.devices[k],) * new) if classes.devices else ()
-    return Classes((*classes.ids, *(f"nc{born + at}" for at in range(new))), centroid, scale, count, spread, devices)
+    ids = (*classes.ids, *(f"nc{born + at}" for at in range(new)))
+    return Classes(ids, centroid, scale, count, spread, devices, classes.axes)

@@ -65,8 +65,8 @@ def explain(policy: TablePolicy, context: Context) -> Explanation:
     choices = _choices(policy, row)
     if not isinstance(policy, ClassPolicy) or network < 0:
         return Explanation("", f"policy {policy.name} has no classes", None, "", None, 0, choices, ())
-    here = point(context)
     name, nouns = policy.class_ids_[network], policy.classes_.nouns()
+    here = point(context, policy.classes_.axes)
     alike = [noun for noun in nouns if noun.device == nouns[network].device]
     near = sorted((noun.distance(here), noun.id) for noun in alike) if here else []
     second = near[1] if len(near) > 1 else (None, "")

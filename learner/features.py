@@ -20,8 +20,10 @@ from itertools import combinations
 
 import numpy as np
 
+from configtron.characteristics import BY_NAME
 from configtron.grid import Grid
 from configtron.learner.columns import Floats
+from configtron.nouns import Axis
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12
@@ -43,6 +45,16 @@ PACKET_BITS = 12_000.0
 LARGE_PIPES_LN = (3.0, 5.0)
 # Centre and scale of ln(kbit/s), ln(ms), ln(loss + floor): 5 Mbit/s, 80 ms, 0.5 %, and what clients spread by.
 CENTRE_LN, SCALE_LN = (8.5, 4.4, -5.0), (1.3, 0.8, 1.0)
+
+
+# What a characteristic usually is, in its unit, and what clients spread by, ln.
+USUAL = {
+    "min_rtt_ms": (60.0, 0.8), "jitter_ms": (5.0, 1.0), "delivery_kbps": (5000.0, 1.3), "queue_ms": (40.0, 1.3),
+    "loss_run": (2.0, 0.8), "window_bytes": (1e6, 1.5), "delivery_share": (0.8, 0.5), "ack_gap_ms": (3.0, 1.0),
+    "reordering": (3.0, 0.8),
+}  # fmt: skip
+# What categories' coordinates differ by (`relevance.py`); how strongly an effect may depend on a further coordinate.
+CATEGORY_SPREAD, AXIS_SHARE = 0.5, 0.4
 
 
 def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
@@ -71,17 +83,41 @@ def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
 
 
 def network_features(centroid: Floats) -> Floats:
-    """(classes, 10): one, and (classes, 3) `nearest.point`'s coordinates, scaled, up to second order."""
-    z = (centroid - np.array(CENTRE_LN)) / np.array(SCALE_LN)
+    """(classes, 10): one, and bandwidth, round trip and loss of `nearest.point`'s coordinates, scaled, up to second
+    order."""
+    z = (centroid[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     products = np.stack([z[:, a] * z[:, b] for a, b in combinations(range(3), 2)], axis=1)
     return np.concatenate((np.ones((len(z), 1)), z, z**2 - 1.0, products), axis=1)
 
 
-def cell_features(centroid: Floats, rounds_ln: Floats) -> tuple[Floats, Floats]:
+def axis_features(centroid: Floats, axes: tuple[Axis, ...]) -> Floats:
+    """(classes, m): what coordinates beyond the first three say: each scaled, its square, its products with bandwidth,
+    round trip and loss; of a category its coordinate alone; and a textbook's two: how far the pipe is above the window
+    that the client advertised, and how many round trips the queue holds. What is unknown is taken to be usual."""
+    z = (centroid[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
+    columns: list[Floats] = []
+    for at, (name, _) in enumerate(axes, 3):
+        if name not in USUAL:
+            columns.append(np.nan_to_num(centroid[:, at]) / CATEGORY_SPREAD)
+            continue
+        usual, spread = USUAL[name]
+        known = np.where(np.isnan(centroid[:, at]), BY_NAME[name].ln(usual), centroid[:, at])
+        own = (known - BY_NAME[name].ln(usual)) / spread
+        columns += [own, own**2 - 1.0, *(own * z[:, base] for base in range(3))]
+        if name == "window_bytes":
+            columns.append(np.maximum(centroid[:, 0] + centroid[:, 1] - np.log(8.0) - known, 0.0))
+        if name == "queue_ms":
+            columns.append(known - centroid[:, 1])
+    return np.stack(columns, axis=1) if columns else np.zeros((len(centroid), 0))
+
+
+def cell_features(
+    centroid: Floats, rounds_ln: Floats, axes: tuple[Axis, ...] = ()
+) -> tuple[Floats, Floats]:
     """(classes x (sites + 1), q) features and (q,) prior shares.
 
-    centroid: (classes, 3), `nearest.point`'s coordinates; rounds_ln: (classes, sites + 1) ln of the round trips that a
-    load takes under Default. The last site of each class is "any other": it has no place of its own.
+    centroid: (classes, 3 + axes), `nearest.point`'s coordinates; rounds_ln: (classes, sites + 1) ln of the round trips
+    that a load takes under Default. The last site of each class is "any other": it has no place of its own.
     """
     places = rounds_ln.shape[1]
     place = np.eye(places)[:, :-1]
@@ -90,12 +126,16 @@ def cell_features(centroid: Floats, rounds_ln: Floats) -> tuple[Floats, Floats]:
     )
     textbook = _textbook(np.repeat(centroid, places, axis=0), rounds_ln.ravel())
     shares = [1.0] + [NETWORK_SHARE] * 3 + [CURVE_SHARE] * 6 + [SITE_SHARE] * (places - 1)
-    return np.concatenate((plain, textbook), axis=1), np.array(shares + [TEXTBOOK_SHARE] * textbook.shape[1])
+    shares += [TEXTBOOK_SHARE] * textbook.shape[1]
+    if not axes:
+        return np.concatenate((plain, textbook), axis=1), np.array(shares)
+    further = np.repeat(axis_features(centroid, axes), places, axis=0)
+    return np.concatenate((plain, textbook, further), axis=1), np.array(shares + [AXIS_SHARE] * further.shape[1])
 
 
 def _textbook(point: Floats, rounds_ln: Floats) -> Floats:
-    """(cells, 15): what round trips, loss and pipe decide. point (cells, 3), rounds_ln (cells,)."""
-    z = (point - np.array(CENTRE_LN)) / np.array(SCALE_LN)
+    """(cells, 15): what round trips, loss and pipe decide. point (cells, 3 + axes), rounds_ln (cells,)."""
+    z = (point[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     rounds = rounds_ln - USUAL_ROUNDS_LN
     # One round trip's share of the load, times three: about one at the least there is, a handshake and a request.
     share = 3.0 * np.exp(-rounds_ln)

@@ -110,11 +110,11 @@ class LinearPolicy(ClassPolicy):
         if warm is not None:
             if warm.grid.profiles != grid.profiles or warm.sites != sites:
                 raise BadInput("warm start: the tensor has other configurations or sites; emulate these, or go without")
-            self._warm = emulated(warm, self._features, knob_sd, warm_loads)
+            self._warm = emulated(warm, self._features, knob_sd, warm_loads, classes.axes)
         unseen = np.full((len(classes), len(sites) + 1), np.nan)
         self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
-        self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_)[1])
-        self.slopes_ = no_slopes(len(classes))
+        self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_, classes.axes)[1])
+        self.slopes_ = no_slopes(len(classes), classes.centroid.shape[1])
         self.expected_: Floats = np.full((self.rows, len(grid)), np.nan)
         seen = self._witnesses()
         self._look(seen)
@@ -125,7 +125,7 @@ class LinearPolicy(ClassPolicy):
         return self._posterior(self._witnesses())
 
     def _posterior(self, seen: Witnesses) -> Model:
-        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
+        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
         count, mean = self.tally_.count, np.nan_to_num(self.tally_.mean())
         how = {"noise_ln": self.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.residual_ln}
         known = self._solved(self.trust_)
@@ -134,7 +134,7 @@ class LinearPolicy(ClassPolicy):
 
     def _look(self, seen: Witnesses) -> None:
         """What all loads say of the shared effects."""
-        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_)
+        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
         self.shared_: Evidence = evidence(seen, cells)
         self.shared_loads_ = float(self.tally_.count.sum())
 
@@ -237,7 +237,7 @@ class LinearPolicy(ClassPolicy):
         """Loads corrected for where in its class a client is, and drawn in where they are far off."""
         known = seen.row >= 0
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
-        away = point - self.classes_.centroid[network]
+        away = np.nan_to_num(point - self.classes_.centroid[network])
         rest = seen.log_ms[known] - self.expected_[row, seen.configuration[known]]
         told = ~np.isnan(rest)
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)

@@ -32,8 +32,8 @@ NEVER = 2**62
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """Outcomes as columns, (n,) each: table row, class, configuration, site, performance point (n, 3), ln(ms), how
-    much it counts (1: whole), and whose it is (`clients.buckets_of`, -1: nobody's)."""
+    """Outcomes as columns, (n,) each: table row, class, configuration, site, point (n, 3 + axes), ln(ms), how much it
+    counts (1: whole), and whose it is (`clients.buckets_of`, -1: nobody's)."""
 
     row: Codes
     network: Codes
@@ -58,7 +58,8 @@ def nothing_seen() -> Seen:
 
 
 def joined(parts: list[Seen]) -> Seen:
-    """Outcomes after outcomes."""
+    """Outcomes after outcomes; of those that are none, nobody knows how many coordinates their points would have."""
+    parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     names = Seen.__dataclass_fields__
@@ -107,7 +108,7 @@ class TablePolicy:
         site = self.site_codes(contexts)
         numbers = (decisions.row, decisions.network, decisions.configuration)
         whole, client = np.ones(len(contexts)), buckets_of(contexts)
-        seen, at = Seen(*numbers, site, contexts.points(), np.log(plt_ms), whole, client), 0
+        seen, at = Seen(*numbers, site, self.points(contexts), np.log(plt_ms), whole, client), 0
         while at < len(seen):
             upto = min(len(seen), at + self.due())
             self.waiting_.append(seen[at:upto])
@@ -169,6 +170,10 @@ class TablePolicy:
     def prepare(self, seen: Seen) -> Seen:
         """What every policy of a kind does with outcomes before it learns; returns them as they are to be learned."""
         return seen
+
+    def points(self, contexts: Contexts) -> Floats:
+        """(n, 3 + axes) where this policy sees clients."""
+        return contexts.points()
 
     def site_codes(self, contexts: Contexts) -> Codes:
         """Sites in this policy's vocabulary, (n,); unknown ones all are the last code, `len(sites)`."""

@@ -26,7 +26,7 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Codes, Contexts
+from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
 from configtron.nouns import Context, Profile
@@ -151,7 +151,14 @@ def _median(contexts: Contexts) -> Contexts:
         return contexts[:1]
     numbers = (np.median(known.bandwidth_kbps), np.median(known.rtt_ms), known.loss.mean())
     kbps, rtt, lost = (np.array([float(number)]) for number in numbers)
-    return replace(known[-1:], bandwidth_kbps=kbps, rtt_ms=rtt, loss=lost)
+    further = {name: np.array([_middle(column)]) for name, column in known.numbers.items()}
+    return replace(known[-1:], bandwidth_kbps=kbps, rtt_ms=rtt, loss=lost, numbers=further)
+
+
+def _middle(column: Floats) -> float:
+    """Median of what is known; NaN where nothing is."""
+    told = column[~np.isnan(column)]
+    return float(np.median(told)) if len(told) else np.nan
 
 
 def present(contexts: Contexts, site: str = "") -> Context:

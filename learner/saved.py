@@ -71,6 +71,12 @@ def recipe_of(text: str) -> Recipe:
     return found
 
 
+def features_in(text: str) -> tuple[str, ...]:
+    """What the network classes of that recipe live over, by name. Errors: `BadInput`."""
+    axes = recipe_of(text).classes.axes
+    return tuple(dict.fromkeys(("bandwidth_kbps", "rtt_ms", "loss", *(name for name, _ in axes))))
+
+
 def state_of(policy: TablePolicy, watch: Watch | None) -> str:
     """Both as one text: a policy without a watch is its own state."""
     return policy.save() if watch is None else encode({"policy": policy.save(), "watch": watch.save()})

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.columns import Contexts, Floats
+from configtron.learner.classes import points_of
+from configtron.learner.columns import Floats, conditions_of
 from configtron.learner.features import cell_features, rounds_sums
 from configtron.learner.linear import Evidence, Spread, evidence, witnesses
+from configtron.nouns import Axis
 from configtron.tensor import Tensor
 
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.
@@ -54,15 +56,17 @@ def plain_spread(knob_sd_ln: Floats) -> Spread:
     return Spread(np.diag((CLASS_SHARE * knob_sd_ln) ** 2), np.diag((CELL_SHARE * knob_sd_ln) ** 2))
 
 
-def emulated(warm: Tensor, features: Floats, knob_sd_ln: Floats, loads: float) -> WarmStart:
+def emulated(
+    warm: Tensor, features: Floats, knob_sd_ln: Floats, loads: float, axes: tuple[Axis, ...] = ()
+) -> WarmStart:
     """What a tensor tells, all of it together counting as `loads` page loads; unmeasured cells tell nothing.
 
     features (configurations, f) and knob_sd_ln (f,) as from `features.configuration_features`.
     """
-    points, level = _levels(warm)
+    points, level = _levels(warm, axes)
     rounds_ln = level - points[:, 1:2]
     usual = np.where(np.isnan(rounds_ln), np.nanmean(rounds_ln), rounds_ln)
-    cells, share = cell_features(points, np.concatenate((usual, usual[:, :1]), axis=1))
+    cells, share = cell_features(points, np.concatenate((usual, usual[:, :1]), axis=1), axes)
     inner = np.arange(len(cells)).reshape(len(points), -1)[:, :-1].ravel()
     log_ms = np.log(warm.median_ms.astype(np.float64)).transpose(0, 2, 1).reshape(-1, len(warm.grid))
     spread = _spread(log_ms, warm.grid.default, features, cells[inner], share, len(warm.sites), knob_sd_ln)
@@ -94,8 +98,7 @@ def _spread(
     return Spread(of_class.T @ of_class / free + least, of_cell.T @ of_cell / len(of_cell) + least)
 
 
-def _levels(tensor: Tensor) -> tuple[Floats, Floats]:
-    """(conditions, 3) where classes see them, and (conditions, sites) ln(ms) under Default."""
-    columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
-    points = Contexts(*columns, np.zeros(len(tensor.names), dtype=np.int64), tensor.sites).points()
+def _levels(tensor: Tensor, axes: tuple[Axis, ...]) -> tuple[Floats, Floats]:
+    """(conditions, 3 + axes) where classes see them, and (conditions, sites) ln(ms) under Default."""
+    points = points_of(conditions_of(tensor), axes)
     return points, np.log(tensor.median_ms[:, tensor.grid.default, :].astype(np.float64))

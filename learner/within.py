@@ -30,13 +30,14 @@ SCALE_LN = 0.3
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """Sums per class: square (K, 3, 3) of distances from the centroid, cross (K, 3) of them and what was unexpected."""
+    """Sums per class: square (K, d, d) of distances from the centroid in d coordinates (3, or more: `Classes.axes`),
+    cross (K, d) of them and what was unexpected."""
 
     square: Floats
     cross: Floats
 
     def plus(self, network: Codes, away: Floats, rest: Floats) -> Slopes:
-        """With further loads: network (n,), away (n, 3) from the centroid, rest (n,) ln(ms) less what was expected."""
+        """With further loads: network (n,), away (n, d) from the centroid, rest (n,) ln(ms) less what was expected."""
         square, cross = self.square.copy(), self.cross.copy()
         for k in np.unique(network):
             mine = away[network == k]
@@ -45,8 +46,8 @@ class Slopes:
         return Slopes(square, cross)
 
     def slopes(self) -> Floats:
-        """(K, 3) change of ln(ms) by distance from the centroid."""
-        prior = PRIOR_LOADS * SCALE_LN**2 * np.eye(3)
+        """(K, d) change of ln(ms) by distance from the centroid."""
+        prior = PRIOR_LOADS * SCALE_LN**2 * np.eye(self.cross.shape[1])
         every = np.linalg.solve(self.square.sum(axis=0) + prior, self.cross.sum(axis=0))
         drawn = (self.cross + prior @ every)[:, :, None]
         found: Floats = np.linalg.solve(self.square + prior, drawn)[:, :, 0].astype(np.float64)
@@ -54,10 +55,10 @@ class Slopes:
 
     def grown(self, classes: int) -> Slopes:
         """With room for more classes."""
-        more = no_slopes(classes - len(self.square))
+        more = no_slopes(classes - len(self.square), self.cross.shape[1])
         return Slopes(np.concatenate((self.square, more.square)), np.concatenate((self.cross, more.cross)))
 
 
-def no_slopes(classes: int) -> Slopes:
-    """Nothing seen."""
-    return Slopes(np.zeros((classes, 3, 3)), np.zeros((classes, 3)))
+def no_slopes(classes: int, width: int = 3) -> Slopes:
+    """Nothing seen, of points with so many coordinates."""
+    return Slopes(np.zeros((classes, width, width)), np.zeros((classes, width)))

@@ -15,7 +15,7 @@ from configtron.grid import Grid
 from configtron.learner.baselines.optimal import cell_best
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Contexts
+from configtron.learner.columns import conditions_of
 from configtron.learner.policy import Seen
 from configtron.learner.served import always
 from configtron.tensor import Tensor
@@ -33,9 +33,7 @@ class Offline(ClassPolicy):
         super().__init__(grid, sites, rng, classes, update_every=0)
         if warm is None:
             raise BadInput("the offline model needs an emulated tensor: name one with --warm FILE")
-        columns = (warm.bandwidth_kbps, warm.rtt_ms, warm.loss)
-        points = Contexts(*columns, np.zeros(len(warm.names), dtype=np.int64), warm.sites).points()
-        network = classes.assign(points)
+        network = classes.assign(classes.points(conditions_of(warm)))
         best, expected = cell_best(warm, network, len(classes))
         held = np.unique(network[network >= 0])
         away = ((classes.centroid[:, None] - classes.centroid[None, held]) / classes.scale[:, None]) ** 2

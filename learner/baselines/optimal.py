@@ -15,14 +15,15 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.policy import Seen, TablePolicy
 from configtron.learner.served import always
 from configtron.tensor import Tensor
 
 
 class Optimal(TablePolicy):
-    """Per condition and site of a tensor the fastest configuration. Contexts must be conditions of that tensor."""
+    """Per condition and site of a tensor the fastest configuration. Contexts must be conditions of that tensor; of
+    those that are equal in all that a context says, the first."""
 
     name: ClassVar[str] = "optimal"
     LEARNS: ClassVar[bool] = False
@@ -30,13 +31,14 @@ class Optimal(TablePolicy):
 
     def __init__(self, tensor: Tensor, rng: np.random.Generator):
         super().__init__(tensor.grid, tensor.sites, rng, update_every=0)
-        truth = np.stack((tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss), axis=1)
+        self._names = tuple(tensor.characteristics)
+        truth = self._columns(conditions_of(tensor))
         self._condition = {row.tobytes(): at for at, row in reversed(list(enumerate(truth)))}
         expected = tensor.best_ms.astype(np.float64).ravel()
         self.served_ = always(tensor.best.ravel(), "optimal", tensor.grid.default, expected)
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
-        points = np.stack((contexts.bandwidth_kbps, contexts.rtt_ms, contexts.loss), axis=1)
+        points = self._columns(contexts)
         distinct, which = np.unique(points, axis=0, return_inverse=True)
         code = np.array([self._condition.get(row.tobytes(), -1) for row in distinct], dtype=np.int64)
         if (code < 0).any():
@@ -44,6 +46,11 @@ class Optimal(TablePolicy):
         site = self.site_codes(contexts)
         row = code[which.reshape(-1)] * len(self.sites) + np.minimum(site, len(self.sites) - 1)
         return np.where(site < len(self.sites), row, -1), np.full(len(contexts), -1)
+
+    def _columns(self, contexts: Contexts) -> Floats:
+        """(n, 3 + characteristics); unknown ones, which no number is, -1."""
+        further = [np.nan_to_num(contexts.number(name), nan=-1.0) for name in self._names]
+        return np.stack((contexts.bandwidth_kbps, contexts.rtt_ms, contexts.loss, *further), axis=1)
 
     def learn(self, seen: Seen) -> None:
         """Nothing is left to learn."""
@@ -77,9 +84,7 @@ class CellOptimum(ClassPolicy):
 
     def __init__(self, tensor: Tensor, rng: np.random.Generator, classes: Classes, weight: Floats | None = None):
         super().__init__(tensor.grid, tensor.sites, rng, classes, update_every=0)
-        ones = np.zeros(len(tensor.names), dtype=np.int64)
-        columns = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
-        network = classes.assign(Contexts(*columns, ones, tensor.sites).points())
+        network = classes.assign(classes.points(conditions_of(tensor)))
         best, expected = cell_best(tensor, network, len(classes), weight)
         other = np.full((len(classes), 1), tensor.grid.default)
         unknown = np.full((len(classes), 1), np.nan)

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from configtron.characteristics import BY_NAME
 from configtron.errors import BadInput
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.tensor import Tensor
 
 
@@ -53,7 +54,8 @@ class Sessions:
         """What Optimal is shown: the true conditions."""
         code, seen = self.condition[rows], self.seen[rows]
         numbers = (tensor.bandwidth_kbps[code], tensor.rtt_ms[code], tensor.loss[code])
-        return Contexts(*numbers, seen.site, seen.sites, seen.prefix, seen.prefixes)
+        further = {name: column[code] for name, column in tensor.characteristics.items()}
+        return Contexts(*numbers, seen.site, seen.sites, seen.prefix, seen.prefixes, numbers=further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Arrivals:
     per_s         sessions a second, all together
     change_share  share of sessions whose network changes meanwhile, after `change_median_s` at the median
     off_ln        how far the history's bandwidth and round trip are off, ln
+    path_off_ln   the same of a tensor's characteristics: few samples are of a full queue, and fewer of a loss
     """
 
     prefixes: int = 1200
@@ -72,6 +75,7 @@ class Arrivals:
     change_share: float = 0.05
     change_median_s: float = 2.0
     off_ln: float = 0.08
+    path_off_ln: float = 0.2
 
 
 USUAL = Arrivals()
@@ -94,7 +98,8 @@ def drawn(
     site = rng.integers(len(tensor.sites), size=n)
     seen = _seen(tensor, condition, how.off_ln, rng)
     names = tuple(f"10.{at >> 8}.{at & 255}.0/24" for at in range(how.prefixes))
-    return Sessions(at_s, condition, change_s, after, Contexts(*seen, site, tensor.sites, prefix, names))
+    shown = Contexts(*seen, site, tensor.sites, prefix, names, numbers=_path(tensor, condition, how.path_off_ln, rng))
+    return Sessions(at_s, condition, change_s, after, shown)
 
 
 def drifted(
@@ -106,6 +111,7 @@ def drifted(
     noticed_s: float,
     share: float = 0.5,
     off_ln: float = USUAL.off_ln,
+    path_off_ln: float = USUAL.path_off_ln,
 ) -> Sessions:
     """The same sessions, but a share of prefixes moves to another condition at `at_s`, which the history learns
     `noticed_s` seconds later: re-classification latency."""
@@ -120,7 +126,9 @@ def drifted(
     anew = _seen(tensor, condition, off_ln, rng)
     old = (sessions.seen.bandwidth_kbps, sessions.seen.rtt_ms, sessions.seen.loss)
     kbps, rtt, loss = (np.where(known, new, before) for new, before in zip(anew, old, strict=True))
-    seen = Contexts(kbps, rtt, loss, sessions.seen.site, sessions.seen.sites, prefix, sessions.seen.prefixes)
+    path = _path(tensor, condition, path_off_ln, rng)
+    numbers = {name: np.where(known, path[name], before) for name, before in sessions.seen.numbers.items()}
+    seen = replace(sessions.seen, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, numbers=numbers)
     return replace(sessions, condition=condition, after=after, seen=seen)
 
 
@@ -129,10 +137,18 @@ def _seen(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Genera
     return tensor.bandwidth_kbps[condition] * wrong[0], tensor.rtt_ms[condition] * wrong[1], tensor.loss[condition]
 
 
+def _path(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Generator) -> dict[str, Floats]:
+    """Characteristics by name, (n,) each, as the history has them: off like bandwidth, but no share above 1."""
+    found = {}
+    for name, column in tensor.characteristics.items():
+        wrong = np.exp(off_ln * rng.standard_normal(len(condition)))
+        found[name] = np.minimum(column[condition] * wrong, BY_NAME[name].most)
+    return found
+
+
 def networks_of(tensor: Tensor) -> Contexts:
     """The tensor's conditions as a policy would be shown them: one context each, in their order, of no site."""
-    none = np.zeros(len(tensor.names), dtype=np.int64)
-    return Contexts(tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss, none, ())
+    return conditions_of(tensor)
 
 
 def on(tensor: Tensor, kbps: Floats, rtt_ms: Floats, loss: Floats) -> Codes:

@@ -7,13 +7,14 @@ the rest of the world as it was. A warm start's tensor is another seed's: other 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy
-from configtron.learner.classes import Classes, fit
+from configtron.learner.classes import Classes, axes_of, fit, points_of
 from configtron.learner.columns import Codes
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
@@ -95,6 +96,14 @@ def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
     return found
 
 
+def seeing(tensor: Tensor, characteristics: Collection[str]) -> Tensor:
+    """The tensor with those characteristics alone, so that classes and sessions have no others."""
+    return replace(
+        tensor,
+        characteristics={name: column for name, column in tensor.characteristics.items() if name in characteristics},
+    )
+
+
 def world(
     tensor: Tensor,
     n: int,
@@ -113,7 +122,8 @@ def world(
 
 def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:
     """The offline start: k classes over a tensor's conditions."""
-    return fit(networks_of(tensor).points(), k, chance(seed, CLASS))
+    axes = axes_of(tensor)
+    return fit(points_of(networks_of(tensor), axes), k, chance(seed, CLASS), axes)
 
 
 def pops_of(sessions: Sessions, pops: int) -> Codes:

@@ -39,7 +39,8 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     A PREFIX stands for its latest 50 outcomes in the log that the policy learns from: medians of bandwidth and round
     trip, mean loss. An ADDRESS, or a prefix that no outcome is of, stands for the longest prefix that outcomes are of
     and that contains it, however that is spelt; it is said which.
-    A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix= and device= too). Nothing is drawn or
+    A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix=, device= and what else docs/fields.md
+    lists of an outcome, too). Nothing is drawn or
     learned to answer. A choice is named by its knobs' values; which is whose is in JSON (`settings`). `loads` are those
     of this class and site. `excess` is expected page load time over Default's, a share; of a knob: what putting it back
     to its default would cost. Exit code 2: no outcome is of such a prefix, or a site that the policy does not know:
@@ -112,9 +113,15 @@ def _around(store: Outcomes, who: str, log: int) -> tuple[str, ...]:
     raise BadInput(f"{who[:SHOWN]} is in none of the {len(prefixes)} prefixes that {of} are of; {instead}")
 
 
+def _shown(value: float | str | None) -> Json:
+    return value if isinstance(value, str) else rounded(value)
+
+
 def _rows(learner: Learner, who: str, context: Context, found: Explanation) -> Iterator[dict[str, Json]]:
-    seen: dict[str, Json] = {key: rounded(getattr(context, key)) for key in ("bandwidth_kbps", "rtt_ms", "loss")}
-    words = ", ".join(f"{key} {value}" for key, value in seen.items() if value is not None)
+    from configtron.learner.saved import features_in
+
+    seen: dict[str, Json] = {key: _shown(getattr(context, key)) for key in features_in(learner.recipe)}
+    words = ", ".join(f"{key} {value}" for key, value in seen.items() if value not in (None, ""))
     next_ = f"; next is {found.runner_up} at {found.runner_up_distance:.3g}" if found.runner_up_distance else ""
     near = f"; {found.distance:.3g} from its centre{next_}" if found.distance is not None else ""
     about = (found.reason or words) + ("" if found.reason else near)

@@ -83,6 +83,7 @@ def begin(
     watched: bool,
     evolve: bool,
     by_device: bool,
+    features: str = "auto",
     fresh: bool = False,
 ) -> Learner:
     """Make a policy for a log and keep it, in place of the one of that name if fresh. Errors: `BadInput` for an empty
@@ -94,8 +95,10 @@ def begin(
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
     grid = _grid(store, log) if tensor is None else tensor.grid
     sites = _told_apart(store, log, len(grid)) if tensor is None else tensor.sites
-    start = beginning(first, k, np.random.default_rng(seed), by_device=by_device)
     try:
+        start = beginning(
+            first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features
+        )
         grid = _alive(grid, first, start.classes, tensor)
     except BadInput as error:
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
@@ -169,10 +172,21 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
     if evolve:
         bound = f"its loads spread by more than {start.divergence().spread_ln:.3f} in ln(ms)"
         say(f"a class is split where {bound}, or where two halves of it want different configurations")
+    _said_features(start)
     if by_device:
         own = sorted(set(classes.devices) - {""})
         say(f"classes of their own: {', '.join(own)}" if own else
             f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are anybody's")  # fmt: skip
+
+
+def _said_features(start: Beginning) -> None:
+    """Say which features classes live over besides bandwidth, round trip and loss, if any were there to ask."""
+    if not start.relevance.asked:
+        return
+    asked = [f"{one.name} (chance {one.chance:.2g})" for one in start.relevance.asked if one.entered]
+    others = [one.name for one in start.relevance.asked if not one.entered]
+    decide = f"classes live over bandwidth, round trip, loss{''.join(f', {words}' for words in asked)}"
+    say(f"{decide}{'; nothing more than chance: ' + ', '.join(others) if others else ''}")
 
 
 def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:

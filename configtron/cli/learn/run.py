@@ -23,7 +23,8 @@ COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classe
 # Characters of a strange value that is shown.
 SHOWN = 60
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
-MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device")
+MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
+          "features")  # fmt: skip
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -48,6 +49,8 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
               help="Split a class where its members come to differ, or to want different configurations.")
 @click.option("--by-device", is_flag=True,
               help="As many classes again for each device of which the first outcomes have enough.")
+@click.option("--features", type=click.Choice(("auto", "few")), default="auto", show_default=True,
+              help="What classes live over beside bandwidth, round trip, loss: what decides page loads, or nothing.")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -70,6 +73,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     it is not known; so it is if not even 64 classes, the most that are made, keep members that alike. With --evolve a
     class is split whose members come to differ by more, or of which two halves want different configurations; classes
     keep their names.
+
+    What the first 10 000 outcomes know of a client beyond bandwidth, round trip and loss (queueing delay, runs of
+    losses, window, ...; network, country, device, browser: docs/fields.md) is asked whether it decides page load times:
+    what does, beyond chance, is what classes live over too, and it is said. --features few asks nothing.
 
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
     (an effect of 3 % in the means of any two of class, site and other knobs would have been seen; one in twenty knobs
@@ -160,7 +167,8 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     k = None if classes == "auto" else _number_of_classes(classes)
     numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
     data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
-    flags = {"watched": bool(making["watch"]), **{key: bool(making[key]) for key in ("evolve", "by_device")}}
+    flags: dict[str, Any] = {key: bool(making[key]) for key in ("evolve", "by_device")}
+    flags |= {"features": str(making["features"]), "watched": bool(making["watch"])}
     return {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
 
 

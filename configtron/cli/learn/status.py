@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
     from configtron.records import Json
 
+# Bandwidth, round trip and loss, which all classes live over: not worth a word.
+BASE_FEATURES = 3
 COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "classes", "splits", "saved", "about")
 
 
@@ -50,15 +52,18 @@ def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
 
 
 def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
-    from configtron.learner.saved import classes_in
+    from configtron.learner.saved import classes_in, features_in
 
     for one in store.learners():
         classes, splits = classes_in(one.state)
         waiting = store.count(one.log, one.position)
         about = f"{one.policy}, from {_which(store, one.log)}"
+        features = features_in(one.recipe)
+        about += f"; classes over {', '.join(features)}" if len(features) > BASE_FEATURES else ""
         yield {
             "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
             "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
+            "features": list(features),
             "saved": one.saved_at, "about": about,
         }  # fmt: skip
 
