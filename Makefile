@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
 # make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
+# make demo-learn  captures and an access log of nginx in the lab made into rules in force, on the wire, and taken back
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
@@ -24,7 +25,7 @@ INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum 
 T0 := $(shell date +%s)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf demo demo-tune test check evidence golden lint docs man bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf demo demo-tune demo-learn test check evidence golden lint docs man bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -68,6 +69,11 @@ demo-tune: kernel
 	$(call say,nginx in the lab tuned by each driver for clients in four prefixes and put back)
 	@mkdir -p runs
 	@$(BIN)/python -m benchmarks.tuned runs/demo-tune.html
+	$(call say,done)
+
+demo-learn: kernel
+	$(call say,nginx in the lab: captures and access log, learned from, put in force and taken back)
+	@$(BIN)/python -m benchmarks.learned
 	$(call say,done)
 
 test: kernel lint golden

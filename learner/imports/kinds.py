@@ -54,7 +54,7 @@ class Wanted:
     propensity: float | None = None
     site: str = ""
     prefix: str = ""
-    gap_s: float = 2.0
+    gap_s: float = 10.0
 
 
 def kind_of(lines: Iterable[str]) -> str:

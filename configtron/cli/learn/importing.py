@@ -43,7 +43,7 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 @click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
 @click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of dates without one (HAProxy's).")
-@click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=2.0, show_default=True,
+@click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
               metavar="SECONDS", help="So long without a request ends a page view of an access log.")
 @click.option("--strict", is_flag=True, help="Stop at the first bad line.")
 def import_(file: BinaryIO, source: str, kind: str | None, contexts: str, window_s: float, strict: bool,

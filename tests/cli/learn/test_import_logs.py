@@ -6,19 +6,31 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import sqlite3
+import subprocess
+import sys
+import time
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from configtron.cli.learn.importing import BATCH
 from configtron.db.outcomes import Outcomes
 from configtron.db.tuning import Tuning
 from configtron.errors import DONE, NOTHING, PARTIAL, USAGE
+from configtron.learner.imports.inforce import InForce
+from configtron.learner.imports.kinds import Wanted, imported
+from configtron.learner.imports.reading import Reading, numbered
 from configtron.nouns import Profile
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
 from configtron.tuning import Place, Rules
 from tests.cli.learn.typed import Typed, typed
+from tests.test_layers import ROOT
 
 __all__ = ["typed"]
 
@@ -119,7 +131,7 @@ def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
         line("/o.js", 100.1, 0.05, referer="https://shop.example/a"), line("/a", 100, 0.5),
         line("/s.css", 100.2, 0.4, referer="https://shop.example/a"),
         line("/f.woff2", 101, 0.25, referer="https://shop.example/s.css"),
-        line("/poll.json", 109, 0.25, referer="https://shop.example/a"),
+        line("/poll.json", 119, 0.25, referer="https://shop.example/a"),
         line("/o.png", 100.3, 9, referer="https://elsewhere.example/b"),
         line("/alone", 200, 0.1), view(300, 0.75, agent="curl/8"),
     ])  # fmt: skip
@@ -287,15 +299,11 @@ def test_an_address_is_kept_as_its_prefix(typed: Typed, tmp_path: Path) -> None:
 
 def deployed(tmp_path: Path, at_s: float, act: Act | None, status: str, rules: Rules | None = None) -> Act:
     """An act's step at that time, as the journal keeps it."""
-    from datetime import UTC, datetime
-
     clock = datetime.fromtimestamp(at_s, UTC)
     with Tuning(tmp_path / "l.db", clock=lambda: clock) as book:
         if act is None:
             assert rules is not None
             act = book.begin(Act("route", Place(), "", "boot", "begun", "{}", rules))
-        from dataclasses import replace
-
         act = replace(act, status=status) if status != UNDONE else act.closed(UNDONE, "")
         book.put(act)
     return act
@@ -343,3 +351,54 @@ def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) 
     assert [row["settings"] for row in told(tmp_path)][-1] == '{"initcwnd":16,"tcp_congestion_control":"bbr"}'
     assert {"{}", '{"initcwnd":20}', '{"initcwnd":30}'} <= {row["settings"] for row in told(tmp_path)}
     assert typed("learn", "import", "--profile", "cwnd", "y")[0] == USAGE
+
+
+def test_a_slow_load_is_not_left_out_for_being_slow(typed: Typed, tmp_path: Path) -> None:
+    """A server logs the end of a page that waits in its send buffer for seconds: the object after it still counts."""
+    (tmp_path / "x").write_text(view(100, 8.0) + view(103, 1.5, address="192.0.2.8"))
+    assert typed("learn", "import", "x")[0] == DONE
+    assert sorted(row["plt_ms"] for row in told(tmp_path)) == [1500, 8000]
+
+
+def test_a_kill_leaves_whole_batches(typed: Typed, tmp_path: Path) -> None:
+    """Outcomes that an import has kept when it is killed are whole transactions, and readable."""
+    command = [sys.executable, "-m", "configtron", "--db", str(tmp_path / "l.db"), "learn", "import", "-"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+    assert child.stdin is not None
+    child.stdin.write(b'{"plt_ms": 5}\n' * (2 * BATCH + 7))
+    child.stdin.flush()
+    with Outcomes(tmp_path / "l.db") as store:
+        while store.count() < 2 * BATCH:
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.kill()
+        child.wait()
+        assert store.count() == 2 * BATCH and [log.outcomes for log in store.logs()] == [2 * BATCH]
+
+
+def test_memory_does_not_grow_with_a_log() -> None:
+    """Four times the lines, the same peak; of 250 clients who come again."""
+    peaks = []
+    for views in (2_000, 8_000):
+        reading = Reading("x")
+        wanted = Wanted("live", "page", InForce([]), {}, lambda _: 0.0, lambda _: 0)
+        texts = (view(100 + 0.5 * n, 1.0, address=f"10.{n % 250}.3.7") for n in range(views))
+        raw = (line.encode() for text in texts for line in text.splitlines())
+        tracemalloc.start()
+        found = sum(1 for _ in imported("access-log", numbered(raw, reading), reading, wanted))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert found == views and not reading.bad
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+@pytest.mark.parametrize("kind", ["nginx", "haproxy", "boomerang", "web-vitals", "har", "contexts"])
+def test_nonsense_is_refused_in_a_line(typed: Typed, tmp_path: Path, kind: str) -> None:
+    chance = random.Random(3)
+    pieces = (b'{"log":', b"[22/Nov/2026:16:16:24 +0000]", b'"GET / HTTP/1.1"', b"1.2.3.4", b" - ", b"\xff",
+              b'{"name":', b'"LCP"', b"t_done=", b"1e999", b"}", b"0.1", b'"', b"\x00", b"200 10", b"\n",
+              b":80 ")  # fmt: skip
+    for _ in range(40):
+        (tmp_path / "x").write_bytes(b"".join(chance.choice(pieces) for _ in range(40)))
+        code, _, err = typed("learn", "import", "--from", kind, "x")
+        assert code in (USAGE, NOTHING, PARTIAL, DONE) and "configtron: " in err or code != USAGE

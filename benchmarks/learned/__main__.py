@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Claim: what is captured and logged becomes rules that `tune` takes, and the wire shows them.
+
+    python -m benchmarks.learned [CLIENTS ROUNDS LOADS]      as root; make demo-learn
+
+In the lab's kernel and its virtual time: nginx serves clients in prefixes of their own. Profiles are drawn for
+prefixes, round by round, and put in force by `configtron tune`; `fingerprint live` keeps contexts, nginx an access log.
+Then `learn import`, `learn run`, `learn export --to-tune`, `tune plan`, `apply`, `verify` and `rollback`, with a visit
+of all clients captured before, in between and after: initial windows are read from the first flights. Exit code 1: a
+step failed, nothing was learned, or a client got another window than the rules say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.learned.inside import EXPLORED
+from benchmarks.tuned.judged import aligned
+from benchmarks.tuned.place import UNTOUCHED, Client
+from benchmarks.tuned.reading import Flight, flights
+from configtron.errors import ConfigtronError
+from configtron.lab.uml import Job, pick
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Clients, rounds, loads of each client and round.
+USUAL = (16, 12, 8)
+LIMIT_S = 3000
+LOOK_S = 0.2
+VISITS = ("untouched", "in force", "rolled back")
+
+
+def played(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
+    """Boot the guest, play in it, come back with what was written down; captures stay in the folder."""
+    backend, _ = pick("uml-virtual")
+    environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "120"), ("OPENBLAS_NUM_THREADS", "1"))
+    words = (sys.executable, "-m", "benchmarks.learned.inside", *map(str, numbers))
+    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), memory_mb=1024, environment=environment,
+              limit_s=LIMIT_S)  # fmt: skip
+    running = backend.boot(job)
+    shown = 0
+    while running.poll() is None:
+        time.sleep(LOOK_S)
+        fresh = running.console.read_text(errors="replace")[shown:]
+        shown += len(fresh)
+        print(fresh, end="", flush=True)
+    if running.wait():
+        raise SystemExit(f"the guest failed:\n{running.last_words()}")
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def wanted(found: dict[str, Any]) -> dict[str, int]:
+    """By client: the initial window that the exported rules give it."""
+    windows = {row["profile"]: row["settings"].get("initcwnd", UNTOUCHED[1]) for row in found["profile"]}
+    rules = {row["prefix"]: windows[row["profile"]] for row in found["prefix"]}
+    return {client.name: rules.get(client.prefix, UNTOUCHED[1]) for client in _clients(found)}
+
+
+def _clients(found: dict[str, Any]) -> list[Client]:
+    return [Client(*row) for row in found["clients"]]
+
+
+def wrong(found: dict[str, Any], seen: dict[str, dict[str, Flight]]) -> list[str]:
+    """Every difference, in words."""
+    bad = [f"exit code {code} of: {command}\n{said}" for command, said, code in found["steps"] if code]
+    rules = wanted(found)
+    if all(window == UNTOUCHED[1] for window in rules.values()):
+        bad.append("nothing was learned: no prefix is to get another initial window")
+    for client in _clients(found):
+        for visit in VISITS:
+            want = rules[client.name] if visit == "in force" else UNTOUCHED[1]
+            reading = seen[visit][client.address].reading
+            if reading.value != want:
+                bad.append(f"{visit}: {client.name} got {reading.text} segments instead of {want}")
+    return bad
+
+
+def table(found: dict[str, Any], seen: dict[str, dict[str, Flight]]) -> str:
+    """Initial windows on the wire, client by client."""
+    rules, rows = wanted(found), [["client", "prefix", "rtt", "rules", *VISITS]]
+    for client in _clients(found):
+        read = [seen[visit][client.address].reading.text for visit in VISITS]
+        rows.append([client.name, client.prefix, f"{client.rtt_ms} ms", str(rules[client.name]), *read])
+    return aligned(rows)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play, print, judge."""
+    numbers = [int(word) for word in arguments] or USUAL
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        found = played(Path(folder), numbers)
+        seen = {visit: flights(Path(folder) / f"{visit}.pcap") for visit in VISITS}
+    print(f"\ninitial windows by the first flight on the wire, segments (explored: 10, {', '.join(EXPLORED.values())})")
+    print(table(found, seen))
+    bad = wrong(found, seen)
+    print("\n".join(["", *bad]) if bad else "\nevery step ended well, and the wire shows what was learned")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ConfigtronError as error:
+        print(f"benchmarks.learned: {error}", file=sys.stderr)
+        sys.exit(error.code)
