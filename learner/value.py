@@ -27,14 +27,18 @@ Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dud
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from configtron.errors import BadInput
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
+from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights
 from configtron.learner.loads import Loads
 from configtron.learner.policy import TablePolicy
+from configtron.learner.propensities import fitted
+from configtron.learner.tails import tail_of
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975
@@ -47,6 +51,13 @@ LEAST_SKEW = 1e-6
 # Effective sessions below which DR's intervals held the truth in fewer than nine replays of ten: docs/design/0026.
 # IPS's and SNIPS's hold a little below that, at several times the truth's width: 0033.
 LEAST_EFFECTIVE = 12.0
+# Prefixes, by how much each is of a log, from which on intervals know how prefixes differ.
+LEAST_PREFIXES = 10.0
+# Standard errors of a 95 % interval: of what the model leaves out, whose spread many placebos tell.
+ENDS_95 = 1.96
+# By how much a row differs from what the model says: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
+ROW_RATIO = 0.112
+BY_CONTEXT = "log:propensity-depends-on-context"
 # Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
 PRIOR_LOADS = 5.0
 # Sessions whose expected loads under every configuration are held at a time: some ten megabytes.
@@ -71,6 +82,7 @@ class Estimate:
 class Value:
     """The candidate's value by each estimator. logged: the logger's own mean.
 
+    dr_ln       exp of the mean of ln(ms) by DR: a typical load, which no tail moves
     effective   sessions that the weights amount to
     unlogged    share of the candidate's choices never logged in their row
     """
@@ -80,47 +92,123 @@ class Value:
     ips: Estimate
     snips: Estimate
     dr: Estimate
+    dr_ln: Estimate
     effective: float
     unlogged: float
 
 
 def value(
-    candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms: Floats, *, learned_from: bool = False
-) -> Value:
+    candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms: Floats, *, learned_from: bool = False,
+    models: tuple[Loads, Loads] | None = None,
+) -> Value:  # fmt: skip
     """The candidate's value on n logged sessions. Rows are the candidate's own: it need not share the logger's
-    classes. learned_from: whether it learned from these sessions, so that no interval would mean anything."""
+    classes. learned_from: whether it learned from these sessions, so that no interval would mean anything. models: what
+    `models_of` made of the same log on the candidate's grid, where several candidates are judged; None: it is made."""
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
     if np.isnan(logged.propensity).any() or (logged.propensity <= 0).any():
         raise BadInput("these sessions have no propensities: they were not decided by a policy that logs them")
+    table, row = _table_of(candidate, contexts)
+    cluster, half = clusters_of(contexts)
+    by_context = fitted(contexts, logged.configuration, logged.propensity, cluster, half)
+    propensity = by_context.propensity if by_context.flagged else logged.propensity
+    values = np.stack([candidate.grid.column(knob.name) for knob in candidate.grid.knobs])
+    draws = Draws(table, row, logged.configuration, propensity, cluster, values)
+    weight = draws.weight()
+    effective = float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300))
+    counted = np.isfinite(propensity)
+    tried = row[counted], logged.configuration[counted]
+    snips_ms = float((weight * plt_ms).sum()) / max(float(weight.sum()), 1e-300)
+    heavy = table * inverse_propensity(table.shape, *tried, propensity[counted])
+    crossed = _crossed(candidate, table, heavy, row, contexts, logged.configuration, plt_ms, snips_ms, half,
+                       models)  # fmt: skip
+    unmet = crossed.drawn - (weight * (crossed.chosen - snips_ms)) ** 2
+    tailed, typical = _both_means(draws, crossed, plt_ms)
+    terms = crossed.expected + weight * (plt_ms - crossed.modelled)
+    ips, snips, dr = _estimates(weight, plt_ms, terms, unmet, effective, cluster=cluster, dr=tailed)
+    # What keeps DR from a value or an interval keeps it from both means; a tail or a low end only from one.
+    refused = dr.reason in ("log:never-tried", "log:partly-tried", "log:weights-above-one", "log:few-effective")
+    dr_ln = _without_interval(float("nan"), dr.reason) if refused else typical
+    if by_context.flagged:
+        ips, snips = _by_fitted(ips), _by_fitted(snips)
+        dr, dr_ln = _named(dr, BY_CONTEXT), _named(dr_ln, BY_CONTEXT)
+    if learned_from:
+        ips, snips, dr, dr_ln = _own_lesson(ips), _own_lesson(snips), _own_lesson(dr), _own_lesson(dr_ln)
+    seen = np.zeros(table.shape, dtype=np.bool_)
+    seen[tried] = True
+    unlogged = float((table * ~seen).sum(axis=1)[row].mean())
+    own = _possible(mean_of(plt_ms, cluster))
+    return Value(len(contexts), own, ips, snips, dr, dr_ln, effective, unlogged)
+
+
+def _table_of(candidate: TablePolicy, contexts: Contexts) -> tuple[Floats, Codes]:
+    """(rows + 1, configurations) what the candidate serves, the last row to who is unknown, and (n,) sessions' rows."""
     row, _ = candidate.where(contexts)
     table = candidate.served_.probabilities(len(candidate.grid))
     unknown = np.zeros((1, table.shape[1]))
     unknown[0, candidate.grid.default] = 1.0
     table = np.concatenate((table, unknown))
-    row = np.where(row < 0, len(table) - 1, row)
-    weight = table[row, logged.configuration] / logged.propensity
-    effective = float(weight.sum() ** 2 / max(float((weight**2).sum()), 1e-300))
-    told = np.isfinite(logged.propensity)
-    counted = row[told], logged.configuration[told]
-    snips_ms = float((weight * plt_ms).sum()) / max(float(weight.sum()), 1e-300)
-    heavy = table * inverse_propensity(table.shape, *counted, logged.propensity[told])
-    expected, chosen, drawn = _crossed(candidate, table, heavy, row, contexts, logged.configuration, plt_ms, snips_ms)
-    unmet = drawn - (weight * (chosen - snips_ms)) ** 2
-    terms = expected + weight * (plt_ms - chosen)
-    ips, snips, dr = _estimates(weight, plt_ms, terms, unmet, effective)
-    if learned_from:
-        ips, snips, dr = _own_lesson(ips), _own_lesson(snips), _own_lesson(dr)
-    tried = np.zeros(table.shape, dtype=np.bool_)
-    tried[counted] = True
-    unlogged = float((table * ~tried).sum(axis=1)[row].mean())
-    return Value(len(contexts), _possible(mean_of(plt_ms)), ips, snips, dr, effective, unlogged)
+    return table, np.where(row < 0, len(table) - 1, row)
 
 
-def _estimates(weight: Floats, ms: Floats, terms: Floats, unmet: Floats, effective: float
+def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
+    """(n,) codes of what is drawn together, a prefix's sessions, and (n,) which half, 0 or 1, each is of.
+
+    A session without prefix is a cluster of its own; so is every session of a log of too few prefixes to tell how
+    prefixes differ: that log speaks of those prefixes alone.
+    """
+    n = len(contexts)
+    alone = np.arange(n)
+    if not len(contexts.prefix) or (contexts.prefix < 0).all():
+        return alone, alone % 2
+    _, codes = np.unique(np.where(contexts.prefix < 0, -1 - alone, contexts.prefix), return_inverse=True)
+    count = np.bincount(codes)
+    if n**2 < LEAST_PREFIXES * float((count.astype(np.float64) ** 2).sum()):
+        return alone, alone % 2
+    return codes, codes % 2
+
+
+def _both_means(draws: Draws, crossed: Crossed, ms: Floats) -> tuple[Estimate, Estimate]:
+    """By DR the mean of loads, the tail's mean in place of each load in the tail, and exp of the mean of ln(ms)."""
+    ratio = ms / crossed.modelled
+    tail = tail_of(ratio)
+    missed_ln = np.log(ratio)
+    if not np.isfinite(tail.mean):
+        (typical,) = drawn_weights(draws, missed_ln)
+        return _without_interval(float("nan"), "log:heavy-tail"), _typical(typical, draws, crossed, missed_ln)
+    missed = (tail.smoothed(ratio) - 1.0) * crossed.modelled
+    how, typical = drawn_weights(draws, missed, missed_ln)
+    found = _of_terms(how, draws, crossed.expected, missed)
+    beyond = ratio > tail.bound
+    # Loads in the tail under the candidate, in units of its mean; never fewer than the log's own share of them.
+    share = max(float((how.weight * beyond * crossed.modelled).mean()), float(beyond.mean() * crossed.expected.mean()))
+    found = _wider(found, share * (tail.mean - tail.low), share * (tail.high - tail.mean) if tail.count else 0.0)
+    dr = found if np.isfinite(found.high_ms) else replace(found, reason="log:heavy-tail")
+    return dr, _typical(typical, draws, crossed, missed_ln)
+
+
+def _of_terms(how: Drawn, draws: Draws, expected: Floats, missed: Floats) -> Estimate:
+    found = _around_clusters(expected + how.weight * missed, draws.cluster)
+    return _wider(found, ENDS_95 * how.deviation, ENDS_95 * how.deviation)
+
+
+def _typical(how: Drawn, draws: Draws, crossed: Crossed, missed_ln: Floats) -> Estimate:
+    found = _of_terms(how, draws, crossed.expected_ln, missed_ln)
+    ms, low_ms, high_ms = (float(np.exp(end)) for end in (found.ms, found.low_ms, found.high_ms))
+    return Estimate(ms, low_ms, high_ms)
+
+
+def _wider(found: Estimate, down: float, up: float) -> Estimate:
+    """Ends moved out by what else is not known, as independent of what moved them so far."""
+    low = found.ms - float(np.hypot(found.ms - found.low_ms, down))
+    return replace(found, low_ms=low, high_ms=found.ms + float(np.hypot(found.high_ms - found.ms, up)))
+
+
+def _estimates(weight: Floats, ms: Floats, terms: Floats, unmet: Floats, effective: float, *,
+               cluster: Codes | None = None, dr: Estimate | None = None
                ) -> tuple[Estimate, Estimate, Estimate]:  # fmt: skip
     """IPS, SNIPS, DR from the (n,) weights, loads, DR's terms and what SNIPS's squares lack (`_around`), as far as the
-    weights can carry them.
+    weights can carry them. cluster: (n,) what is drawn together; dr: the value in place of the terms' mean.
 
     The weights' mean is one if the logger could choose all that the candidate does. Below it, what is missing counts
     as loads of 0 ms (IPS), as like the rest (SNIPS), or is the model's alone (DR). Above it, none means anything.
@@ -136,21 +224,28 @@ def _estimates(weight: Floats, ms: Floats, terms: Floats, unmet: Floats, effecti
         none = _without_interval(float("nan"), "log:weights-above-one")
         return none, none, none
     return (
-        _if_enough(mean_of(weight * ms), effective),
-        _if_enough(_self_normalised(weight, ms, unmet), effective),
-        _if_enough(mean_of(terms), effective),
+        _if_enough(mean_of(weight * ms, cluster), effective),
+        _if_enough(_self_normalised(weight, ms, unmet, cluster), effective),
+        _if_enough(mean_of(terms, cluster) if dr is None else dr, effective),
     )
 
 
-def mean_of(terms: Floats) -> Estimate:
-    """The mean of independent terms and its interval."""
-    return _around(float(terms.mean()), terms - terms.mean())
+def mean_of(terms: Floats, cluster: Codes | None = None) -> Estimate:
+    """The mean of (n,) terms and its interval; terms of one cluster, (n,) codes from 0, are drawn together."""
+    return _around_clusters(terms, np.arange(len(terms)) if cluster is None else cluster)
 
 
-def _self_normalised(weight: Floats, ms: Floats, unmet: Floats) -> Estimate:
+def _around_clusters(terms: Floats, cluster: Codes) -> Estimate:
+    mean = float(terms.mean())
+    return _around(mean, clustered(terms - mean, cluster))
+
+
+def _self_normalised(weight: Floats, ms: Floats, unmet: Floats, cluster: Codes | None) -> Estimate:
+    alone = np.arange(len(ms)) if cluster is None else cluster
     scale = len(ms) / float(weight.sum())
     mean = float((weight * ms).mean()) * scale
-    return _around(mean, weight * (ms - mean) * scale, unmet=unmet * scale**2)
+    sums = clustered(weight * (ms - mean) * scale, alone)
+    return _around(mean, sums, unmet=clustered(unmet * scale**2, alone) * (len(sums) / len(ms)))
 
 
 def _if_enough(found: Estimate, effective: float) -> Estimate:
@@ -170,6 +265,15 @@ def _own_lesson(found: Estimate) -> Estimate:
     """Without the interval, as the candidate learned from these loads; what leaves no value says more, and stays."""
     stays = np.isnan(found.ms) or found.reason == "log:partly-tried"
     return found if stays else _without_interval(found.ms, "log:learned-from")
+
+
+def _by_fitted(found: Estimate) -> Estimate:
+    """IPS or SNIPS by fitted propensities: what they are off by, no spread of terms tells."""
+    return found if np.isnan(found.ms) else _without_interval(found.ms, BY_CONTEXT)
+
+
+def _named(found: Estimate, reason: str) -> Estimate:
+    return found if found.reason else replace(found, reason=reason)
 
 
 def _without_interval(ms: float, reason: str) -> Estimate:
@@ -214,28 +318,72 @@ def freedom(squares: Floats, mean: float) -> float:
     return float(np.clip(2.0 * n * mean**2 / spread if spread > 0.0 else n - 1.0, 1.0, n - 1.0))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossed:
+    """(n,) each, by a model of the other half.
+
+    expected, expected_ln   value of the candidate's choices: ms, and the mean of ln(ms)
+    modelled                ms of the logged choice, by the same model, which knows no more of a configuration than all
+                            loads tell: what one configuration's loads add has a variance, which DR has to see
+    chosen                  ms of the logged choice, as that configuration's own loads have it in its row
+    drawn                   mean of (weight (load - level))^2 over what the logger might have drawn, by the latter
+    """
+
+    expected: Floats
+    expected_ln: Floats
+    modelled: Floats
+    chosen: Floats
+    drawn: Floats
+
+
+def models_of(grid: Grid, contexts: Contexts, configuration: Codes, ms: Floats, half: Codes) -> tuple[Loads, Loads]:
+    """The regressions for the sessions of half 0 and of half 1, each fitted to the other."""
+    first, second = (np.flatnonzero(half != side) for side in (0, 1))
+    if not len(first):
+        first = second
+    if not len(second):
+        second = first
+    one, other = (Loads(grid, contexts[at], configuration[at], ms[at]) for at in (first, second))
+    return one, other
+
+
 def _crossed(candidate: TablePolicy, table: Floats, heavy: Floats, row: Codes, contexts: Contexts,
-             configuration: Codes, ms: Floats, level_ms: float) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """(n,) the model's value of the candidate's choices, of the logged one, and its mean of (weight (load - level))^2
-    over what the logger might have drawn. heavy: the (rows, configurations) weights. Fitted on the other half."""
-    expected, chosen, drawn = np.empty(len(row)), np.empty(len(row)), np.empty(len(row))
-    half, used = np.arange(len(row)) % 2, np.flatnonzero(table.any(axis=0))
+             configuration: Codes, ms: Floats, level_ms: float, half: Codes | None = None,
+             models: tuple[Loads, Loads] | None = None) -> Crossed:  # fmt: skip
+    """Models of either half's loads, for the other. heavy: the (rows, configurations) weights; half: (n,) 0 or 1."""
+    n, used = len(row), np.flatnonzero(table.any(axis=0))
+    half = np.arange(n) % 2 if half is None else half
+    models = models or models_of(candidate.grid, contexts, configuration, ms, half)
+    expected, expected_ln, modelled, chosen, drawn = (np.empty(n) for _ in range(5))
+    share, squared = table[:, used], (table * heavy)[:, used]
     for side in (0, 1):
         mine, other = np.flatnonzero(half == side), np.flatnonzero(half != side)
         if not len(other):
             other = mine
-        loads = Loads(candidate.grid, contexts[other], configuration[other], ms[other])
-        relative = ms[other] / loads.chosen_ms(contexts[other], configuration[other])
-        factor = plain_model(table.shape, row[other], configuration[other], relative)
-        share, squared = (table * factor)[:, used], (table * heavy)[:, used]
-        chosen[mine] = loads.chosen_ms(contexts[mine], configuration[mine]) * factor[row[mine], configuration[mine]]
+        loads = models[side]
+        ratio = ms[other] / loads.chosen_ms(contexts[other], configuration[other])
+        factor = plain_model(table.shape, row[other], configuration[other], ratio)
+        level = _levels(len(table), row[other], ratio)
+        plain_ms = loads.chosen_ms(contexts[mine], configuration[mine])
+        modelled[mine] = plain_ms * level[row[mine]]
+        chosen[mine] = plain_ms * factor[row[mine], configuration[mine]]
         for start in range(0, len(mine), SESSIONS_AT_ONCE):
             at = mine[start : start + SESSIONS_AT_ONCE]
             plain = loads.ms(contexts[at], used)
-            expected[at] = (share[row[at]] * plain).sum(axis=1)
+            expected[at] = (share[row[at]] * plain).sum(axis=1) * level[row[at]]
+            expected_ln[at] = (share[row[at]] * np.log(plain)).sum(axis=1) + np.log(level[row[at]])
             plain *= factor[row[at]][:, used]
             drawn[at] = (squared[row[at]] * (plain - level_ms) ** 2).sum(axis=1)
-    return expected, chosen, drawn
+    return Crossed(expected, expected_ln, modelled, chosen, drawn)
+
+
+def _levels(rows: int, row: Codes, ratio: Floats) -> Floats:
+    """(rows,) means of (n,) ratios, the tail's mean in place of what is beyond it; the more they spread, the more loads
+    it takes for a row to be known."""
+    tail = tail_of(ratio)
+    smooth = tail.smoothed(ratio) if np.isfinite(tail.mean) else np.minimum(ratio, tail.bound)
+    loads = max(PRIOR_LOADS, float(smooth.var()) / ROW_RATIO**2)
+    return plain_model((rows, 1), row, np.zeros(len(row), dtype=np.int64), smooth, loads)[:, 0]
 
 
 def inverse_propensity(shape: tuple[int, ...], row: Codes, configuration: Codes, propensity: Floats) -> Floats:
@@ -248,23 +396,25 @@ def inverse_propensity(shape: tuple[int, ...], row: Codes, configuration: Codes,
     return plain_model(shape, row, configuration, inverse**2) / plain_model(shape, row, configuration, inverse)
 
 
-def plain_model(shape: tuple[int, ...], row: Codes, configuration: Codes, ms: Floats) -> Floats:
+def plain_model(
+    shape: tuple[int, ...], row: Codes, configuration: Codes, ms: Floats, prior: float = PRIOR_LOADS
+) -> Floats:
     """(rows, configurations) mean of what is told: row's mean times configuration's factor, and what the pair showed.
 
-    Each is drawn to what stands above it by `PRIOR_LOADS` loads.
+    Each is drawn to what stands above it by `prior` loads.
     """
     rows, width = shape
     if not len(ms):
         return np.ones(shape)
     every = float(ms.mean())
     row_count = np.bincount(row, minlength=rows)
-    row_mean = (np.bincount(row, weights=ms, minlength=rows) + PRIOR_LOADS * every) / (row_count + PRIOR_LOADS)
+    row_mean = (np.bincount(row, weights=ms, minlength=rows) + prior * every) / (row_count + prior)
     relative = ms / row_mean[row]
     count = np.bincount(configuration, minlength=width)
-    factor = (np.bincount(configuration, weights=relative, minlength=width) + PRIOR_LOADS) / (count + PRIOR_LOADS)
+    factor = (np.bincount(configuration, weights=relative, minlength=width) + prior) / (count + prior)
     at = row * width + configuration
     pair_count = np.bincount(at, minlength=rows * width).reshape(shape)
     pair_total = np.bincount(at, weights=ms, minlength=rows * width).reshape(shape)
     above = row_mean[:, None] * factor[None, :]
-    found: Floats = (pair_total + PRIOR_LOADS * above) / (pair_count + PRIOR_LOADS)
+    found: Floats = (pair_total + prior * above) / (pair_count + prior)
     return found

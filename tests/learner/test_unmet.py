@@ -47,9 +47,8 @@ def as_told(n: int) -> tuple[Contexts, Decisions, Floats]:
     """n sessions of one network and site in two kinds of loads, under configurations 0 (nine in ten, told so, 200 ms)
     and 5 (one in ten, 900 ms), either half of them alike."""
     contexts, decisions, _ = only_one(n)
-    same = replace(
-        contexts, bandwidth_kbps=np.full(n, 9000.0), rtt_ms=np.full(n, 40.0), loss=np.zeros(n), site=np.zeros(n, int)
-    )
+    # Without prefixes: every session is drawn by itself.
+    same = Contexts(np.full(n, 9000.0), np.full(n, 40.0), np.zeros(n), np.zeros(n, int), contexts.sites)
     rare = np.isin(np.arange(n) % 20, (0, 11))
     told = replace(decisions, configuration=np.where(rare, 5, 0), propensity=np.where(rare, 0.1, 0.9))
     return same, told, np.where(rare, 900.0, 200.0)
@@ -63,7 +62,8 @@ def test_what_the_logger_might_have_drawn_is_what_it_drew_of_equal_networks() ->
     row = np.zeros(2000, dtype=np.int64)
     heavy = np.zeros(table.shape)
     heavy[0, [0, 5]] = 0.5 / 0.9, 0.5 / 0.1
-    _, chosen, drawn = _crossed(wanted, table, heavy, row, contexts, told.configuration, ms, 550.0)
+    crossed = _crossed(wanted, table, heavy, row, contexts, told.configuration, ms, 550.0)
+    chosen, drawn = crossed.chosen, crossed.drawn
     by_hand = 0.25 / 0.9 * (chosen.min() - 550.0) ** 2 + 0.25 / 0.1 * (chosen.max() - 550.0) ** 2
     assert chosen.min() == pytest.approx(200.0, rel=0.02) and chosen.max() == pytest.approx(900.0, rel=0.02)
     assert drawn == pytest.approx(np.full(2000, by_hand))

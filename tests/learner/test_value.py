@@ -210,7 +210,7 @@ def test_a_session_that_counts_for_nothing_is_no_try() -> None:
 def test_reasons_are_explained() -> None:
     given = set(re.findall(r'"(log:[a-z-]+)"', (ROOT / "learner" / "value.py").read_text()))
     page = (ROOT / "docs" / "learn.md").read_text()
-    assert len(given) == 6 and {reason for reason in given if f"| `{reason}` |" not in page} == set()
+    assert len(given) == 8 and {reason for reason in given if f"| `{reason}` |" not in page} == set()
 
 
 def test_sessions_without_propensities_are_refused() -> None:

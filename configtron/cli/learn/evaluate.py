@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from configtron.records import Json
 
 BRING = "bring some: configtron learn import, configtron replay sessions --log"
+# Estimators, of which `dr` and `dr_ln` are printed unless others are asked for.
+ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
 # Characters of a candidate that are shown of it.
 SHOWN = 60
 COLUMNS = (
@@ -32,23 +34,31 @@ COLUMNS = (
 @click.command(short_help="Say what a policy would have made of outcomes.")
 @click.option("--policy", "candidates", multiple=True, metavar="POLICY", shell_complete=learned,
               help="Which, several times: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]")
+@click.option("--estimator", "estimators", multiple=True, type=click.Choice(ESTIMATORS),
+              help="Which, several times.  [default: dr and dr_ln]")
 @log_option
 @last_option
 @form_options
-def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output_file: str) -> int:
+def evaluate(
+    candidates: tuple[str, ...], estimators: tuple[str, ...], log: int, last: int, form: str, output_file: str
+) -> int:
     """Say what mean page load time a candidate would have come to on logged outcomes, before it is let near a client.
 
     A candidate is a policy that learns (`learn status`), `default`, or one configuration for everybody: KNOB=VALUE,
-    several joined by commas. Three estimators, each with a 95 % interval: ips, snips, dr. `effective` is how many
-    sessions the weights amount to; `unlogged` the share of the candidate's choices that the log never made: there dr
-    rests on its model alone. All are judged by the same outcomes: those that came after any that one of them learned
-    from. If there are none, all outcomes are taken, and who learned from them has no interval (log:learned-from):
-    its value, if there is one, may be off either way, by any amount.
+    several joined by commas. Each estimator has a 95 % interval, clustered by prefix: dr, the mean in ms by a model
+    corrected by weights; dr_ln, the same of ln(ms), a typical load that no tail of slow ones moves; ips and snips,
+    which weigh loads without a model. `effective` is how many sessions the weights amount to; `unlogged` the share of
+    the candidate's choices that the log never made: there dr rests on its model alone. All are judged by the same
+    outcomes: those that came after any that one of them learned from. If there are none, all outcomes are taken, and
+    who learned from them has no interval (log:learned-from): its value, if there is one, may be off either way, by
+    any amount.
 
     Where a log cannot carry a value or an interval, a reason stands in its place: log:never-tried, log:partly-tried
     (log some sessions with a policy that tries the candidate's choices too), log:few-effective, log:below-zero (log
-    more of them), log:weights-above-one (the candidate knew these outcomes, or their propensities are wrong),
-    log:learned-from (log new ones). Exit code 2: outcomes without propensities.
+    more of them), log:heavy-tail (too heavy for a mean: read dr_ln), log:weights-above-one (the candidate knew these
+    outcomes, or their propensities are wrong), log:learned-from (log new ones). log:propensity-depends-on-context: the
+    logger looked at contexts and its propensities do not know it; dr is by propensities fitted to the log, ips and
+    snips have no interval. Exit code 2: outcomes without propensities.
     """
     from configtron.db.outcomes import Outcomes
 
@@ -62,19 +72,22 @@ def evaluate(candidates: tuple[str, ...], log: int, last: int, form: str, output
     position = max(position for _, position in made.values())
     later = logged[int((logged.number <= position).sum()) :]
     for name, (candidate, own) in made.items():
-        rows += _judged(name, candidate, later if len(later) else logged, seen=own > 0 and not len(later))
+        used = later if len(later) else logged
+        rows += _judged(name, candidate, used, estimators or USUAL, seen=own > 0 and not len(later))
     write(form, output_file, COLUMNS, rows)
     return DONE
 
 
-def _judged(name: str, candidate: TablePolicy, used: Logged, *, seen: bool) -> list[dict[str, Json]]:
+def _judged(
+    name: str, candidate: TablePolicy, used: Logged, estimators: tuple[str, ...], *, seen: bool
+) -> list[dict[str, Json]]:
     from configtron.learner.value import value
 
     if seen:
         say(f"{name}: has learned from all of these outcomes, so they cannot judge it; log new ones")
     found = value(candidate, used.contexts, used.judging(candidate.grid), used.plt_ms, learned_from=seen)
-    rows = [("logged", found.logged), ("ips", found.ips), ("snips", found.snips), ("dr", found.dr)]
-    return [_row(name, estimator, one, len(used), found.effective, found.unlogged, seen) for estimator, one in rows]
+    rows = [(which, getattr(found, which)) for which in ("logged", *dict.fromkeys(estimators))]
+    return [_row(name, which, one, len(used), found.effective, found.unlogged, seen) for which, one in rows]
 
 
 def _row(name: str, estimator: str, one: Estimate, sessions: int, effective: float, unlogged: float, seen: bool

@@ -96,7 +96,10 @@ def test_one_word_names_a_policy(filled: Typed) -> None:
     assert filled("learn", "export", "--policy", "mine", "--only", "loss")[0] == DONE
     assert filled("learn", "knobs", "--policy", "mine")[0] == DONE
     judged = rows(filled("learn", "evaluate", "--policy", "mine", "--policy", "initcwnd=30", "-f", "jsonl")[1])
-    assert [row["candidate"] for row in judged[::4]] == ["mine", "initcwnd=30"]
+    assert [row["candidate"] for row in judged[::3]] == ["mine", "initcwnd=30"]
+    assert [row["estimator"] for row in judged[:3]] == ["logged", "dr", "dr_ln"]
+    asked = filled("learn", "evaluate", "--policy", "mine", "--estimator", "snips", "--estimator", "dr", "-f", "jsonl")
+    assert [row["estimator"] for row in rows(asked[1])] == ["logged", "snips", "dr"]
     assert {row["candidate"] for row in rows(filled("learn", "evaluate", "-f", "jsonl")[1])} == {"default"}
     anew = rows(filled(*run[:2], "--policy", "mine", "--fresh", "--classes", 6, "-f", "jsonl")[1])[0]
     assert (anew["name"], anew["policy"], anew["classes"], anew["learned"]) == ("mine", "mab_nc", 6, 1500)
