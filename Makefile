@@ -9,7 +9,8 @@
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
-# make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md; EVIDENCE='--long --lab' for all
+# make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
+#                then every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
@@ -87,7 +88,10 @@ evidence: $(INSTALLED)
 	$(call say,the papers' figures beside ours)
 	@mkdir -p runs
 	@$(BIN)/python -m benchmarks.evidence $(EVIDENCE) -o runs/evidence.md
-	$(call say,done: runs/evidence.md)
+	$(call say,every policy and other libraries' on worlds of a fresh seed: half an hour)
+	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[rivals]'
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.sealed $(SEALED) -o runs/sealed.md
+	$(call say,done: runs/evidence.md runs/sealed.md)
 
 golden: $(INSTALLED)
 	$(call say,the recordings in fixtures are played again)

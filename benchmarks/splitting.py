@@ -18,7 +18,7 @@ The same sessions with classes that stay (fixed), that split but search what the
 that split and begin with the tree's word (splitting), and that were made with knowledge of all populations: one class
 for each (known), and as many as splitting came to (as many).
 Bounds are as `learn run --evolve` makes them. Each seed's line: excess with its interval by prefix, splits. Claims,
-stated before the held-out seeds (1 to 5) were run: where members diverge, the median falls by more than chance over the
+stated before seeds 1 to 5 were run, which are validation seeds now: where members diverge, the median falls by more than chance over the
 seeds (Student's interval of the difference) and by at least half of what knowing all would; `alike` is never split and
 decides the same bits; `slower` costs at most 0.01 at the median; the tree's word leaves no more excess than the
 hypercube, in the mean. A claim that is missed ends with exit code 1.
@@ -51,7 +51,7 @@ from configtron.learner.sim.world import World
 from configtron.tensor import Tensor
 
 SESSIONS, CLIENTS, SITES, KINDS, EACH = 24_000, 480, 5, 8, 6
-HELD_OUT = (1, 2, 3, 4, 5)
+VALIDATION = (1, 2, 3, 4, 5)
 # Networks that `appearing` has; classes of either half.
 NETWORKS, OF_HALF = 120, 4
 # e-folds of round trip between two populations of a kind; queues of each, in pipes; packets no queue is below or above.
@@ -216,7 +216,7 @@ def summed(name: str, worlds: list[dict[str, tuple[Replay, Floats]]], claims: Cl
         claims.hold("alike: seeds whose bits differ", float(len(same) - sum(same)), 0.0, ".0f")
 
 
-def main(policy: str = "configtron", seeds: str = ",".join(map(str, HELD_OUT)), *names: str) -> int:
+def main(policy: str = "configtron", seeds: str = ",".join(map(str, VALIDATION)), *names: str) -> int:
     """The table and the claims; 1 if one is missed."""
     claims, which = Claims(), tuple(map(int, seeds.split(",")))
     print(f"{policy}: {SESSIONS} sessions, last half; distance from the best, shares; excess by prefix")

@@ -27,7 +27,7 @@ SPELT_OTHERWISE = {
 }
 
 # Packages whose metadata is silent; the licence is that of the file LICENSE.txt in their source.
-UNSTATED = {"GPyOpt"}
+UNSTATED = {"GPyOpt", "contextualbandits"}
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists the files")
 

@@ -171,7 +171,7 @@ def _base(rng: Rng, numbers: tuple[Array, Array, Array], sites: int) -> Array:
 
 
 def _standard(columns: Array) -> Array:
-    found: Array = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    found: Array = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-9)
     return found
 
 

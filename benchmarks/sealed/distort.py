@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What goes wrong with sessions and outcomes in service, each by itself, for all policies alike.
+
+bots      10 % of the outcomes, from 8 % of the prefixes' clients: scripts that load nothing (a few ms) or everything
+          eight times slower
+clocks    10 % of the outcomes report any time between a millisecond and three hours
+tails     15 % of the loads meet a Pareto tail of exponent 1.1, whose mean nobody can estimate
+diurnal   at the busy hour every load takes up to 2.2 times as long; two days in all
+stale     half of the prefixes move to other networks at a third of the time, and their history never learns it
+wrong     the history's bandwidth and round trip are off by 0.6 in ln
+missing   15 % of the cells were refused where they were measured: they load as under Default
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
+from configtron.tensor import Tensor
+
+Array = npt.NDArray[Any]
+Rng = np.random.Generator
+PLAIN = "plain"
+DISTORTIONS = ("bots", "clocks", "tails", "diurnal", "stale", "wrong", "missing")
+ARRIVALS = Arrivals(change_share=0.04, off_ln=0.1)
+WRONG_LN = 0.6
+
+
+def chance(rng: Rng, n: int) -> Array:
+    """(n,) factors of a plain world's loads: a body with heavier shoulders than a normal's, and a tail."""
+    body = np.exp(0.11 * rng.standard_t(5.0, n).clip(-8.0, 8.0))
+    return np.where(rng.random(n) < 0.03, body * (1.0 + rng.pareto(1.9, n)), body)
+
+
+def world(kind: str, tensor: Tensor, n: int, rng: Rng) -> tuple[Tensor, Sessions, Array, Array]:
+    """(tensor, sessions, scale, instead) of a kind of distortion, or of PLAIN."""
+    if kind == "missing":
+        tensor = _missing(tensor, rng)
+    arrivals = replace(ARRIVALS, off_ln=WRONG_LN) if kind == "wrong" else ARRIVALS
+    sessions = drawn(tensor, n, rng, arrivals)
+    if kind == "stale":
+        at_s = float(sessions.at_s[n // 3])
+        sessions = drifted(sessions, tensor, rng, at_s=at_s, noticed_s=np.inf, share=0.5, off_ln=ARRIVALS.off_ln)
+    scale, instead = chance(rng, n), np.full(n, np.nan)
+    if kind == "tails":
+        scale = np.where(rng.random(n) < 0.15, scale * (1.0 + rng.pareto(1.1, n)).clip(None, 1e4), scale)
+    if kind == "diurnal":
+        scale = scale * (1.6 - 0.6 * np.cos(4.0 * np.pi * np.arange(n) / n))
+    if kind == "clocks":
+        instead = np.where(rng.random(n) < 0.1, 10.0 ** rng.uniform(0.0, 7.0, n), instead)
+    if kind == "bots":
+        scale, instead = _bots(sessions, scale, instead, rng)
+    return tensor, sessions, scale, instead
+
+
+def _bots(sessions: Sessions, scale: Array, instead: Array, rng: Rng) -> tuple[Array, Array]:
+    """Prefixes are taken until they have a tenth of the sessions."""
+    counts = np.bincount(sessions.seen.prefix, minlength=len(sessions.seen.prefixes))
+    order = rng.permutation(len(counts))
+    upto = int(np.searchsorted(np.cumsum(counts[order]), 0.1 * len(scale)))
+    bot = np.isin(sessions.seen.prefix, order[: max(upto, 1)])
+    quick = bot & (rng.random(len(scale)) < 0.5)
+    scripts_ms = 10.0 ** rng.uniform(0.3, 1.5, len(scale))
+    return np.where(bot & ~quick, 8.0 * scale, scale), np.where(quick, scripts_ms, instead)
+
+
+def _missing(tensor: Tensor, rng: Rng) -> Tensor:
+    gone = rng.random(tensor.median_ms.shape) < 0.15
+    default = tensor.median_ms[:, [tensor.grid.default]]
+    return replace(tensor, median_ms=np.where(gone, default, tensor.median_ms), repeats_ms=None)

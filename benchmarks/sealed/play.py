@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""A policy on a world: the same sessions, outcomes and updates for everybody, and what became of its sessions.
+
+Every chooser is shown the same contexts and given the same outcomes, wrong ones too, and may change its choices after
+as many of them as every other (`interval`). Judged are the world's own medians, not single loads, nor reports.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.learner.classes import Classes
+from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.sim.loop import loads
+from configtron.learner.sim.metrics import mean
+from configtron.learner.sim.sessions import Sessions
+from configtron.tensor import Tensor
+
+FIRST, WORSE, BROKEN = 1000, 1.2, 5.0
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What policies are played on.
+
+    scale      (n,) factor of chance on each load, the hour of the day among it
+    instead    (n,) ms that is reported whatever the load took; NaN: the load's own
+    warm       an emulator's tensor for who can start from one
+    interval   outcomes between updates
+    """
+
+    name: str
+    tensor: Tensor
+    sessions: Sessions
+    classes: Classes
+    scale: Floats
+    instead: Floats
+    warm: Tensor | None
+    interval: int
+    seed: int
+
+
+class Chooser(Protocol):
+    """step: contexts it decides at once, while nothing changes."""
+
+    step: int
+
+    def choose(self, seen: Contexts) -> Codes: ...
+
+    def told(self, seen: Contexts, picks: Codes, ms: Floats) -> None: ...
+
+
+def play(chooser: Chooser, ground: Ground) -> dict[str, Any]:
+    """What became of the sessions, as JSON can carry it."""
+    n, sessions, tensor = len(ground.sessions), ground.sessions, ground.tensor
+    ms, picks = np.empty(n), np.zeros(n, dtype=np.int64)
+    before = time.process_time()
+    step = min(chooser.step, ground.interval)
+    for at in range(0, n, step):
+        rows = slice(at, min(n, at + step))
+        seen = sessions.seen[rows]
+        picks[rows] = chooser.choose(seen)
+        ms[rows] = loads(sessions, tensor, picks[rows], rows)
+        reported = np.where(np.isnan(ground.instead[rows]), ms[rows] * ground.scale[rows], ground.instead[rows])
+        chooser.told(seen, picks[rows], reported)
+    return judged(ground, ms, picks) | {"cpu_s": round(time.process_time() - before, 2)}
+
+
+def judged(ground: Ground, ms: Floats, picks: Codes) -> dict[str, Any]:
+    """Figures over all sessions, the first thousand and the last half; excess by prefix for paired comparisons."""
+    n, sessions, tensor = len(ms), ground.sessions, ground.tensor
+    everything, last = slice(0, n), slice(n // 2, n)
+    best = loads(sessions, tensor, tensor.best[sessions.condition, sessions.seen.site], everything)
+    default = loads(sessions, tensor, np.full(n, tensor.grid.default), everything)
+    excess, far, whose = ms - best, ms / best - 1.0, sessions.seen.prefix
+    some, first = mean(excess, whose), mean((ms - default)[:FIRST], whose[:FIRST])
+    prefixes = len(sessions.seen.prefixes)
+    return {
+        "sessions": n,
+        "excess_ms": some.value,
+        "excess_low": some.low,
+        "excess_high": some.high,
+        "last_half_ms": float(excess[last].mean()),
+        "first_over_default": float(ms[:FIRST].mean() / default[:FIRST].mean() - 1.0),
+        "first_low": first.low / float(default[:FIRST].mean()),
+        "first_high": first.high / float(default[:FIRST].mean()),
+        "first_worse": float((ms[:FIRST] > WORSE * default[:FIRST]).mean()),
+        "over_default": float(ms.mean() / default.mean() - 1.0),
+        "worse": float((ms > WORSE * default).mean()),
+        "median_distance": float(np.median(far[last])),
+        "p95_distance": float(np.percentile(far[last], 95)),
+        "on_broken": int((ms > BROKEN * default).sum()),
+        "mean_ms": float(ms.mean()),
+        "best_ms": float(best.mean()),
+        "default_ms": float(default.mean()),
+        "configurations": int(len(np.unique(picks))),
+        "by_prefix": [round(float(one), 3) for one in np.bincount(whose, weights=excess, minlength=prefixes)],
+        "of_prefix": np.bincount(whose, minlength=prefixes).tolist(),
+    }
+
+
+def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float, float]:
+    """Mean excess of one less the other's, ms, and its 95 % interval over prefixes; the sessions are the same."""
+    counts = np.array(one["of_prefix"])
+    sums = np.array(one["by_prefix"]) - np.array(other["by_prefix"])
+    here = counts > 0
+    middle = float(sums.sum() / counts.sum())
+    rest = (sums - middle * counts)[here]
+    slack = 1.96 * float(np.sqrt(len(rest) / max(len(rest) - 1, 1) * (rest**2).sum())) / float(counts.sum())
+    return middle, middle - slack, middle + slack
