@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every policy on one analytic world of a validation seed: how far from the best, how soon, and how often worse than Default.
+"""Every policy on an analytic world of a validation seed: how far from the best, how soon, how often worse off.
 
     OMP_NUM_THREADS=1 python -m benchmarks.policies [SESSIONS_PER_CELL [SEED [ROW ...]]]
 

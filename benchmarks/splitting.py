@@ -18,10 +18,10 @@ The same sessions with classes that stay (fixed), that split but search what the
 that split and begin with the tree's word (splitting), and that were made with knowledge of all populations: one class
 for each (known), and as many as splitting came to (as many).
 Bounds are as `learn run --evolve` makes them. Each seed's line: excess with its interval by prefix, splits. Claims,
-stated before seeds 1 to 5 were run, which are validation seeds now: where members diverge, the median falls by more than chance over the
-seeds (Student's interval of the difference) and by at least half of what knowing all would; `alike` is never split and
-decides the same bits; `slower` costs at most 0.01 at the median; the tree's word leaves no more excess than the
-hypercube, in the mean. A claim that is missed ends with exit code 1.
+stated before seeds 1 to 5 were run (validation seeds since): where members diverge, the median falls by more than
+chance over the seeds (Student's interval of the difference) and by at least half of what knowing all would; `alike`
+is never split and decides the same bits; `slower` costs at most 0.01 at the median; the tree's word leaves no more
+excess than the hypercube, in the mean. A claim that is missed ends with exit code 1.
 """
 
 from __future__ import annotations

@@ -80,9 +80,9 @@ def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[s
 
 def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:
     given = {"worlds": (), "source": "spread", "tensor": "small.npz", "warm": "none", "count": 60, "seed": 1,
-             "classes": 5, "per_s": 10.0, "rtt_ms": 80.0, "loss": 0.0}  # fmt: skip
+             "classes": 5, "per_s": 10.0, "rtt_ms": 80.0, "loss": 0.0, "distort": ()}  # fmt: skip
     form = simulate.origins_of(given)[0].form()
-    del form["world"]
+    del form["world"], form["distort"]
     how = {"interval_s": 10.0, "delay_s": 5.0, "pops": "global", "batch": 50, "keep_log": False}
     with Replays(tmp_path / "l.db") as book:
         parts.begun(book, Job(simulate.KIND, {"origin": form, "policies": ["default"], **how}, 1))
