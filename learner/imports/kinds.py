@@ -41,8 +41,14 @@ REMEMBERED = 20_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """How lines become outcomes. gap_s: of quiet that ends a page view; site: of every outcome, "" as logged; profiles
-    by name, for logs that name them; propensity: of every profile, None where it is not known."""
+    """How lines become outcomes.
+
+    gap_s       of quiet that ends a page view
+    site        of every outcome; "": as logged
+    profiles    by name, for logs that name them
+    propensity  of every profile; None where it is not known
+    places      ASN and country of an address
+    """
 
     source: str
     metric: str
@@ -55,6 +61,7 @@ class Wanted:
     site: str = ""
     prefix: str = ""
     gap_s: float = 10.0
+    places: Callable[[str], tuple[int | None, str]] | None = None
 
 
 def kind_of(lines: Iterable[str]) -> str:
@@ -238,6 +245,7 @@ class _Maker:
             "prefix": key[0], "device": device_of(hit.agent), "browser": browser_of(hit.agent),
             "site": self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST],
         }
+        self._placed(context, hit.address)
         for name, field in (("rtt_ms", "tcpinfo_rtt"), ("jitter_ms", "tcpinfo_rttvar")):
             if field in hit.fields:
                 context[name] = beacons.float_of(field, hit.fields[field]) / 1e3
@@ -265,12 +273,20 @@ class _Maker:
             context.setdefault("site", wanted.site or form["site"])
             context.setdefault("device", device_of(form["agent"]))
             context.setdefault("browser", browser_of(form["agent"]))
+            self._placed(context, address)
             given = form.get("propensity", wanted.propensity)
             settings = form["profile"] if profile is None else dict(profile.settings)
             line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
             yield outcome_of(line, wanted.source)
         except BadInput as error:
             self.reading.refuse(number, error)
+
+    def _placed(self, context: dict[str, Any], address: str) -> None:
+        """Network and country of an address, where there are files that tell and the line does not."""
+        if self._wanted.places is not None and address:
+            asn, region = self._wanted.places(address)
+            context.setdefault("asn", asn)
+            context.setdefault("region", region)
 
     def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
         """What the line names, else what was said of all, else what was in force; or why it is not known."""

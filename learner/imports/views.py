@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from configtron.learner.imports.accesslog import Hit
@@ -31,6 +32,9 @@ OBJECTS = frozenset(
 GOOD_PAGE = (200, 304)
 # Views of one client that may be under way at once, objects of a view whose children are looked for, and clients.
 OPEN_VIEWS, URLS, CLIENTS = 8, 500, 100_000
+# Objects of one client that may wait for their page's line; addresses of pages that are remembered.
+EARLY, REMEMBERED = 32, 20_000
+ORPHANS = "objects of no page"
 
 
 class View:
@@ -40,14 +44,19 @@ class View:
 
     def __init__(self, page: Hit) -> None:
         self.page, self.end_s, self.requests = page, page.end_s, 1
-        self.urls = {_bare(page.path)}
+        self.urls = {place_of(page.host, page.path)}
 
     def take(self, hit: Hit) -> None:
         """An object of it."""
         self.end_s = max(self.end_s, hit.end_s)
         self.requests += 1
         if len(self.urls) < URLS:
-            self.urls.add(_bare(hit.path))
+            self.urls.add(place_of(hit.host, hit.path))
+
+    def named(self, referer: str) -> bool:
+        """Whether a Referer is the page or an object of it; hosts count where they are logged."""
+        host, path = asked_by(referer)
+        return (place_of(host, path) if self.page.host else path) in self.urls
 
 
 class _Client:
@@ -69,27 +78,29 @@ class Views:
         self._clients: OrderedDict[tuple[str, str], _Client] = OrderedDict()
         self._now_s = 0.0
 
-    def take(self, hit: Hit) -> Iterator[View]:
+    def take(self, hit: Hit) -> list[View]:
         """One more answered request; views that are over by its time."""
-        self._now_s = max(self._now_s, hit.end_s)
+        if hit.end_s > self._now_s:
+            self._now_s = hit.end_s
         who = (hit.address, hit.agent)
         client = self._clients.get(who)
         if client is None:
             client = self._clients[who] = _Client()
         self._clients.move_to_end(who)
         client.last_s = max(client.last_s, hit.end_s)
-        if client.views:
-            yield from self._over(client)
+        over = self._over(client) if client.views else []
         if is_page(hit):
             self._page(client, hit)
         elif not self._object(client, hit):
-            client.early = [*client.early[-OPEN_VIEWS * 4 :], hit]
-        yield from self._lapsed()
+            client.early.append(hit)
+        self._bound(client, over)
+        self._lapsed(over)
+        return over
 
     def rest(self) -> Iterator[View]:
         """Those that are under way when the log ends."""
         for client in self._clients.values():
-            self._left["objects of no page"] += len(client.early)
+            self._left[ORPHANS] += len(client.early)
             yield from client.views
         self._clients.clear()
 
@@ -97,37 +108,45 @@ class Views:
         if hit.status not in GOOD_PAGE:
             self._left["page failed or led elsewhere"] += 1
             return
-        client.views = [*client.views[-OPEN_VIEWS:], View(hit)]
+        client.views.append(View(hit))
         early, client.early = client.early, []
         for one in sorted(early, key=lambda one: one.begin_s):
             if not self._object(client, one):
-                self._left["objects of no page"] += 1
+                self._left[ORPHANS] += 1
 
     def _object(self, client: _Client, hit: Hit) -> bool:
-        asked_by = _bare(urlsplit(hit.referer).path or "/") if hit.referer else ""
         for view in reversed(client.views):
             fits = view.page.begin_s <= hit.begin_s <= view.end_s + self._gap_s
-            if fits and (not asked_by or asked_by in view.urls):
+            if fits and (not hit.referer or view.named(hit.referer)):
                 view.take(hit)
                 return True
         return False
 
-    def _over(self, client: _Client) -> Iterator[View]:
-        limit_s = self._now_s - self._gap_s
-        if any(view.end_s < limit_s for view in client.views):
-            # what takes longer than the quiet is logged when it ended: wait as long again for it
-            over = [view for view in client.views if view.end_s < limit_s - self._gap_s]
-            client.views = [view for view in client.views if view.end_s >= limit_s - self._gap_s]
-            yield from over
+    def _over(self, client: _Client) -> list[View]:
+        # what takes longer than the quiet is logged when it ended: wait as long again for it
+        limit_s = self._now_s - 2 * self._gap_s
+        over = [view for view in client.views if view.end_s < limit_s]
+        if over:
+            client.views = [view for view in client.views if view.end_s >= limit_s]
+        return over
 
-    def _lapsed(self) -> Iterator[View]:
+    def _bound(self, client: _Client, over: list[View]) -> None:
+        """No more than so many views and objects of a client at once: the oldest are over."""
+        if len(client.views) > OPEN_VIEWS:
+            over.append(client.views.pop(0))
+        if len(client.early) > EARLY:
+            self._left[ORPHANS] += 1
+            client.early.pop(0)
+
+    def _lapsed(self, over: list[View]) -> None:
         while self._clients:
-            who, client = next(iter(self._clients.items()))
+            who = next(iter(self._clients))
+            client = self._clients[who]
             if client.last_s >= self._now_s - 2 * self._gap_s and len(self._clients) <= CLIENTS:
                 return
             del self._clients[who]
-            self._left["objects of no page"] += len(client.early)
-            yield from client.views
+            self._left[ORPHANS] += len(client.early)
+            over += client.views
 
 
 def is_page(hit: Hit) -> bool:
@@ -136,6 +155,23 @@ def is_page(hit: Hit) -> bool:
         return dest == "document"
     name = _bare(hit.path).rpartition("/")[2]
     return "." not in name or name.rpartition(".")[2].lower() not in OBJECTS
+
+
+@lru_cache(REMEMBERED)
+def asked_by(referer: str) -> tuple[str, str]:
+    """Host and path of a Referer; both "" of one that is no address."""
+    try:
+        parts = urlsplit(referer)
+        return parts.netloc, parts.path or "/"
+    except ValueError:
+        return "", ""
+
+
+@lru_cache(REMEMBERED)
+def place_of(host: str, path: str) -> str:
+    """What tells a page or an object from others: host without port, if it is known, and path without query."""
+    name = host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return f"{name.lower()}{_bare(path)}"
 
 
 def _bare(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -42,6 +43,8 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
               help="How likely each client's configuration was, where it was drawn.")
 @click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
 @click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
+@click.option("--mmdb", "places", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True,
+              help="MaxMind-format file, for ASN or country of addresses; may be given several times.")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of dates without one (HAProxy's).")
 @click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
               metavar="SECONDS", help="So long without a request ends a page view of an access log.")

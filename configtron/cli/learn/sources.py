@@ -49,6 +49,7 @@ class Given:
     client_prefix: str
     timezone: str
     gap_s: float
+    places: tuple[Path, ...] = ()
 
 
 def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
@@ -95,6 +96,7 @@ def _raw(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
 
 def read(db: Path, kind: str, lines: Lines, reading: Reading, given: Given) -> tuple[Iterator[Outcome], str]:
     """The outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
+    from configtron.fingerprint.capture.surroundings import Places
     from configtron.learner.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, page_loads
     from configtron.learner.told import outcomes
 
@@ -107,7 +109,8 @@ def read(db: Path, kind: str, lines: Lines, reading: Reading, given: Given) -> t
     fixed = _profile(given.setting)
     history = _history(db, fixed)
     wanted = Wanted(given.source, metric, history, _profiles(db), _offset(given.timezone), _epoch_ns, fixed,
-                    given.propensity, given.site, given.client_prefix, given.gap_s)  # fmt: skip
+                    given.propensity, given.site, given.client_prefix, given.gap_s,
+                    Places(given.places).of if given.places else None)  # fmt: skip
     if kind == HAR:
         return page_loads(next(lines)[1], reading, wanted), metric
     return imported(kind, lines, reading, wanted), metric

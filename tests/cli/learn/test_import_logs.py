@@ -30,6 +30,7 @@ from configtron.nouns import Profile
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
 from configtron.tuning import Place, Rules
 from tests.cli.learn.typed import Typed, typed
+from tests.fingerprint.capture.mmdb import database
 from tests.test_layers import ROOT
 
 __all__ = ["typed"]
@@ -402,3 +403,24 @@ def test_nonsense_is_refused_in_a_line(typed: Typed, tmp_path: Path, kind: str) 
         (tmp_path / "x").write_bytes(b"".join(chance.choice(pieces) for _ in range(40)))
         code, _, err = typed("learn", "import", "--from", kind, "x")
         assert code in (USAGE, NOTHING, PARTIAL, DONE) and "configtron: " in err or code != USAGE
+
+
+def test_networks_and_countries_of_addresses(typed: Typed, tmp_path: Path) -> None:
+    about = {"asn": 64500, "country": {"iso_code": "DE"}}
+    (tmp_path / "p.mmdb").write_bytes(database({"192.0.2.0/24": about}))
+    (tmp_path / "x").write_text(view(100, 1.0) + view(200, 1.0, address="198.51.100.1"))
+    assert typed("learn", "import", "--mmdb", "p.mmdb", "x")[0] == DONE
+    first, second = (json.loads(row["more"]) for row in told(tmp_path))
+    assert first == {"asn": 64500, "region": "DE", "browser": "safari"} and second == {"browser": "safari"}
+
+
+def test_hosts_tell_pages_apart_where_they_are_logged(typed: Typed, tmp_path: Path) -> None:
+    """An object that another site shows is none of this site's page of the same path; views beyond the eighth end."""
+    foreign = line("/o.png", 100.4, 0.1, referer="https://elsewhere.example/a")
+    own = line("/o.css", 100.9, 0.1, referer="https://SHOP.example:443/a")
+    many = "".join(line(f"/p{n}", 200 + n / 10, 0.01) + line(f"/o{n}.css", 200.05 + n / 10, 0.01,
+                   referer=f"https://shop.example/p{n}") for n in range(20))  # fmt: skip
+    (tmp_path / "x").write_text(line("/a", 100, 0.1) + foreign + own + many)
+    code, _, err = typed("learn", "import", "x")
+    assert code == DONE and "1 not taken: objects of no page" in err
+    assert [row["plt_ms"] for row in told(tmp_path)] == [1000] + [60] * 20
