@@ -117,6 +117,9 @@ def _performed(left: list[Task], jobs: int) -> Iterator[tuple[Task, str]]:
     if jobs == 1:
         yield from ((task, perform(task)) for task in left)
         return
+    # A process is a core's; its libraries' threads would take the others'.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         waiting = {pool.submit(perform, task): task for task in left}
         yield from ((waiting[future], future.result()) for future in as_completed(waiting))
@@ -197,7 +200,9 @@ def _main(arguments: argparse.Namespace, seed: int | None, folder: Path) -> int:
     found = found_in(all_)
     candidates = tuple(arguments.candidate) or (PREFERRED, f"{PREFERRED}{WARM}")
     title = f"Made by `python -m benchmarks.sealed` on {began} at commit {commit}, seed {seed}"
-    title += f" ({FAIR} is the fair reading of the paper).\n"
+    title += f" ({FAIR} is the fair reading of the paper). A warm start is the tensor of another family for worlds of"
+    title += " odd numbers, of the same family with other networks and pages for even ones; a missing cell loads as"
+    title += " under Default.\n"
     notes = [line for line in (table.absent(), *wrong) if line]
     title += "".join(f"\n* {line}\n" for line in notes)
     text = table.page(found, title, candidates)

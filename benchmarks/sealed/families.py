@@ -184,5 +184,6 @@ def _tensor(grid: Grid, sites: tuple[str, ...], numbers: tuple[Array, Array, Arr
 FAMILIES: dict[str, Callable[[Rng, Grid, tuple[str, ...], int], Tensor]] = {
     "rounds": rounds, "forest": forest, "classes": classes, "null": null,
 }  # fmt: skip
-# Whose tensor a warm start is given, drawn anew: another family's, wrong as emulators are.
+# Whose tensor a warm start is given, drawn anew: another family's, which is wrong altogether. Worlds of even numbers
+# are given their own family's, of other networks and pages, as an emulator is wrong.
 OTHER = {"rounds": "forest", "forest": "rounds", "classes": "rounds", "null": "rounds"}

@@ -119,7 +119,8 @@ def made(spec: Spec, seed: int, folder: Path) -> Ground:
     else:
         grid, sites = live_grid(), SITES
         whole = kept(folder, spec.family, seed, spec.number, grid, sites, spec.networks)
-        warm = kept(folder, OTHER[spec.family], seed, 0, grid, sites, spec.networks or LEAST_NETWORKS)
+        emulator = OTHER[spec.family] if spec.number % 2 else spec.family
+        warm = kept(folder, emulator, seed, 0, grid, sites, spec.networks or LEAST_NETWORKS)
     rng = rng_of(seed, spec.family, spec.number, spec.sessions, spec.kind)
     whole, sessions, scale, instead = distort.world(spec.kind, whole, spec.sessions, rng)
     if brought is not None and spec.family == FILE:
