@@ -25,6 +25,7 @@ from configtron.learner.baselines.search import CherryPick, ClassSearch, PrefixS
 from configtron.learner.cells import Stop
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
+from configtron.learner.damage import DamageBound
 from configtron.learner.engines.grid import Engine, GridEngine
 from configtron.learner.ensemble import Ensemble, UnboundedEnsemble
 from configtron.learner.evolve import Divergence
@@ -62,7 +63,8 @@ class Setting:
 
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
     ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
-    patience: of searches whose decisions are another's, as in `cells.Stop`; bounded: as in `LinearPolicy`.
+    patience: of searches whose decisions are another's, as in `cells.Stop`; bounded: as in `LinearPolicy`;
+    damage: what may be served (`damage.py`), None for everything; oracles are not bound by it.
     """
 
     grid: Grid
@@ -77,6 +79,7 @@ class Setting:
     divergence: Divergence | None = None
     patience: int = 0
     bounded: bool = True
+    damage: DamageBound | None = None
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
@@ -209,4 +212,8 @@ def untaken(names: Iterable[str], what: str) -> str:
 def policy(name: str, setting: Setting) -> TablePolicy:
     """A policy by name. Errors: `BadInput` for a name that is none."""
     warm = None if setting.warm is None else setting.warm.rated()
-    return row_of(name).make(replace(setting, warm=warm))
+    row = row_of(name)
+    made = row.make(replace(setting, warm=warm))
+    if setting.damage is not None and not row.oracle:
+        made.keep_within(setting.damage)
+    return made

@@ -77,6 +77,11 @@ class ClassPolicy(TablePolicy):
         network = self.classes_.of(contexts)
         return self.row_of(network, contexts), network
 
+    def allowed(self) -> tuple[Mask, Codes]:
+        assert self.bound is not None, "a policy with a bound"
+        mask = self.bound.allowed(self.classes_)
+        return mask, np.repeat(np.arange(len(mask)), len(self.sites) + 1)
+
     def points(self, contexts: Contexts) -> Floats:
         return self.classes_.points(contexts)
 

@@ -189,6 +189,18 @@ class LinearPolicy(ClassPolicy):
         """Whether there is no warm start that what was seen bears out; then its templates are void, too."""
         return self._warm is None or self.trust_ < LEAST_TRUST
 
+    def within_bound(self, mean: Floats, drawn: Floats) -> Floats:
+        """Draws (n, rows, candidates) with what may not be served at infinity; where that leaves nothing of a draw, for
+        a guardrail let nothing else pass, the posterior mean (rows, candidates) of what may."""
+        if self.bound is None:
+            return drawn
+        allowed, of_row = self.allowed()
+        may = allowed[of_row][:, self.candidates_]
+        drawn[:, ~may] = np.inf
+        stuck = np.isinf(drawn).all(axis=2)
+        drawn[stuck] = np.broadcast_to(np.where(may, mean, np.inf), drawn.shape)[stuck]
+        return drawn
+
     def serve(self, model: Model) -> Served:
         """The table until the next update."""
         raise NotImplementedError

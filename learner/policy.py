@@ -19,6 +19,8 @@ from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.learner.clients import buckets_of
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
+from configtron.learner.damage import DamageBound, bounded
+from configtron.learner.reached import Mask
 from configtron.learner.served import Served
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
 from configtron.nouns import Context, Decision, Outcome
@@ -76,6 +78,8 @@ class TablePolicy:
     """
 
     name: ClassVar[str]
+    # What may be served, where load time is not all that counts; not part of a state (`saved.Recipe` has it).
+    bound: DamageBound | None = None
     # Attributes that `save` writes besides what every policy has.
     STATE: ClassVar[tuple[str, ...]] = ()
     LEARNS: ClassVar[bool] = True
@@ -86,7 +90,25 @@ class TablePolicy:
         self.updates_ = 0
         self.waiting_: list[Seen] = []
         self._held = 0
-        self.served_: Served
+
+    @property
+    def served_(self) -> Served:
+        """The table until the next update; where there is a bound on damage, within it."""
+        return self._served
+
+    @served_.setter
+    def served_(self, served: Served) -> None:
+        self._served = served if self.bound is None else bounded(served, *self.allowed(), self.grid)
+
+    def keep_within(self, bound: DamageBound) -> None:
+        """Serve nothing from now on that harms neighbours where a client is."""
+        self.bound = bound
+        self.served_ = self._served
+
+    def allowed(self) -> tuple[Mask, Codes]:
+        """(classes, configurations) what may be served, and (rows,) each row's class; without classes all are one."""
+        assert self.bound is not None, "a policy with a bound"
+        return self.bound.everywhere()[None], np.zeros(len(self._served.explore), dtype=np.int64)
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
         """(row of the table, network class) per context, each (n,), -1 where unknown."""

@@ -15,6 +15,7 @@ from configtron.errors import BadInput
 from configtron.grid import Dead, Grid
 from configtron.learner import Setting, policy, row_of
 from configtron.learner.classes import Classes
+from configtron.learner.damage import DamageBound
 from configtron.learner.evolve import Divergence
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch
@@ -31,7 +32,8 @@ for kind in (Grid, Knob, Dead):
 class Recipe:
     """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
     decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
-    class is split, None for never; patience: as in `cells.Stop`."""
+    class is split, None for never; patience: as in `cells.Stop`; damage: what may be served (`damage.py`), None for
+    everything."""
 
     policy: str
     grid: Grid
@@ -43,6 +45,7 @@ class Recipe:
     watched: bool = False
     divergence: Divergence | None = None
     patience: int = 0
+    damage: DamageBound | None = None
 
     def watch(self) -> Watch | None:
         """The watch that has seen nothing, over the classes that the policy began with."""
@@ -56,7 +59,8 @@ class Recipe:
             warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
-        return policy(self.policy, replace(made, divergence=self.divergence, patience=self.patience))
+        how = {"divergence": self.divergence, "patience": self.patience, "damage": self.damage}
+        return policy(self.policy, replace(made, **how))  # type: ignore[arg-type]
 
     def text(self) -> str:
         """As JSON text; equal recipes are equal texts."""

@@ -78,7 +78,7 @@ class Thompson(LinearPolicy):
         drawn = model.draws(spread + self.draws - unproven, self.rng, self.boldness, self.candidates_)
         if self.guard_ln is not None:
             drawn = self._guarded(mean, drawn, self.guard_ln, spread)
-        picks = drawn.argmin(axis=2).T
+        picks = self.within_bound(mean, drawn).argmin(axis=2).T
         level = model.levels()[:, None]
         expected = np.exp(np.take_along_axis(mean, picks, axis=1) + level)
         weight = np.full(len(drawn), 1.0 / self.draws)

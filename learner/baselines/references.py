@@ -33,6 +33,7 @@ class LinUcb(LinearPolicy):
         mean = model.mean()
         drawn = model.draws(DRAWS, self.rng, 1.0, self.candidates_)
         hopeful = mean[:, self.candidates_] - self.width * drawn.std(axis=0)
+        hopeful = self.within_bound(mean[:, self.candidates_], hopeful[None])[0]
         picks = self.candidates_[hopeful.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)
@@ -49,6 +50,7 @@ class SquareCb(LinearPolicy):
 
     def serve(self, model: Model) -> Served:
         mean, rows = model.mean()[:, self.candidates_], np.arange(self.rows)
+        mean = self.within_bound(mean, mean[None].copy())[0]
         best, many = mean.argmin(axis=1), len(self.candidates_)
         loads = self.tally_.count.sum(axis=1, keepdims=True)
         gap = mean - mean[rows, best][:, None]

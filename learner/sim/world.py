@@ -83,7 +83,7 @@ def without_gaps(tensor: Tensor) -> Tensor:
     if len(kept) < 2:
         raise BadInput(f"{tensor.missing()} cells of the tensor have no median, too many to put sessions on it")
     left = tensor.of(here)
-    return replace(left.over(tensor.grid.only(map(int, kept))), repeats_ms=None)
+    return left.over(tensor.grid.only(map(int, kept)))
 
 
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from configtron.cli.learn.options import last_option, log_option, policy_option, rounded, say, write
+from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option, rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from configtron.learner.handed import Handed
     from configtron.learner.judged import Loss, Share
     from configtron.learner.logged import Logged
+    from configtron.learner.policy import TablePolicy
     from configtron.learner.rulebook import Rulebook
     from configtron.nouns import Profile
     from configtron.records import Json
@@ -40,9 +41,10 @@ KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Keep profiles and prefixes as wanted: see `configtron tune plan`.")
 @click.option("--unjudged", is_flag=True, help="With --to-tune: even if the log cannot tell what the profiles cost.")
+@damage_options
 @form_options
 def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, unjudged: bool,
-           form: str, output_file: str) -> int:  # fmt: skip
+           damage: str, damage_from: BinaryIO | None, form: str, output_file: str) -> int:  # fmt: skip
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
@@ -61,6 +63,10 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     reaches most. With --to-tune it is these profiles, and their prefixes, that are printed and become what is wanted
     (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
     that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
+    A policy that was made with a bound on damage to neighbours (`learn run --damage`) hands over nothing beyond it, for
+    cells, classes and prefixes (the tree, which merges classes, is to be read); --damage takes another bound,
+    --damage-from another tensor's measurements.
+
     If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged
     is given. A policy with a model over all cells and no warm start hands over no value of a knob that was loaded
     less than 100 times: beyond what was seen it guesses. Of one without such a model, a class of which no
@@ -81,6 +87,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         if logged is None:
             raise BadInput("no clients to write rules for: the log has no outcomes")
     policy = revived(found)
+    _priced(policy, damage, damage_from)
     held = by_prefix(policy.grid)
     told, why = _told(logged, policy.grid)
     among = reached(policy.grid, held.takes)
@@ -102,6 +109,26 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         _wanted(settings().db, book, without + (f"; unjudged: {unknown}" if isinstance(unknown, str) else ""))
     write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     return DONE
+
+
+def _priced(policy: TablePolicy, damage: str, damage_from: BinaryIO | None) -> None:
+    """Another bound on damage than the policy was made with, or by another tensor. Errors: `BadInput`."""
+    from dataclasses import replace
+
+    from configtron.cli.learn.options import damage_of
+    from configtron.learner.damage import bound_of
+    from configtron.tensor import read
+
+    if damage_from is not None:
+        found = damage_of(damage, read(damage_from, damage_from.name), policy.grid)
+        policy.bound = found
+        policy.served_ = policy.served_
+    elif damage and policy.bound is not None:
+        bound = bound_of(damage)
+        policy.bound = None if bound is None else replace(policy.bound, bound=bound)
+        policy.served_ = policy.served_
+    elif damage:
+        damage_of(damage, None, policy.grid)
 
 
 def _told(logged: Logged, grid: Grid) -> tuple[Codes, str]:

@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 
 from configtron.cli.learn.looking import without_dead
-from configtron.cli.learn.options import revived_with, say
+from configtron.cli.learn.options import damage_of, revived_with, say
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.errors import BadInput
@@ -84,6 +84,8 @@ def begin(
     evolve: bool,
     by_device: bool,
     features: str = "auto",
+    damage: str = "",
+    damage_from: bytes | None = None,
     fresh: bool = False,
 ) -> Learner:
     """Make a policy for a log and keep it, in place of the one of that name if fresh. Errors: `BadInput` for an empty
@@ -103,8 +105,10 @@ def begin(
     except BadInput as error:
         raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
     divergence = start.divergence() if evolve else None
+    measured = tensor if damage_from is None else read(BytesIO(damage_from), "--damage-from")
+    bound = damage_of(damage, measured, grid)
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
-                    _patience(first, grid))  # fmt: skip
+                    _patience(first, grid), damage=bound)  # fmt: skip
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
     _told(grid)

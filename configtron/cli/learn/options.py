@@ -15,6 +15,8 @@ from configtron.errors import BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
+    from configtron.grid import Grid
+    from configtron.learner.damage import DamageBound
     from configtron.learner.policy import TablePolicy
     from configtron.learner.reclassify import Watch
     from configtron.records import Json
@@ -70,6 +72,37 @@ def last_option(command: Command) -> Command:
     """From how many outcomes."""
     return click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
                         help="From the latest N outcomes.")(command)  # fmt: skip
+
+
+def damage_options(command: Command) -> Command:
+    """The price of a configuration."""
+    most = click.option(
+        "--damage", default="", metavar="BYTES",
+        help="Serve nothing by which neighbours lose more for each byte of a page; none: no bound."
+             "  [default: 1.25 where it was measured]",
+    )  # fmt: skip
+    where = click.option("--damage-from", type=click.File("rb"), metavar="FILE",
+                         help="A PLT-tensor that says what neighbours lose, if --warm's does not.")  # fmt: skip
+    return most(where(command))
+
+
+def damage_of(text: str, tensor: Tensor | None, grid: Grid) -> DamageBound | None:
+    """The bound that is meant; None where none is wanted, or nothing was measured and none is asked for. Errors:
+    `BadInput` for a bound that no tensor can tell."""
+    import numpy as np
+
+    from configtron.learner.damage import BOUND, bound_of, damage_bound
+
+    bound = bound_of(text) if text else BOUND
+    if bound is None or (not text and (tensor is None or tensor.damage is None)):
+        return None
+    if tensor is None:
+        raise BadInput("--damage: nobody measured what neighbours lose; name a tensor: --damage-from FILE")
+    found = damage_bound(tensor, grid, bound)
+    measured = int((~np.isnan(found.high)).any(axis=1).sum())
+    say(f"served is what neighbours lose at most {bound:g} bytes by for each byte of a page, as measured on {measured}"
+        " conditions; elsewhere no bbr, no unpaced window above 30, no more than six connections")
+    return found
 
 
 def write(form: str, path: str, columns: Sequence[str], rows: Iterable[dict[str, Json]]) -> None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 from click.core import ParameterSource
 
 from configtron.cli.completing import either
-from configtron.cli.learn.options import log_option, say, write
+from configtron.cli.learn.options import damage_options, log_option, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE, BadInput
@@ -24,7 +24,7 @@ COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classe
 SHOWN = 60
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
 MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
-          "features")  # fmt: skip
+          "features", "damage", "damage_from")  # fmt: skip
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -51,6 +51,7 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
               help="As many classes again for each device of which the first outcomes have enough.")
 @click.option("--features", type=click.Choice(("auto", "few")), default="auto", show_default=True,
               help="What classes live over beside bandwidth, round trip, loss: what decides page loads, or nothing.")
+@damage_options
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -77,6 +78,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     What the first 10 000 outcomes know of a client beyond bandwidth, round trip and loss (queueing delay, runs of
     losses, window, ...; network, country, device, browser: docs/fields.md) is asked whether it decides page load times:
     what does, beyond chance, is what classes live over too, and it is said. --features few asks nothing.
+
+    Where --warm or --damage-from says what neighbours on the bottleneck lose, load time is not all that counts: a class
+    is served no configuration by which they lost more than --damage bytes for each byte of a page under the conditions
+    that it stands near (the page itself needs 1.0), whatever its congestion control or number of connections is called.
 
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
     (an effect of 3 % in the means of any two of class, site and other knobs would have been seen; one in twenty knobs
@@ -166,9 +171,10 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     warm, classes = making["warm"], str(making["classes"])
     k = None if classes == "auto" else _number_of_classes(classes)
     numbers = {key: int(str(making[key])) for key in ("log", "seed", "update_every")}
-    data = _bytes(warm) if warm is not None else None  # type: ignore[arg-type]
+    data = _data(warm)
     flags: dict[str, Any] = {key: bool(making[key]) for key in ("evolve", "by_device")}
     flags |= {"features": str(making["features"]), "watched": bool(making["watch"])}
+    flags |= {"damage": str(making["damage"]), "damage_from": _data(making["damage_from"])}
     return {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
 
 
@@ -198,8 +204,9 @@ def _idle(policy: str) -> None:
                 raise BadInput(why)
 
 
-def _bytes(file: BinaryIO) -> bytes:
-    return file.read()
+def _data(file: object) -> bytes | None:
+    """A file's bytes, of one that was named."""
+    return None if file is None else cast("BinaryIO", file).read()
 
 
 def _row(name: str, taken: object) -> dict[str, Json]:

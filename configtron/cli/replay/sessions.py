@@ -75,6 +75,9 @@ def _at_least(least: float) -> Finite:
 @click.option("--distort", "distort", multiple=True, metavar="NAME",
               help="Report outcomes or features that are not what happened; several times. Clients are judged by what"
                    f" happened. {DISTORT}.")
+@click.option("--damage", default="", metavar="BYTES",
+              help="Serve nothing by which neighbours lose more for each byte of a page, as --tensor has it; none: no"
+                   " bound.  [default: 1.25 where it was measured]")
 @click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`.")
 @click.option("--study", "studies", multiple=True, metavar="NAME",
               help="A study of the paper's; several times, or all; list names them.")
@@ -95,6 +98,9 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
 
     An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. Results are
     the same bits for the same seed, whatever --batch, and after --resume: where it stands is kept in the database.
+
+    Where the tensor says what neighbours on the bottleneck lose (docs/tensor.md), policies keep to --damage,
+    oracles excepted, and the mean damage of what they served is printed too.
 
     Exit code 130: interrupted; what was done is kept.
     """

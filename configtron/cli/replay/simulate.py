@@ -19,6 +19,7 @@ from configtron.cli.replay.parts import Job, Stop
 from configtron.cli.settings import settings
 from configtron.errors import BadInput
 from configtron.learner import ENGINES, GRID, PREFERRED, row_of, untaken
+from configtron.learner.damage import BOUND, DamageBound, bound_of, damage_bound
 from configtron.learner.imported import is_imported
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
@@ -58,7 +59,8 @@ def job(given: dict[str, Any]) -> Job:
         for name in policies:
             if is_imported(name) or given["engine"] != GRID:
                 small.policy(name, engine=given["engine"])
-    how = {key: given[key] for key in ("engine", "interval_s", "delay_s", "pops", "batch", "keep_log")}
+        _bound(given["damage"], small)
+    how = {key: given[key] for key in ("engine", "interval_s", "delay_s", "pops", "batch", "keep_log", "damage")}
     config = {"origins": [origin.form() for origin in origins], "policies": policies, **how}
     return Job(KIND, config, len(origins) * len(policies))
 
@@ -105,10 +107,19 @@ def _replay(job: Job, here: World, name: str) -> Replay:
     pops = POPS if job.config["pops"] == "local" else 1
     importable([name])
     engine = job.config.get("engine", GRID)
-    managers = [here.policy(name, manager, engine=engine) for manager in range(pops)]
+    bound = _bound(job.config.get("damage", ""), here)
+    managers = [here.policy(name, manager, engine=engine, damage=bound) for manager in range(pops)]
     how: dict[str, Any] = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
     how |= {"pop": pops_of(here.sessions, pops), "noise": here.spread, "reports": here.reports}
     return Replay(here.sessions, here.tensor, managers, here.noise(), **how)
+
+
+def _bound(text: str, here: World) -> DamageBound | None:
+    """The bound on damage that is meant; None where the tensor knows none and none is asked for. Errors: `BadInput`."""
+    bound = bound_of(text) if text else BOUND
+    if bound is None or (not text and here.tensor.damage is None):
+        return None
+    return damage_bound(here.tensor, here.tensor.grid, bound)
 
 
 def _run(replay: Replay, name: str, keep: Callable[[str], None], stopping: Callable[[], bool]) -> None:
@@ -135,7 +146,18 @@ def _found(replay: Replay, name: str) -> Iterator[dict[str, Any]]:
     spans = {f"first {FIRST}": slice(0, FIRST), "all": slice(0, total), "last half": slice(total // 2, total)}
     for span, rows in spans.items():
         if span == "all" or total >= 2 * FIRST:
-            yield {"policy": name, "span": span, "updates": replay.updates_, **_form(fared(replay, rows))}
+            found = {**_form(fared(replay, rows)), **_damage(replay, rows)}
+            yield {"policy": name, "span": span, "updates": replay.updates_, **found}
+
+
+def _damage(replay: Replay, rows: slice) -> dict[str, Json]:
+    """Mean bytes that neighbours lost for each byte of a page, over sessions of which that was measured; or nothing."""
+    if replay.tensor.damage is None:
+        return {}
+    here = (replay.sessions.condition[rows], replay.decisions_.configuration[rows], replay.sessions.seen.site[rows])
+    lost = replay.tensor.damage[here].astype(np.float64)
+    told = ~np.isnan(lost)
+    return {"damage": rounded(float(lost[told].mean())) if told.any() else None}
 
 
 def _form(found: Fared) -> dict[str, Any]:
@@ -155,6 +177,7 @@ def tell(found: list[Any], form: str, output_file: str) -> None:
         write(form, output_file, COLUMNS, [{"kind": "replay", **row} for row in rows])
         return
     columns = ("world", *COLUMNS) if any("world" in row for row in rows) else COLUMNS
+    columns = (*columns, "damage") if any("damage" in row for row in rows) else columns
     write(form, output_file, columns, [_plain(row) for row in rows])
 
 

@@ -9,6 +9,7 @@ from configtron.learner.sim.studies.convergence import ARM_SHARES, CONVERGENCE
 from configtron.learner.sim.studies.drift import DRIFT
 from configtron.learner.sim.studies.gains import STUDY as GAINS
 from configtron.learner.sim.studies.managers import LOCAL, UPDATES
+from configtron.learner.sim.studies.realism import REALISM
 from configtron.learner.sim.studies.searching import ACCURACY, EXPLORED, STARTS
 
 __all__ = ["STUDIES"]
@@ -17,6 +18,6 @@ STUDIES = {
     study.name: study
     for study in (
         GAINS, CONVERGENCE, ARM_SHARES, LOCAL, UPDATES, FEATURES, KNOBS, STARTS, EXPLORED, ACCURACY,
-        DRIFT, CLASSING,
+        DRIFT, CLASSING, REALISM,
     )
 }  # fmt: skip

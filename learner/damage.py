@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The price of a configuration: which ones a class of clients may get without harming other people's flows.
+
+Question   Which configurations load a page fast and take no more from neighbours on the bottleneck than the page needs?
+Method     A PLT-tensor says for each of its conditions, configurations and sites how many bytes the neighbours lost for
+           each byte of the page (1.0 is what the page itself needs; upper ends of intervals where it has them). A class
+           of clients stands near some of these conditions: those that are of the class, or within `REACH` of its
+           centroid in the class's own scale. The most that a configuration did there, mean over sites, must be within
+           the bound (default `BOUND`).
+           Where a class is near no condition with neighbours, or the configuration was not measured there, only what
+           needs no measurement passes (`unmeasured`): a control that shares with cubic as cubic does, no large burst,
+           no more connections than browsers open.
+Stop when  every class has its configurations. Default is among them, unless it was measured to be above the bound where
+           another one is within it: it is what clients have anyway, but nothing to choose.
+Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it (`policy.py`).
+Fails as   `BadInput` for a tensor without damage, or a bound below 1.
+Differs    from CT, whose objective is load time alone; and from a guard by names: six paced cubic connections harm more
+           than bbr over one where the buffer holds a quarter of the pipe, and nothing harms where it holds eight.
+Source     Ware et al., HotNets 2019 (harm, not fairness); Hock et al., ICNP 2017 (bbr at shallow buffers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from configtron.errors import BadInput
+from configtron.grid import Grid
+from configtron.learner.classes import Classes
+from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
+from configtron.learner.reached import Mask, twins
+from configtron.learner.served import Served
+from configtron.learner.state import keep
+from configtron.nouns import Profile, Value
+from configtron.tensor import Tensor
+
+# Bytes that neighbours may lose for each byte of the page, unless said otherwise: a quarter more than it needs.
+BOUND = 1.25
+# Below it no page could be loaded at all.
+LEAST_BOUND = 1.0
+# From a class's centroid, in deviations of clients: as far as a quarter of the members of a class commonly are.
+REACH = 1.0
+# Congestion controls that share a queue with cubic as cubic does, or yield to it (RFC 9438, 5.1; Mo et al. 1999).
+FAIR_CONTROLS = frozenset({"cubic", "reno", "vegas"})
+# Segments in one burst (Table 1 of the paper ends there); what browsers open to an origin over HTTP/1.1, and over h2.
+MOST_BURST, MOST_CONNECTIONS = 30.0, 6
+CONNECTIONS = {"http/1.1": 6, "h2": 1}
+
+
+def unmeasured(settings: Mapping[str, Value]) -> bool:
+    """Whether a configuration may be served where nobody measured what it takes from neighbours."""
+    window = settings.get("initcwnd", 0)
+    burst = float(window) if isinstance(window, int | float) and settings.get("pacing") != "fq" else 0.0
+    own = settings.get("connections", CONNECTIONS.get(str(settings.get("http_version", "")), 1))
+    return (
+        settings.get("tcp_congestion_control", "cubic") in FAIR_CONTROLS
+        and burst <= MOST_BURST
+        and isinstance(own, int)
+        and own <= MOST_CONNECTIONS
+    )
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class DamageBound:
+    """What was measured, and the most that may be.
+
+    bound     bytes lost by neighbours for each byte of the page
+    numbers   the measured conditions: bandwidth_kbps, rtt_ms, loss and characteristics, (conditions,) each
+    high      (conditions, configurations) upper end of what neighbours lost, mean over sites; NaN: not measured
+    harmless  (configurations,) what may be served where it was not measured
+    """
+
+    bound: float
+    numbers: dict[str, Floats]
+    high: Floats
+    harmless: Mask
+    default: int
+
+    def allowed(self, classes: Classes) -> Mask:
+        """(classes, configurations) whether a class may be served a configuration. Each has one."""
+        points = classes.points(self._conditions())
+        network = classes.assign(points)
+        found = np.zeros((len(classes), len(self.harmless)), dtype=np.bool_)
+        for k in range(len(classes)):
+            away = np.nan_to_num((points - classes.centroid[k]) / classes.scale[k])
+            near = (network == k) | ((away**2).sum(axis=1) <= REACH**2)
+            found[k] = self.within(near)
+        return found
+
+    def within(self, near: Mask) -> Mask:
+        """(configurations,) what may be served to clients of those conditions (conditions,)."""
+        some = self.high[near]
+        most = np.where(np.isnan(some), -np.inf, some).max(axis=0, initial=-np.inf)
+        measured = np.isfinite(most)
+        found = np.where(measured, most <= self.bound, self.harmless)
+        if not measured[self.default] or not found.any():
+            found[self.default] = True
+        return found
+
+    def everywhere(self) -> Mask:
+        """(configurations,) what may be served to anybody: for policies without classes."""
+        return self.within(np.ones(len(self.high), dtype=np.bool_))
+
+    def _conditions(self) -> Contexts:
+        base = (self.numbers["bandwidth_kbps"], self.numbers["rtt_ms"], self.numbers["loss"])
+        further = {name: column for name, column in self.numbers.items() if name not in BASE}
+        return Contexts(*base, np.zeros(len(self.high), dtype=np.int64), (), numbers=further)
+
+
+NONE = "none"
+BASE = ("bandwidth_kbps", "rtt_ms", "loss")
+
+
+def bound_of(text: str) -> float | None:
+    """A bound as it is typed; None for "none". Errors: `BadInput`."""
+    if text == NONE:
+        return None
+    try:
+        bound = float(text)
+    except ValueError:
+        bound = 0.0
+    if not LEAST_BOUND <= bound < np.inf:
+        raise BadInput(f"--damage {text[:20]!r}: a number of bytes from {LEAST_BOUND:g} on, or {NONE}")
+    return bound
+
+
+def damage_bound(
+    tensor: Tensor,
+    grid: Grid,
+    bound: float = BOUND,
+    *,
+    harmless: Callable[[Mapping[str, Value]], bool] = unmeasured,
+) -> DamageBound:
+    """The bound for a grid's configurations, by a tensor's damage. Errors: `BadInput`."""
+    if tensor.damage is None:
+        raise BadInput("the tensor does not say what neighbours lost (column `damage`); name one that was measured so")
+    if not bound >= LEAST_BOUND:
+        raise BadInput(f"a page needs its own bytes: a bound on damage is at least {LEAST_BOUND:g}, not {bound:g}")
+    rated = tensor.rated()
+    high = high_of(rated)
+    usual = {knob.name: knob.default for knob in grid.knobs}
+    at = [_place(rated.grid, profile, usual) for profile in grid.profiles]
+    columns = np.full((len(high), len(grid)), np.nan)
+    for here, there in enumerate(at):
+        if there is not None:
+            columns[:, here] = high[:, there]
+    seen = conditions_of(rated)
+    numbers = {name: seen.number(name) for name in (*BASE, *rated.characteristics)}
+    free = np.array([harmless(dict(profile.settings)) for profile in grid.profiles])
+    return DamageBound(float(bound), numbers, columns, free, grid.default)
+
+
+def high_of(tensor: Tensor) -> Floats:
+    """(conditions, configurations) upper end of damage, mean over the sites on which it was measured; NaN: on none."""
+    assert tensor.damage is not None, "a tensor with damage"
+    ends = tensor.damage if tensor.damage_high is None else np.fmax(tensor.damage, tensor.damage_high)
+    known = ~np.isnan(ends)
+    total, count = np.where(known, ends, 0.0).sum(axis=2, dtype=np.float64), known.sum(axis=2)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> int | None:
+    """Where a profile is in a tensor's grid; None where it was not measured, or sets what the tensor does not vary to
+    anything but what is usual."""
+    varied = {knob.name for knob in grid.knobs}
+    given = [(name, value) for name, value in profile.settings if name in varied or value != usual.get(name)]
+    try:
+        return grid.index(Profile("", tuple(given)))
+    except BadInput:
+        return None
+
+
+def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Served:
+    """A table whose every choice may be served: others give way to the one that shares most settings with them.
+
+    allowed (classes, configurations); row_class (R,) each row's class. What is explored is what every row may have.
+    """
+    stand_in = {key: twins(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}}
+    instead = np.stack([stand_in[row.tobytes()] for row in allowed])
+    configuration = np.take_along_axis(instead[row_class], served.configuration, axis=1)
+    exploring = np.unique(row_class[served.explore > 0])
+    free: Mask = np.logical_and.reduce(allowed[exploring], axis=0)
+    pool = served.pool[free[served.pool]] if len(exploring) else served.pool
+    explore = served.explore if len(pool) else np.zeros(len(served.explore))
+    same = (configuration, served.arm, served.weight)
+    expected = np.where(configuration == served.configuration, served.expected_ms, np.nan)
+    return Served(*same, expected, explore, pool, served.default)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Features and the bound on damage as typed: `learn run`, `status`, `explain`, `export`, `replay sessions`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.db.outcomes import Outcomes
+from configtron.errors import DONE, USAGE
+from configtron.learner.damage import unmeasured
+from configtron.tensor import write
+from tests.cli.learn.typed import Typed, typed
+from tests.learner.test_damage import BBR, SETTINGS, TENSOR
+from tests.learner.test_relevance import log
+
+__all__ = ["typed"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    with (tmp_path / "measured.npz").open("wb") as file:
+        write(TENSOR, file)
+    with (tmp_path / "bare.npz").open("wb") as file:
+        write(replace(TENSOR, damage=None), file)
+    return tmp_path
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_features_that_decide_are_named_wherever_classes_are(typed: Typed, tmp_path: Path) -> None:
+    with Outcomes(tmp_path / "l.db") as store:
+        store.begin_log("sim", "{}", log(3, effect=0.4))
+    code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", "8")
+    assert code == DONE and "classes live over bandwidth, round trip, loss, window_bytes (chance 0.0005)" in err
+    assert "nothing more than chance: queue_ms" in err and "asn" in err
+    (policy,) = [row for row in lines(typed("learn", "status", "-f", "jsonl")[1]) if row["kind"] == "policy"]
+    assert policy["features"] == ["bandwidth_kbps", "rtt_ms", "loss", "window_bytes"]
+    assert "classes over bandwidth_kbps, rtt_ms, loss, window_bytes" in str(policy["about"])
+    known = "bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
+    one, other = (
+        lines(typed("learn", "explain", f"{known}{more}", "-f", "jsonl")[1])[0]
+        for more in (",window_bytes=65536", ",window_bytes=4000000")
+    )
+    assert one["what"] != other["what"] and one["seen"]["window_bytes"] == 65536  # type: ignore[index]
+    assert lines(typed("learn", "explain", known, "-f", "jsonl")[1])[0]["what"] != "-"
+    few = typed("learn", "run", "--policy", "mab_nc", "--name", "few", "--classes", "8", "--features", "few")
+    assert few[0] == DONE and "live over" not in few[2]
+
+
+def settings_of(policy: str, path: Path) -> list[dict[str, object]]:
+    with Outcomes(path / "l.db") as store:
+        return [dict(json.loads(row[1])) for row in store.decisions(policy)]
+
+
+def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> None:
+    said = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500", "--policy", "brute_nc",
+                 "--damage", "none", "--log", "-f", "jsonl")  # fmt: skip
+    assert said[0] == DONE and all(row["damage"] > 1.15 for row in lines(said[1]))  # type: ignore[operator]
+    bound = ("--damage-from", "measured.npz")
+    code, _, err = typed("learn", "run", "--policy", "brute_nc", "--name", "kept", "--classes", "8", *bound)
+    assert code == DONE and "at most 1.25 bytes" in err and "no bbr" in err
+    assert typed("learn", "run", "--policy", "brute_nc", "--name", "free", "--classes", "8")[0] == DONE
+    harm = {name: np.mean([not unmeasured(one) for one in settings_of(name, files)]) for name in ("kept", "free")}  # type: ignore[arg-type]
+    assert harm["free"] > 0.1 and harm["kept"] == 0.0, "the log has no queues, so both depths are in every class"
+    code, out, _ = typed("learn", "export", "--policy", "kept", "-f", "jsonl", "--only", "cell")
+    assert code == DONE and not any(row["settings"].get("tcp_congestion_control") == "bbr" for row in lines(out))  # type: ignore[attr-defined]
+
+
+def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
+    how = ("replay", "sessions", "--tensor", "measured.npz", "--sessions", "2500", "--policy", "thompson")
+    bounded = lines(typed(*how, "-f", "jsonl")[1])
+    assert all(float(str(row["damage"])) < 1.1 for row in bounded)
+    assert "damage" in typed(*how, "-f", "csv")[1].splitlines()[0]
+    code, _, err = typed("replay", "sessions", "--tensor", "bare.npz", "--sessions", "10", "--damage", "1.5")
+    assert code == USAGE and "does not say what neighbours lost" in err
+    assert "damage" not in typed("replay", "sessions", "--tensor", "bare.npz", "--sessions", "10", "-f", "csv")[1]
+
+
+@pytest.mark.parametrize("given", ["0.5", "much", "nan"])
+def test_a_bound_that_is_none_is_refused(typed: Typed, files: Path, given: str) -> None:
+    code, _, err = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "10", "--damage", given)
+    assert code == USAGE and "from 1 on, or none" in err
+
+
+def test_a_bound_without_a_measurement_is_refused(typed: Typed, tmp_path: Path) -> None:
+    with Outcomes(tmp_path / "l.db") as store:
+        store.begin_log("sim", "{}", log(3, 100))
+    code, _, err = typed("learn", "run", "--policy", "mab_nc", "--damage", "1.25")
+    assert code == USAGE and "--damage-from" in err
+    assert len(SETTINGS) == len(BBR)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""The price: what harms neighbours is not served where it does; what is unmeasured must need no measurement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.errors import BadInput
+from configtron.grid import Grid
+from configtron.learner import POLICIES
+from configtron.learner.classes import axes_of, fit, points_of
+from configtron.learner.columns import conditions_of
+from configtron.learner.damage import BOUND, bounded, damage_bound, unmeasured
+from configtron.learner.linearpolicy import LinearPolicy
+from configtron.learner.rulebook import rulebook
+from configtron.learner.saved import Recipe, recipe_of
+from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.world import seeing, world
+from configtron.tensor import Tensor
+from tests.learner.worlds import small_tensor
+
+PLAIN = small_tensor()
+SETTINGS = [dict(one.settings) for one in PLAIN.grid.profiles]
+BBR = np.array([one["tcp_congestion_control"] == "bbr" for one in SETTINGS])
+SIX = np.array([one["http_version"] == "http/1.1" for one in SETTINGS])
+
+
+def harmed() -> Tensor:
+    """Every condition twice: a shallow queue, where bbr and six connections harm (Default too), and a deep one, where
+    nothing does. bbr is much the fastest in both, so that load time alone would always take it."""
+    n = len(PLAIN.names)
+    ms = np.concatenate((PLAIN.median_ms, PLAIN.median_ms))
+    ms[:, BBR] *= 0.6
+    damage = np.full(ms.shape, 1.02, dtype=np.float32)
+    damage[:n, BBR] = 2.4
+    damage[:n, SIX] = 1.7
+    columns = (np.tile(column, 2) for column in (PLAIN.bandwidth_kbps, PLAIN.rtt_ms, PLAIN.loss))
+    names = tuple(f"{name} {depth}" for depth in ("shallow", "deep") for name in PLAIN.names)
+    queue = {"queue_ms": np.repeat([4.0, 400.0], n)}
+    return Tensor(PLAIN.grid, PLAIN.sites, names, *columns, ms, "lab", characteristics=queue, damage=damage)
+
+
+TENSOR = harmed()
+SHALLOW = np.arange(len(TENSOR.names)) < len(PLAIN.names)
+
+
+def test_what_needs_no_measurement() -> None:
+    assert unmeasured({}) and unmeasured({"initcwnd": 64, "pacing": "fq", "http_version": "h2"})
+    control = "tcp_congestion_control"
+    for harm in ({control: "bbr"}, {"initcwnd": 64}, {"connections": 8}, {control: "dctcp"}):
+        assert not unmeasured(harm), harm  # type: ignore[arg-type]
+
+
+def test_a_class_may_have_what_harms_nobody_where_it_is() -> None:
+    axes = axes_of(TENSOR)
+    contexts = conditions_of(TENSOR)
+    classes = fit(points_of(contexts, axes), 12, np.random.default_rng(1), axes)
+    allowed = damage_bound(TENSOR, TENSOR.grid).allowed(classes)
+    network, apart = classes.of(contexts), 0
+    for k in range(len(classes)):
+        mine = network == k
+        if SHALLOW[mine].all():
+            assert not allowed[k, BBR].any() and not allowed[k, SIX].any() and allowed[k, ~BBR & ~SIX].all()
+        elif not SHALLOW[mine].any():
+            assert allowed[k].all()
+        else:
+            assert not allowed[k, BBR].any(), "both depths are of it: what harms in one"
+        apart += SHALLOW[mine].all() or not SHALLOW[mine].any()
+    assert apart >= 8, "depth is what classes live over"
+    looser = damage_bound(TENSOR, TENSOR.grid, 2.0).allowed(classes)
+    shallow = [k for k in range(len(classes)) if SHALLOW[network == k].all()]
+    assert looser[:, SIX & ~BBR].all() and not looser[shallow][:, BBR & ~SIX].any()
+
+
+def test_without_the_feature_a_class_may_have_only_what_harms_in_neither() -> None:
+    few = seeing(TENSOR, ())
+    classes = fit(conditions_of(few).points(), 12, np.random.default_rng(1))
+    assert not damage_bound(few, TENSOR.grid).allowed(classes)[:, BBR].any()
+
+
+def test_the_upper_end_counts() -> None:
+    from dataclasses import replace
+
+    assert TENSOR.damage is not None
+    wide = replace(TENSOR, damage_high=TENSOR.damage + np.float32(0.5))
+    assert not damage_bound(wide, TENSOR.grid).within(~SHALLOW)[~BBR & ~SIX].any()
+
+
+def test_unmeasured_places_take_what_needs_no_measurement() -> None:
+    from dataclasses import replace
+
+    assert TENSOR.damage is not None
+    damage = TENSOR.damage.copy()
+    damage[~SHALLOW] = np.nan
+    bound = damage_bound(replace(TENSOR, damage=damage), TENSOR.grid)
+    free = np.array([unmeasured(one) for one in SETTINGS])
+    assert (bound.within(~SHALLOW) == free).all() and not bound.within(~SHALLOW)[BBR].any()
+
+
+def test_a_configuration_that_the_tensor_does_not_vary_is_unmeasured() -> None:
+    from configtron.grid import live_grid
+    from configtron.nouns import Knob
+
+    few = TENSOR.over(TENSOR.grid.only(map(int, np.flatnonzero(~BBR))))
+    bound = damage_bound(few, live_grid())
+    index = live_grid().index(PLAIN.grid.profiles[int(np.flatnonzero(BBR)[0])])
+    assert np.isnan(bound.high[:, index]).all()
+    extra = Knob("notsent_lowat", "tcp", default=0, values=(0, 16384))
+    grid = Grid((*TENSOR.grid.knobs, extra), tuple((*row, at) for row in TENSOR.grid.rows for at in (0, 1)))
+    found = damage_bound(TENSOR, grid).high
+    assert not np.isnan(found[:, 0::2]).any() and np.isnan(found[:, 1::2]).all()
+
+
+def test_a_bound_needs_a_measurement_and_more_than_the_page() -> None:
+    with pytest.raises(BadInput, match="damage"):
+        damage_bound(PLAIN, PLAIN.grid)
+    with pytest.raises(BadInput, match="at least 1"):
+        damage_bound(TENSOR, TENSOR.grid, 0.9)
+
+
+@pytest.mark.parametrize("name", ["thompson", "mab_nc", "bo_nc", "linucb", "squarecb", "reuse"])
+def test_no_policy_serves_what_harms(name: str) -> None:
+    """Each policy is asked for whole replays; without the bound it serves bbr on shallow queues."""
+    here = world(TENSOR, 3000, 1)
+    served = {}
+    for within in (False, True):
+        policy = here.policy(name)
+        if within:
+            policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
+        replay = Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0)
+        replay.run()
+        known = replay.decisions_.row >= 0
+        network = policy.where(here.sessions.seen)[1]
+        if name == "reuse":
+            served[within] = BBR[replay.decisions_.configuration[known]].mean()
+            continue
+        # Clients of whom the features are so far off that they are taken for deep are not the bound's.
+        taken = policy.classes_.of(conditions_of(TENSOR))
+        shallow = np.isin(network, np.setdiff1d(taken[SHALLOW], taken[~SHALLOW])) & known
+        served[within] = BBR[replay.decisions_.configuration[shallow]].mean()
+        if within and isinstance(policy, LinearPolicy):
+            elsewhere = replay.decisions_.configuration[1500:][~shallow[1500:]]
+            assert BBR[elsewhere].mean() > 0.3, "bbr where it harms nobody"
+    assert served[True] == 0.0 < served[False]
+
+
+def test_probabilities_are_of_what_is_served() -> None:
+    here = world(TENSOR, 10, 1)
+    policy = here.policy("thompson")
+    policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
+    allowed, of_row = policy.allowed()
+    shares = policy.served_.probabilities(len(TENSOR.grid))
+    assert np.allclose(shares.sum(axis=1), 1.0) and not shares[~allowed[of_row]].any()
+    decided = policy.choose_many(here.sessions.seen)
+    assert np.allclose(decided.propensity, shares[decided.row, decided.configuration])
+
+
+def test_rules_keep_to_the_bound() -> None:
+    here = world(TENSOR, 4000, 2)
+    policy = here.policy("thompson")
+    policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
+    replay = Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0)
+    replay.run()
+    book = rulebook(policy, here.sessions.seen)
+    allowed = policy.allowed()[0]
+    assert allowed[np.arange(len(book.by_class)), book.by_class].all()
+    assert BBR[book.by_class].any()
+
+
+def test_a_bound_is_kept_with_the_policy() -> None:
+    here = world(TENSOR, 10, 1)
+    bound = damage_bound(TENSOR, TENSOR.grid)
+    recipe = Recipe("thompson", TENSOR.grid, TENSOR.sites, here.classes, 1, damage=bound)
+    made = recipe_of(recipe.text()).make()
+    assert made.bound is not None and made.bound.bound == BOUND
+    assert np.array_equal(made.bound.high, bound.high, equal_nan=True)
+    assert (made.allowed()[0] == recipe.make().allowed()[0]).all()
+    assert POLICIES["thompson"].name == made.name
+
+
+def test_a_table_without_choice_left_keeps_one() -> None:
+    here = world(TENSOR, 10, 1)
+    policy = here.policy("mab_nc")
+    allowed = np.zeros((len(policy.classes_), len(TENSOR.grid)), dtype=np.bool_)
+    allowed[:, 7] = True
+    rows = np.repeat(np.arange(len(allowed)), len(TENSOR.sites) + 1)
+    shares = bounded(policy.served_, allowed, rows, TENSOR.grid).probabilities(len(TENSOR.grid))
+    assert np.allclose(shares[:, 7], 1.0)
