@@ -5,8 +5,8 @@ Question   Which configurations load a page fast and take no more from neighbour
 Method     A PLT-tensor says for each of its conditions, configurations and sites how many bytes the neighbours lost for
            each byte of the page (1.0 is what the page itself needs; upper ends of intervals where it has them). A class
            of clients stands near some of these conditions: those that are of the class, or within `REACH` of its
-           centroid in the class's own scale. The most that a configuration did there, mean over sites, must be within
-           the bound (default `BOUND`).
+           centroid in the class's own scale. The most that a configuration did there, over sites (`high_of`), must be
+           within the bound (default `BOUND`).
            Where a class is near no condition with neighbours, or the configuration was not measured there, only what
            needs no measurement passes (`unmeasured`): a control that shares with cubic as cubic does, no large burst,
            no more connections than browsers open.
@@ -40,6 +40,8 @@ from configtron.tensor import Tensor
 BOUND = 1.25
 # Below it no page could be loaded at all.
 LEAST_BOUND = 1.0
+# No interval's half is taken for narrower: loads without chance repeat bit for bit.
+LEAST_HALF = 0.02
 # From a class's centroid, in deviations of clients: as far as a quarter of the members of a class commonly are.
 REACH = 1.0
 # Congestion controls that share a queue with cubic as cubic does, or yield to it (RFC 9438, 5.1; Mo et al. 1999).
@@ -69,7 +71,7 @@ class DamageBound:
 
     bound     bytes lost by neighbours for each byte of the page
     numbers   the measured conditions: bandwidth_kbps, rtt_ms, loss and characteristics, (conditions,) each
-    high      (conditions, configurations) upper end of what neighbours lost, mean over sites; NaN: not measured
+    high      (conditions, configurations) upper end of what neighbours lost (`high_of`); NaN: not measured
     harmless  (configurations,) what may be served where it was not measured
     """
 
@@ -154,12 +156,20 @@ def damage_bound(
 
 
 def high_of(tensor: Tensor) -> Floats:
-    """(conditions, configurations) upper end of damage, mean over the sites on which it was measured; NaN: on none."""
+    """(conditions, configurations) upper end of damage over the sites on which it was measured; NaN: on none.
+
+    Sites count by how well they were measured (inverse squares of their intervals' halves, which add up in the same
+    way): what neighbours do by chance is a multiple of a small page, and next to nothing of a large one.
+    """
     assert tensor.damage is not None, "a tensor with damage"
-    ends = tensor.damage if tensor.damage_high is None else np.fmax(tensor.damage, tensor.damage_high)
-    known = ~np.isnan(ends)
-    total, count = np.where(known, ends, 0.0).sum(axis=2, dtype=np.float64), known.sum(axis=2)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    lost = tensor.damage.astype(np.float64)
+    ends = lost if tensor.damage_high is None else tensor.damage_high.astype(np.float64)
+    half = np.fmax(np.nan_to_num(ends - lost), LEAST_HALF)
+    weight = np.where(np.isnan(lost), 0.0, half**-2.0)
+    total = weight.sum(axis=2)
+    mean = (weight * np.nan_to_num(lost)).sum(axis=2) / np.maximum(total, 1e-12)
+    width = 0.0 if tensor.damage_high is None else np.maximum(total, 1e-12) ** -0.5
+    return np.where(total > 0, mean + width, np.nan)
 
 
 def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> int | None:

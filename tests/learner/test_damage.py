@@ -11,7 +11,7 @@ from configtron.grid import Grid
 from configtron.learner import POLICIES
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import conditions_of
-from configtron.learner.damage import BOUND, bounded, damage_bound, unmeasured
+from configtron.learner.damage import BOUND, bounded, damage_bound, high_of, unmeasured
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.rulebook import rulebook
 from configtron.learner.saved import Recipe, recipe_of
@@ -85,6 +85,19 @@ def test_the_upper_end_counts() -> None:
     assert TENSOR.damage is not None
     wide = replace(TENSOR, damage_high=TENSOR.damage + np.float32(0.5))
     assert not damage_bound(wide, TENSOR.grid).within(~SHALLOW)[~BBR & ~SIX].any()
+
+
+def test_a_small_page_measured_badly_does_not_decide() -> None:
+    """Three sites: two that are known to a twentieth, one by which neighbours lost between nothing and six times it."""
+    from dataclasses import replace
+
+    damage = np.full(TENSOR.median_ms.shape, 1.05, dtype=np.float32)
+    half = np.full(TENSOR.median_ms.shape, 0.05, dtype=np.float32)
+    damage[..., 0], half[..., 0] = 3.0, 3.0
+    high = high_of(replace(TENSOR, damage=damage, damage_high=damage + half))
+    assert (high < 1.15).all() and (high > 1.05).all()
+    alone = high_of(replace(TENSOR, damage=damage, damage_high=damage + np.float32(0.05)))
+    assert (alone > 1.5).all(), "known as well as the others, it counts as they do"
 
 
 def test_unmeasured_places_take_what_needs_no_measurement() -> None:
