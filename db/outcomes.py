@@ -64,6 +64,17 @@ class Learner(NamedTuple):
     state: str
 
 
+class GainTest(NamedTuple):
+    """A log as it was tested for gains; log 0: all; question and verdict: JSON text; position: the latest outcome."""
+
+    log: int
+    question: str
+    position: int
+    outcomes: int
+    error: float
+    verdict: str
+
+
 class Outcomes(Database):
     """The database as the learner sees it."""
 
@@ -300,6 +311,20 @@ class Outcomes(Database):
         )
         with self._clear(), closing(self._connection.execute(query, (name,))) as rows:
             yield from rows
+
+    # Tests for gains over Default.
+
+    def gain_tests(self, log: int) -> list[GainTest]:
+        """Every test that may have had outcomes of a log (0 or less: of several), oldest first."""
+        query = f"SELECT {', '.join(GainTest._fields)} FROM gain_test WHERE log <= 0 OR log = ? OR ? <= 0 ORDER BY id"
+        with self._clear():
+            return [GainTest(*row) for row in self._connection.execute(query, (log, log))]
+
+    def add_gain_test(self, test: GainTest) -> None:
+        """Keep a test, and that it was made."""
+        query = f"INSERT INTO gain_test (tested_at, {', '.join(GainTest._fields)}) VALUES (?{', ?' * len(test)})"
+        with self._clear(), self._transaction():
+            self._connection.execute(query, (self._now(), *test))
 
     # Words and configurations by number.
 

@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -151,6 +151,13 @@ CREATE TABLE prefix (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX prefix_by_profile ON prefix (profile);
+
+-- Profiles and prefixes that the learner's export set; all others are a human's, and no export touches them.
+CREATE TABLE learned (
+    kind TEXT NOT NULL CHECK (kind IN ('profile', 'prefix')),
+    name TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
 
 -- Single facts of tuning: "default", the profile of clients without a prefix; "salt", which prefixes a share holds.
 CREATE TABLE tuning (
@@ -357,6 +364,18 @@ CREATE VIEW told_outcome AS
     LEFT JOIN word AS site ON site.id = site LEFT JOIN word AS prefix ON prefix.id = prefix
     LEFT JOIN word AS device ON device.id = device LEFT JOIN word AS class ON class.id = class
     LEFT JOIN word AS arm ON arm.id = arm;
+
+-- Each test of a log for gains over Default. Together they may err so often, so each leaves less to the next.
+CREATE TABLE gain_test (
+    id        INTEGER PRIMARY KEY,
+    tested_at TEXT NOT NULL,                      -- UTC, ISO 8601
+    log       INTEGER NOT NULL,                   -- 0: all; -n: all that measured what log n did
+    question  TEXT NOT NULL,                      -- of which policy, which configurations: the same text, the same question
+    position  INTEGER NOT NULL,                   -- the latest outcome then
+    outcomes  INTEGER NOT NULL,                   -- how many were compared
+    error     REAL NOT NULL,                      -- what this test might err
+    verdict   TEXT NOT NULL CHECK (json_valid(verdict))
+) STRICT;
 
 -- One invocation of `configtron replay sessions`.
 CREATE TABLE replay (

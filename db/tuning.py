@@ -21,11 +21,14 @@ from configtron.errors import BadInput
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
 from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Act
+from configtron.tune.rules import inside
 from configtron.tune.text import place_of, place_text, rules_of, rules_text
 from configtron.tuning import Place, Rules
 
 # Enough that nobody who sees which prefixes are held back can tell which others would be.
 SALT_BYTES = 8
+# Letters of a profile's name.
+LONGEST_NAME = 31
 
 ACT_COLUMNS = (
     "id", "driver", "place", "space", "boot", "begun_at", "status", "before", "rules", "lease_s", "expires_s", "over",
@@ -68,6 +71,13 @@ class Frozen(NamedTuple):
     frozen_at: str
 
 
+class Left(NamedTuple):
+    """What an export left alone: prefixes that a human set, and those inside a wider one that a human set."""
+
+    set: tuple[str, ...]
+    inside: tuple[str, ...]
+
+
 class Tuning(Database):
     """The database as tuning sees it."""
 
@@ -88,13 +98,70 @@ class Tuning(Database):
         return Rules(profiles, prefixes, self._fact("default"))
 
     def set_profiles(self, profiles: Iterable[Profile]) -> None:
-        """Keep profiles; one of the same name is replaced."""
-        rows = [(profile.name, canonical(pairs_form(profile.settings))) for profile in profiles]
+        """Keep profiles as a human's; one of the same name is replaced."""
+        profiles = list(profiles)
         with self._clear(), self._transaction():
+            self._put_profiles(profiles)
+            self._disown("profile", [profile.name for profile in profiles])
+
+    def _put_profiles(self, profiles: Iterable[Profile]) -> None:
+        rows = [(profile.name, canonical(pairs_form(profile.settings))) for profile in profiles]
+        self._connection.executemany(
+            "INSERT INTO profile VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings", rows
+        )
+        self._connection.execute("INSERT OR IGNORE INTO tuning VALUES ('salt', ?)", (token_hex(SALT_BYTES),))
+
+    # Who set it.
+
+    def learned(self, kind: str) -> frozenset[str]:
+        """Names of kind "profile" or "prefix" that the learner's export set; all others are a human's."""
+        with self._clear():
+            rows = self._connection.execute("SELECT name FROM learned WHERE kind = ?", (kind,))
+            return frozenset(name for (name,) in rows)
+
+    def _disown(self, kind: str, names: Iterable[str]) -> None:
+        rows = ((kind, name) for name in names)
+        self._connection.executemany("DELETE FROM learned WHERE (kind, name) = (?, ?)", rows)
+
+    def hand_over(self, profiles: Iterable[Profile], prefixes: Mapping[str, str]) -> Left:
+        """Make these the learner's rules, in place of its earlier ones. What a human set stays as it is, and inside a
+        prefix that a human set there is no learned one. Returns the prefixes that were left."""
+        with self._clear(), self._transaction():
+            before, mine = self.wanted(), self.learned("prefix")
+            humans = {prefix for prefix in before.prefixes if prefix not in mine}
+            own = {prefix for prefix in prefixes if prefix in humans}
+            within = inside(prefixes.keys() - own, humans)
+            taken = {prefix: name for prefix, name in prefixes.items() if prefix not in own | within}
+            self._connection.executemany("DELETE FROM prefix WHERE prefix = ?", ((prefix,) for prefix in mine))
+            named = self._renamed(before, [profile for profile in profiles if profile.name in set(taken.values())])
             self._connection.executemany(
-                "INSERT INTO profile VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings", rows
+                "INSERT INTO prefix VALUES (?, ?)", ((prefix, named[name]) for prefix, name in taken.items())
             )
-            self._connection.execute("INSERT OR IGNORE INTO tuning VALUES ('salt', ?)", (token_hex(SALT_BYTES),))
+            self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
+            self._connection.executemany("INSERT INTO learned VALUES ('prefix', ?)", ((prefix,) for prefix in taken))
+            self._forget_unused()
+        return Left(tuple(sorted(own)), tuple(sorted(within)))
+
+    def _renamed(self, before: Rules, profiles: Iterable[Profile]) -> dict[str, str]:
+        """Keep the learner's profiles; each one's name, another where a human's profile of that name differs."""
+        mine, names = self.learned("profile"), {}
+        for profile in profiles:
+            name, at = profile.name, 1
+            while name in before.profiles and name not in mine and before.profiles[name].settings != profile.settings:
+                at += 1
+                name = f"{profile.name[: LONGEST_NAME - 3]}-{at}"
+            names[profile.name] = name
+            if name in mine or name not in before.profiles:
+                self._put_profiles([Profile(name, profile.settings)])
+                self._connection.execute("INSERT OR IGNORE INTO learned VALUES ('profile', ?)", (name,))
+        return names
+
+    def _forget_unused(self) -> None:
+        """Drop the learner's profiles that no prefix and no default has any more."""
+        unused = "kind = 'profile' AND name NOT IN (SELECT profile FROM prefix) AND name <> ?"
+        rows = self._connection.execute(f"SELECT name FROM learned WHERE {unused}", (self._fact("default"),)).fetchall()
+        self._connection.executemany("DELETE FROM profile WHERE name = ?", rows)
+        self._disown("profile", [name for (name,) in rows])
 
     def drop_profile(self, name: str) -> bool:
         """Forget a profile; whether there was one. Errors: `BadInput` while prefixes or the default have it."""
@@ -103,10 +170,12 @@ class Tuning(Database):
             if used or self._fact("default") == name:
                 whose = f"{used} prefixes have" if used else "the default is"
                 raise BadInput(f"profile {name}: {whose} it; give them another first (configtron tune prefix set)")
+            self._disown("profile", [name])
             return self._connection.execute("DELETE FROM profile WHERE name = ?", (name,)).rowcount > 0
 
     def set_prefixes(self, prefixes: Mapping[str, str], *, whole: bool = False) -> int:
-        """Give prefixes their profiles, which must be there. `whole`: all others go. Returns how many are new."""
+        """Give prefixes their profiles, which must be there, for a human. `whole`: all others go. Returns how many are
+        new."""
         with self._clear(), self._transaction():
             known = {name for (name,) in self._connection.execute("SELECT name FROM profile")}
             if absent := sorted(set(prefixes.values()) - known):
@@ -117,6 +186,8 @@ class Tuning(Database):
             (before,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             if whole:
                 self._connection.execute("DELETE FROM prefix")
+                self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
+            self._disown("prefix", prefixes)
             self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", prefixes.items())
             (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             return int(now - before)
@@ -124,6 +195,8 @@ class Tuning(Database):
     def drop_prefixes(self, prefixes: Iterable[str]) -> int:
         """Forget prefixes; how many there were."""
         with self._clear(), self._transaction():
+            prefixes = list(prefixes)
+            self._disown("prefix", prefixes)
             cursor = self._connection.executemany("DELETE FROM prefix WHERE prefix = ?", ((p,) for p in prefixes))
             return cursor.rowcount
 

@@ -8,6 +8,7 @@ all cells speaks for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,22 +47,42 @@ def handed(
     *,
     least_leaf: int = EXPORT_LEAF,
     unjudged: str = "",
+    proven: Callable[[Codes], Codes] | None = None,
 ) -> Handed:
     """The policy as rules, from logged outcomes (n,).
 
     among: (configurations,) what can be put in force by prefix; unjudged: why these outcomes say nothing of the policy
-    (their configurations are then nothing). Errors: `BadInput` for a policy without classes, or no known client.
+    (their configurations are then nothing); proven: what each class may get, (K,), of what the policy wishes for it,
+    (K,). Errors: `BadInput` for a policy without classes, or no known client.
     """
     if not isinstance(policy, ClassPolicy):
         raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
     earlier, later = halves(told(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
-    tune = _tune(policy, earlier[:0] if unjudged else earlier, among, earlier.contexts, contexts)
+    tune = tune_rules(policy, earlier, among, contexts, proven, loads=not unjudged)
     rules = served_by(policy, by_site, book, tune, later)
     unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
     losses = unknown if unjudged else judged(policy, earlier, later, rules)
     return Handed(by_site, book, tune, losses, len(earlier))
+
+
+def tune_rules(
+    policy: ClassPolicy,
+    earlier: Told,
+    among: Mask,
+    latest: Contexts,
+    proven: Callable[[Codes], Codes] | None = None,
+    *,
+    loads: bool = True,
+) -> Rulebook:
+    """What a stack is given, as in `handed`. latest: where prefixes are by now; loads: whether the earlier outcomes
+    speak for what a class gets."""
+    made_on = earlier.contexts
+    if proven is None:
+        return _tune(policy, earlier if loads else earlier[:0], among, made_on, latest)
+    wishes = _tune(policy, earlier if loads else earlier[:0], among, made_on, latest[:0]).by_class
+    return rulebook(policy, made_on, latest=latest, given=proven(wishes))
 
 
 def _tune(policy: ClassPolicy, loads: Told, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:

@@ -120,6 +120,11 @@ class LinearPolicy(ClassPolicy):
         self._look(seen)
         self.served_ = self.serve(self._posterior(seen))
 
+    def choose_among(self, among: Mask) -> None:
+        super().choose_among(among)
+        self.candidates_ = np.append(self.candidates_[among[self.candidates_]], self.grid.default)
+        self.candidates_ = np.unique(self.candidates_)
+
     def model(self) -> Model:
         """The posterior from all that was seen."""
         return self._posterior(self._witnesses())
@@ -175,7 +180,7 @@ class LinearPolicy(ClassPolicy):
         before = self.distrusted
         self.trust_ = max(TRUSTS, key=lambda trust: self._solved(trust).weight_ln - self._before_ln(trust))
         if self.distrusted:
-            self.candidates_ = np.arange(len(self.grid))
+            self.candidates_ = np.arange(len(self.grid)) if self.among_ is None else np.flatnonzero(self.among_)
         return self.distrusted != before
 
     def _before_ln(self, trust: float) -> float:

@@ -20,8 +20,8 @@ from configtron.grid import Grid
 from configtron.learner.clients import buckets_of
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.damage import DamageBound, bounded
-from configtron.learner.reached import Mask
-from configtron.learner.served import Served
+from configtron.learner.reached import Mask, twins
+from configtron.learner.served import Served, within
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
 from configtron.nouns import Context, Decision, Outcome
 
@@ -90,15 +90,21 @@ class TablePolicy:
         self.updates_ = 0
         self.waiting_: list[Seen] = []
         self._held = 0
+        self.among_: Mask | None = None
 
     @property
     def served_(self) -> Served:
-        """The table until the next update; where there is a bound on damage, within it."""
+        """The table until the next update: of configurations that may be chosen, and within a bound on damage."""
         return self._served
 
     @served_.setter
     def served_(self, served: Served) -> None:
-        self._served = served if self.bound is None else bounded(served, *self.allowed(), self.grid)
+        if self.among_ is not None:
+            served = within(served, twins(self.grid, self.among_))
+        if self.bound is not None:
+            mask, of_row = self.allowed()
+            served = bounded(served, mask if self.among_ is None else mask & self.among_, of_row, self.grid)
+        self._served = served
 
     def keep_within(self, bound: DamageBound) -> None:
         """Serve nothing from now on that harms neighbours where a client is."""
@@ -109,6 +115,12 @@ class TablePolicy:
         """(classes, configurations) what may be served, and (rows,) each row's class; without classes all are one."""
         assert self.bound is not None, "a policy with a bound"
         return self.bound.everywhere()[None], np.zeros(len(self._served.explore), dtype=np.int64)
+
+    def choose_among(self, among: Mask) -> None:
+        """Choose only among those configurations, (configurations,), and Default, from now on. What others did is
+        learned from all the same; a choice that is not among them is served as the one of them most like it."""
+        self.among_ = among | (np.arange(len(self.grid)) == self.grid.default)
+        self.served_ = self._served
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
         """(row of the table, network class) per context, each (n,), -1 where unknown."""

@@ -70,12 +70,14 @@ def rulebook(
     among: Mask | None = None,
     seen: Mask | None = None,
     instead: Codes | None = None,
+    given: Codes | None = None,
 ) -> Rulebook:
     """The policy for clients as they came.
 
     latest: where prefixes are by now, if that is not what the rules are made on; among: (configurations,) those that
     can be put in force; seen: (K, configurations) those that each class has loads of, where others must not be taken;
-    instead: (K,) what such a class gets then, for Default (of `among`, and seen).
+    instead: (K,) what such a class gets then, for Default (of `among`, and seen);
+    given: (K,) each class's configuration, where others decide it.
     Errors: `BadInput` for a policy without classes, or no known client.
     """
     if not isinstance(policy, ClassPolicy):
@@ -84,11 +86,14 @@ def rulebook(
     known = row >= 0
     if not known.any():
         raise BadInput("no client with bandwidth, round trip and loss to write rules for")
-    best = _best(policy, np.ones(len(policy.grid), dtype=np.bool_) if among is None else among, row[known])
+    if given is None:
+        best = _best(policy, np.ones(len(policy.grid), dtype=np.bool_) if among is None else among, row[known])
+    else:
+        best = given
     default = policy.grid.default
     unseen = np.zeros(len(best), dtype=np.bool_) if seen is None else ~seen[np.arange(len(best)), best]
     unseen &= best != default
-    best = _within_bound(policy, np.where(unseen, default if instead is None else instead, best))
+    best = np.where(unseen, default if instead is None else instead, best)
     names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
     share = np.bincount(network[known], minlength=len(best)) / known.sum()
     classes = tuple(
@@ -113,18 +118,8 @@ def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
     asked = np.bincount(row, minlength=policy.rows).reshape(-1, width).astype(np.float64)
     asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
     cost = policy.cost(among)[:, among].reshape(len(asked), width, -1)
-    of_class = (asked[:, :, None] * cost).sum(axis=1)
-    if policy.bound is not None:
-        of_class = np.where(policy.allowed()[0][:, among], of_class, np.inf)
-    found: Codes = np.flatnonzero(among)[of_class.argmin(axis=1)]
-    return np.where(np.isinf(of_class.min(axis=1)), policy.grid.default, found)
-
-
-def _within_bound(policy: ClassPolicy, best: Codes) -> Codes:
-    """Classes' configurations, Default in place of one that would harm neighbours."""
-    if policy.bound is None:
-        return best
-    return np.where(policy.allowed()[0][np.arange(len(best)), best], best, policy.grid.default)
+    found: Codes = np.flatnonzero(among)[(asked[:, :, None] * cost).sum(axis=1).argmin(axis=1)]
+    return found
 
 
 def _named(grid: Grid, best: Codes) -> list[Profile]:
@@ -141,17 +136,30 @@ def _named(grid: Grid, best: Codes) -> list[Profile]:
 
 def _prefixes(policy: ClassPolicy, contexts: Contexts) -> dict[int, int]:
     """Prefix's code -> its class, where its network is known."""
-    found: dict[int, int] = {}
     if not len(contexts.prefix):
-        return found
+        return {}
     order = np.argsort(contexts.prefix, kind="stable")
-    codes = contexts.prefix[order]
-    for rows in np.split(order, np.flatnonzero(np.diff(codes)) + 1):
-        code = int(contexts.prefix[rows[0]])
-        network = int(policy.classes_.of(_median(contexts[rows]))[0]) if code >= 0 else -1
-        if network >= 0:
-            found[code] = network
-    return found
+    each = np.split(order, np.flatnonzero(np.diff(contexts.prefix[order])) + 1)
+    network = policy.classes_.of(_medians(contexts, each))
+    codes = (int(contexts.prefix[rows[0]]) for rows in each)
+    return {code: int(at) for code, at in zip(codes, network, strict=True) if code >= 0 and at >= 0}
+
+
+def _medians(contexts: Contexts, each: list[Codes]) -> Contexts:
+    """A row for each of these clients (row numbers): what `_median` says of them, all at once."""
+    known = np.asarray(~np.isnan(contexts.points()).any(axis=1))
+    some = [rows[known[rows]] for rows in each]
+    last = np.array([mine[-1] if len(mine) else rows[0] for mine, rows in zip(some, each, strict=True)])
+    found = contexts[last]
+    kbps, rtt, loss = found.bandwidth_kbps.copy(), found.rtt_ms.copy(), found.loss.copy()
+    further = {name: column.copy() for name, column in found.numbers.items()}
+    for at, mine in enumerate(some):
+        if len(mine):
+            kbps[at], rtt[at] = np.median(contexts.bandwidth_kbps[mine]), np.median(contexts.rtt_ms[mine])
+            loss[at] = contexts.loss[mine].mean()
+            for name, column in contexts.numbers.items():
+                further[name][at] = _middle(column[mine])
+    return replace(found, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, numbers=further)
 
 
 def _median(contexts: Contexts) -> Contexts:

@@ -33,7 +33,7 @@ class Recipe:
     """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
     decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
     class is split, None for never; patience: as in `cells.Stop`; damage: what may be served (`damage.py`), None for
-    everything."""
+    everything; allowed: rows of the grid that it may choose, None for all."""
 
     policy: str
     grid: Grid
@@ -46,6 +46,7 @@ class Recipe:
     divergence: Divergence | None = None
     patience: int = 0
     damage: DamageBound | None = None
+    allowed: tuple[tuple[int, ...], ...] | None = None
 
     def watch(self) -> Watch | None:
         """The watch that has seen nothing, over the classes that the policy began with."""
@@ -60,7 +61,11 @@ class Recipe:
         rng = np.random.default_rng(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
         how = {"divergence": self.divergence, "patience": self.patience, "damage": self.damage}
-        return policy(self.policy, replace(made, **how))  # type: ignore[arg-type]
+        found = policy(self.policy, replace(made, **how))  # type: ignore[arg-type]
+        if self.allowed is not None:
+            rows = set(self.allowed)
+            found.choose_among(np.array([row in rows for row in self.grid.rows]))
+        return found
 
     def text(self) -> str:
         """As JSON text; equal recipes are equal texts."""

@@ -15,7 +15,7 @@ Source     CT sections 4 and 5; NSDI'17 Pytheas serves a mix for the same reason
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -109,3 +109,13 @@ def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats, weight: Flo
     arms = np.full(picks.shape, ARM[arm], dtype=np.int8)
     empty = np.zeros(0, dtype=np.int64)
     return Served(picks, arms, np.tile(weight, (rows, 1)), expected_ms, np.zeros(rows), empty, default)
+
+
+def within(served: Served, instead: Codes) -> Served:
+    """The table with another configuration in place of each, (configurations,); itself where it may stay."""
+    configuration, pool = instead[served.configuration], served.pool[instead[served.pool] == served.pool]
+    if (configuration == served.configuration).all() and len(pool) == len(served.pool):
+        return served
+    expected = np.where(configuration == served.configuration, served.expected_ms, np.nan)
+    pool = pool if len(pool) or not len(served.pool) else np.array([served.default])
+    return replace(served, configuration=configuration, expected_ms=expected, pool=pool)

@@ -137,6 +137,16 @@ def refusals(
             yield from _unfair(profile)
 
 
+def barred(profile: Profile, limits: Limits) -> Iterator[str]:
+    """Why a profile may not be put in force by any driver: the operator's bounds and fairness, one line each."""
+    for knob, value in profile.settings:
+        bound = limits.bounds.get(knob)
+        if bound is not None and not bound.holds(value):
+            yield f"profile {profile.name}: {knob}={value_text(value)} is beyond your bound, {bound.text} (--bound)"
+    if not limits.allow_unfair:
+        yield from _unfair(profile)
+
+
 def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits, refused: str, driver: str) -> str:
     bound = limits.bounds.get(knob)
     if reach is None:

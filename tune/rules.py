@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeVar
 
@@ -55,6 +55,18 @@ def longest(rules: Rules, address: str) -> str:
         if prefix in rules.prefixes:
             return prefix
     return ""
+
+
+def inside(prefixes: Iterable[str], wider: Collection[str]) -> set[str]:
+    """Those of the prefixes that lie in one of `wider` which is not the prefix itself."""
+    lengths = sorted({int(one.partition("/")[2]) for one in wider})
+    found = set()
+    for prefix in prefixes if lengths else ():
+        network = ip_network(prefix)
+        shorter = (length for length in lengths if length < network.prefixlen)
+        if any(str(network.supernet(new_prefix=length)) in wider for length in shorter):
+            found.add(prefix)
+    return found
 
 
 def lookup(rules: Rules, address: str) -> Profile | None:

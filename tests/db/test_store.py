@@ -231,6 +231,8 @@ def first_version(path: Path) -> sqlite3.Connection:
     added = "".join(path.read_text() for path in sorted((module.HERE / "migrations").glob("*.sql")))
     old = (module.HERE / "schema.sql").read_text()
     for statement in module.statements(added):
+        if "INSERT" in statement and "CREATE" not in statement:
+            continue  # rows for what an older version kept: a new database has none
         text = statement[statement.index("CREATE") :]
         assert text in old
         old = old.replace(text, "")

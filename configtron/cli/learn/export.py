@@ -10,12 +10,14 @@ import click
 
 from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option, rounded, say, write
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.tune.options import form_options, guard_options
 from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from configtron.cli.learn.gains import Tested
+    from configtron.cli.learn.reach import Held
     from configtron.grid import Grid
     from configtron.learner.columns import Codes
     from configtron.learner.export import Export
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from configtron.learner.judged import Loss, Share
     from configtron.learner.logged import Logged
     from configtron.learner.policy import TablePolicy
+    from configtron.learner.reached import Mask
     from configtron.learner.rulebook import Rulebook
     from configtron.nouns import Profile
     from configtron.records import Json
 
 COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
-KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
+KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
+# Gains of which it is said how many more outcomes would show them.
+GAINS = (0.02, 0.05, 0.1)
 
 
 @click.command(short_help="Write a policy as rules, and what it costs to do so.")
@@ -40,11 +45,12 @@ KINDS = ("loss", "profile", "class", "prefix", "cell", "tree")
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Keep profiles and prefixes as wanted: see `configtron tune plan`.")
-@click.option("--unjudged", is_flag=True, help="With --to-tune: even if the log cannot tell what the profiles cost.")
+@click.option("--unjudged", is_flag=True, help="With --to-tune: what the policy wishes, be it proven to gain or not.")
+@guard_options
 @damage_options
 @form_options
 def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, unjudged: bool,
-           damage: str, damage_from: BinaryIO | None, form: str, output_file: str) -> int:  # fmt: skip
+           damage: str, damage_from: BinaryIO | None, form: str, output_file: str, **_: object) -> int:  # fmt: skip
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
@@ -53,6 +59,8 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     class    class -> profile over all its sites; prefix: the same for each prefix: what a stack can hold
     profile  what the profiles of those are, knob by knob
     loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
+    power    which gain over Default this log would show (`smallest`: with a chance of 80 %, for the median profile)
+    held-back  which classes keep Default, and which prefixes what they had, with the reason
 
     Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
     what the policy believes; where the log cannot tell, a reason stands in place of the numbers. Only the rules are
@@ -60,24 +68,33 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
 
     The loss of tune is that of profiles whose every knob the driver reaches by prefix that `configtron tune` would take
     here, the other knobs at their default; those knobs are named. Where no such driver is here, it is the one that
-    reaches most. With --to-tune it is these profiles, and their prefixes, that are printed and become what is wanted
+    reaches most. Values beyond the operator's bounds, and profiles that the guard calls unfair, are out: `--bound` and
+    `--allow-unfair` as `configtron tune` takes them; what its settings say holds, too.
+
+    A class gets a profile only where it is proven to be faster than Default: the lower bound of its gain is above 0.
+    The bounds hold for all profiles and classes together, and for all tests of a growing log together (5 %): the log is
+    tested anew when it has grown by a quarter, in between the verdict stands. Propensities are needed. All other
+    classes keep Default. With --to-tune these profiles, and their prefixes, are printed and become what is wanted
     (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
-    that have a profile of this kind from before get their new one, or none. The untouched stack needs no profile.
+    that have a profile of an earlier export get their new one, or none. A profile or prefix that a human set stays, and
+    so do the clients within that prefix.
+
     A policy that was made with a bound on damage to neighbours (`learn run --damage`) hands over nothing beyond it, for
     cells, classes and prefixes (the tree, which merges classes, is to be read); --damage takes another bound,
     --damage-from another tensor's measurements.
 
-    If a reason stands in place of their loss, nothing is kept or printed, and the exit code is 2, unless --unjudged
-    is given. A policy with a model over all cells and no warm start hands over no value of a knob that was loaded
-    less than 100 times: beyond what was seen it guesses. Of one without such a model, a class of which no
-    client has loaded what it would get takes the fastest of what they did load, else Default; how many do is told.
+    With --unjudged the policy's wishes are handed over without a test. A policy with a model over all cells and no warm
+    start wishes for no value of a knob that was loaded less than 100 times: beyond what was seen it guesses. Of one
+    without such a model, a class of which no client has loaded what it would get takes the fastest of what they did
+    load, else Default; how many do is told.
     """
+    from configtron.cli.learn.gains import tested
     from configtron.cli.learn.options import revived, saved
     from configtron.cli.learn.reach import by_prefix
     from configtron.db.outcomes import Outcomes
+    from configtron.learner.classpolicy import ClassPolicy
     from configtron.learner.handed import handed
-    from configtron.learner.linearpolicy import LinearPolicy
-    from configtron.learner.reached import met, reached, unreached
+    from configtron.learner.reached import unreached
 
     if unjudged and not to_tune:
         raise BadInput("--unjudged says what may be handed over: give --to-tune with it, or leave it out")
@@ -86,27 +103,28 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         logged = store.last(last, log or found.log)
         if logged is None:
             raise BadInput("no clients to write rules for: the log has no outcomes")
-    policy = revived(found)
-    _priced(policy, damage, damage_from)
-    held = by_prefix(policy.grid)
-    told, why = _told(logged, policy.grid)
-    among = reached(policy.grid, held.takes)
-    if isinstance(policy, LinearPolicy) and not found.warm:
-        among &= met(policy.grid, policy.tally_.count.sum(axis=0))
-    made = handed(policy, logged.contexts, told, logged.plt_ms, among, least_leaf=leaf, unjudged=why)
+        policy = revived(found)
+        _priced(policy, damage, damage_from)
+        held = by_prefix(policy.grid)
+        told, why = _told(logged, policy.grid)
+        if to_tune and why and not unjudged:
+            raise BadInput(f"{why}; nothing is handed over: learn from this log, or give --unjudged")
+        among = _among(policy, held, warm=bool(found.warm))
+        test = None
+        if isinstance(policy, ClassPolicy) and not unjudged and not why:
+            test = tested(store, found, policy, log or found.log, logged, among)
+    proven = None if test is None else test.given
+    made = handed(policy, logged.contexts, told, logged.plt_ms, among, least_leaf=leaf, unjudged=why, proven=proven)
     book = made.tune if to_tune else made.book
-    unknown = made.losses["tune"]
-    if to_tune and isinstance(unknown, str) and not unjudged:
-        raise BadInput(
-            f"loss {OF['tune']}: {unknown}; nothing is handed over: learn from more outcomes, or give --unjudged"
-        )
     out = unreached(policy.grid, held.takes)
     unset = f"; without {', '.join(out)}" if out else ""
     without = f" ({held.name}{unset}{_kept(made.tune)})"
-    rows = [*_losses(made, without), *_of_book(book), *_of_rules(made.by_site)]
+    rows = [*_losses(made, without), *_tested(test, made.tune), *_of_book(book), *_of_rules(made.by_site)]
     if to_tune:
         # first: who reads the rows may stop reading, and what was asked for is done even so
-        _wanted(settings().db, book, without + (f"; unjudged: {unknown}" if isinstance(unknown, str) else ""))
+        unknown = made.losses["tune"]
+        untested = "; unjudged" + (f": {unknown}" if isinstance(unknown, str) else "") if unjudged else ""
+        rows += _wanted(settings().db, book, without + untested)
     write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
     return DONE
 
@@ -129,6 +147,18 @@ def _priced(policy: TablePolicy, damage: str, damage_from: BinaryIO | None) -> N
         policy.served_ = policy.served_
     elif damage:
         damage_of(damage, None, policy.grid)
+
+
+def _among(policy: TablePolicy, held: Held, *, warm: bool) -> Mask:
+    """(configurations,) those that `configtron tune` takes here, and that are more than a guess."""
+    from configtron.cli.learn.reach import allowed
+    from configtron.learner.linearpolicy import LinearPolicy
+    from configtron.learner.reached import met, reached
+
+    among = reached(policy.grid, held.takes) & allowed(policy.grid).allowed
+    if isinstance(policy, LinearPolicy) and not warm:
+        among &= met(policy.grid, policy.tally_.count.sum(axis=0))
+    return among
 
 
 def _told(logged: Logged, grid: Grid) -> tuple[Codes, str]:
@@ -214,24 +244,54 @@ def _words(one: Profile) -> str:
     return settings_text(one.settings)
 
 
-def _wanted(db: Path, book: Rulebook, without: str) -> None:
-    """Keep them as wanted; what an earlier export left and nobody has any more goes."""
+def _tested(test: Tested | None, tune: Rulebook) -> Iterator[dict[str, Json]]:
+    """What the log can show, and what is held back."""
+    from configtron.learner.gain import HELD_REASONS
+
+    if test is None:
+        return
+    for power in test.verdict.power:
+        more: dict[str, Json] = {f"more_{gain * 100:.0f}": _whole(power.more(gain)) for gain in GAINS}
+        smallest, least = (rounded(power.smallest(error)) for error in (power.median_ln, power.least_ln))
+        row: dict[str, Json] = {"kind": "power", "of": power.of or "all", "class": power.of, "outcomes": power.loads}
+        row |= {"smallest": smallest, "least": least, "tests": test.tests, "error": rounded(test.test.error), **more}
+        yield row | {"when": _power_words(power.loads, smallest, more)}
+    share = {class_id: part for class_id, _, part in tune.classes}
+    for k, why in sorted(test.verdict.held.items()):
+        class_id = test.policy.class_ids_[k]
+        yield {"kind": "held-back", "class": class_id, "profile": "untouched", "share": rounded(share[class_id]),
+               "reason": why, "when": f"{why}: {HELD_REASONS[why]}"}  # fmt: skip
+    held = sum(share[test.policy.class_ids_[k]] for k in test.verdict.held)
+    of = f"{len(test.verdict.held)} of {len(share)} classes keep Default ({held:.0%} of the clients)"
+    say(f"{of}: not proven to gain; the log is tested again {test.next_at} outcomes after test {test.tests}")
+
+
+def _power_words(loads: int, smallest: Json, more: dict[str, Json]) -> str:
+    if smallest is None:
+        return f"{loads} outcomes show no gain, however large"
+    needed = ", ".join(f"{gain:.0%} {more[f'more_{gain * 100:.0f}']}" for gain in GAINS)
+    return f"{loads} outcomes show a gain of {smallest:.1%} with a chance of 80 %; outcomes that lack for {needed}"
+
+
+def _whole(number: float) -> Json:
+    return round(number) if number < float("inf") else None
+
+
+def _wanted(db: Path, book: Rulebook, without: str) -> list[dict[str, Json]]:
+    """Keep them as wanted in place of what an earlier export left; rows of what is left to humans."""
     from configtron.db.tuning import Tuning
     from configtron.tune.rules import canonical
 
     prefixes = {canonical(prefix): name for prefix, name in book.prefixes.items()}
     with Tuning(db) as wanted:
-        before = wanted.wanted()
-        stale = [prefix for prefix, name in before.prefixes.items() if _ours(name) and prefix not in prefixes]
-        wanted.set_profiles(book.profiles.values())
-        wanted.drop_prefixes(stale)
-        wanted.set_prefixes(prefixes)
-        for name in before.profiles:
-            if _ours(name) and name not in book.profiles and name != before.default:
-                wanted.drop_profile(name)
-    what = f"{len(book.profiles)} profiles and {len(prefixes)} prefixes are wanted{without}"
-    say(f"{what}; see: configtron tune plan")
-
-
-def _ours(name: str) -> bool:
-    return name.startswith("learned")
+        left = wanted.hand_over(book.profiles.values(), prefixes)
+    count = len(prefixes) - len(left.set) - len(left.inside)
+    say(f"{len(book.profiles)} profiles and {count} prefixes are wanted{without}; see: configtron tune plan")
+    if left.set or left.inside:
+        own = f"{len(left.set)} prefixes that a human set stay as they are"
+        say(f"{own}, and {len(left.inside)} within a wider one; see: configtron tune prefix list")
+    return [
+        {"kind": "held-back", "prefix": prefix, "profile": prefixes[prefix], "reason": "human", "when": f"human: {why}"}
+        for many, why in ((left.set, "a human set this prefix"), (left.inside, "a human set a wider prefix around it"))
+        for prefix in many
+    ]

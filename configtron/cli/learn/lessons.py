@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 
@@ -24,6 +24,7 @@ from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
 from configtron.learner.logged import Logged, grid_of, taught
+from configtron.learner.reached import Mask
 from configtron.learner.reclassify import settled
 from configtron.learner.saved import Recipe, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
@@ -87,9 +88,11 @@ def begin(
     damage: str = "",
     damage_from: bytes | None = None,
     fresh: bool = False,
+    allowed: Callable[[Grid], Mask] | None = None,
 ) -> Learner:
-    """Make a policy for a log and keep it, in place of the one of that name if fresh. Errors: `BadInput` for an empty
-    log, or a tensor of another world; then what was kept stays."""
+    """Make a policy for a log and keep it, in place of the one of that name if fresh. allowed: which configurations of
+    a grid it may choose; None: all. Errors: `BadInput` for an empty log, or a tensor of another world; then what was
+    kept stays."""
     tensor = None if warm is None else read(BytesIO(warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
@@ -109,6 +112,8 @@ def begin(
     bound = damage_of(damage, measured, grid)
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
                     _patience(first, grid), damage=bound)  # fmt: skip
+    if allowed is not None:
+        recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid))))
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
     _told(grid)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Which knobs a stack can be given by client prefix: by the driver that `configtron tune` would take here."""
+"""Which configurations `configtron tune` takes here: by the driver's reach, the guard and the operator's bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 from configtron.errors import ConfigtronError
 
 if TYPE_CHECKING:
     from configtron.grid import Grid
+    from configtron.learner.reached import Mask
     from configtron.nouns import Value
+    from configtron.tune.guard import Limits
     from configtron.tuning import Reach
 
 # How far a driver must reach to give one prefix another value than the next.
@@ -28,12 +32,52 @@ class Held(NamedTuple):
         """Whether a knob can be given a value; one named by the kernel (a congestion control) if it has a word for
         it."""
         reach = self.knobs.get(knob)
-        return reach is not None and (reach.takes(value) or isinstance(value, str) and not reach.values)
+        if reach is None or reach.why_not(value):
+            return False
+        return reach.takes(value) or isinstance(value, str) and not reach.values
 
     @property
     def name(self) -> str:
         """In words."""
         return self.driver if self.present else f"{self.driver}, which is not here"
+
+
+class Allowed(NamedTuple):
+    """allowed: (configurations,) those that the guard lets pass; why: of the others, each rule that they break."""
+
+    allowed: Mask
+    why: tuple[str, ...]
+
+
+def allowed(grid: Grid) -> Allowed:
+    """Configurations within the operator's bounds and fair to others; Default always is. Knobs count only where they
+    are off their default: what is not set cannot be refused. Errors: `BadInput` for a bound that is none."""
+    import numpy as np
+
+    from configtron.nouns import Profile
+    from configtron.tune.guard import barred
+
+    limits, defaults = operator_limits(), dict(grid.profiles[grid.default].settings)
+    wrong = []
+    for profile in grid.profiles:
+        off = tuple(one for one in profile.settings if one[1] != defaults[one[0]])
+        wrong.append([why.partition(" ")[2] for why in barred(Profile("profile", off), limits)])
+    found = np.array([not one for one in wrong])
+    found[grid.default] = True
+    return Allowed(found, tuple(dict.fromkeys(why for one in wrong for why in one)))
+
+
+def operator_limits() -> Limits:
+    """What the operator allows: this command's own options, else those of `tune` in the settings file and the
+    environment. Errors: `BadInput`."""
+    from configtron.cli.tune.options import limits_of
+
+    here = click.get_current_context()
+    root, given = here.find_root(), here.params
+    verb = root.command.get_command(root, "tune") if isinstance(root.command, click.Group) else None
+    kept = {} if verb is None else verb.make_context("tune", [], parent=root, resilient_parsing=True).params
+    bounds = given.get("bound") or kept.get("bound") or ()
+    return limits_of(bounds, bool(given.get("allow_unfair") or kept.get("allow_unfair")))
 
 
 def by_prefix(grid: Grid) -> Held:

@@ -12,19 +12,23 @@ from click.core import ParameterSource
 from configtron.cli.completing import either
 from configtron.cli.learn.options import damage_options, log_option, say, write
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.tune.options import form_options, guard_options
 from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
+    from configtron.grid import Grid
+    from configtron.learner.reached import Mask
     from configtron.records import Json
 
 COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
 # Characters of a strange value that is shown.
 SHOWN = 60
+# Reasons of refusals that are shown.
+REASONS_SHOWN = 3
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
 MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
-          "features", "damage", "damage_from")  # fmt: skip
+          "features", "damage", "damage_from", "bound", "allow_unfair", "all_configurations")  # fmt: skip
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -52,6 +56,9 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 @click.option("--features", type=click.Choice(("auto", "few")), default="auto", show_default=True,
               help="What classes live over beside bandwidth, round trip, loss: what decides page loads, or nothing.")
 @damage_options
+@guard_options
+@click.option("--all-configurations", is_flag=True,
+              help="Choose those too that `configtron tune` would refuse here: for simulations.")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -83,6 +90,11 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     is served no configuration by which they lost more than --damage bytes for each byte of a page under the conditions
     that it stands near (the page itself needs 1.0), whatever its congestion control or number of connections is called.
 
+    Configurations that `configtron tune` would refuse here are not chosen, and it is said how many and why: beyond the
+    operator's bounds, or unfair to others' traffic (`--bound`, `--allow-unfair`, and what the settings of `tune` say).
+    What others did with them is learned from all the same. A knob that no driver sets by prefix may be chosen: a router
+    sets the HTTP version. --all-configurations leaves all to choose from.
+
     At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
     (an effect of 3 % in the means of any two of class, site and other knobs would have been seen; one in twenty knobs
     with just that is called dead all the same) is not explored from then on: that is said, by later runs too, and is
@@ -102,6 +114,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         kind = _kind(store, found, name, policy, str(making["engine"]))
         if found is None or fresh:
             found = lessons.begin(store, called, kind, fresh=fresh, **_how(kind, making))
+            _say_refused(found)
         else:
             given = [one for one in MAKING if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
             _same(found, policy, given)
@@ -175,7 +188,27 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     flags: dict[str, Any] = {key: bool(making[key]) for key in ("evolve", "by_device")}
     flags |= {"features": str(making["features"]), "watched": bool(making["watch"])}
     flags |= {"damage": str(making["damage"]), "damage_from": _data(making["damage_from"])}
-    return {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
+    made = {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
+    return made | {"allowed": None if making["all_configurations"] else _allowed}
+
+
+def _allowed(grid: Grid) -> Mask:
+    """(configurations,) what `configtron tune` takes here."""
+    from configtron.cli.learn.reach import allowed
+
+    return allowed(grid).allowed
+
+
+def _say_refused(found: Learner) -> None:
+    """How many configurations are not chosen, and why."""
+    from configtron.cli.learn.reach import allowed
+    from configtron.learner.saved import recipe_of
+
+    recipe = recipe_of(found.recipe)
+    if recipe.allowed is not None and len(recipe.allowed) < len(recipe.grid):
+        why = "; ".join(allowed(recipe.grid).why[:REASONS_SHOWN])
+        refused = f"{len(recipe.grid) - len(recipe.allowed)} of {len(recipe.grid)} configurations are not chosen"
+        say(f"{refused}, `configtron tune` would refuse them: {why}")
 
 
 def _number_of_classes(text: str) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -71,20 +71,29 @@ def where_options(command: Command) -> Command:
     )
 
 
+RANGE = click.option("--bound", multiple=True, metavar="KNOB=RANGE",
+                     help="Never beyond it: initcwnd=1..30, tcp_congestion_control=cubic|reno; several times.")
+FAIRNESS = click.option("--allow-unfair", is_flag=True, default=None,
+                        help="Let profiles pass that take more than their share from cubic.")  # fmt: skip
+
+
 def policy_options(command: Command) -> Command:
     """What the operator allows."""
     return _added(
         command,
-        click.option("--bound", multiple=True, metavar="KNOB=RANGE",
-                     help="Never beyond it: initcwnd=1..30, tcp_congestion_control=cubic|reno; several times."),
+        RANGE,
         click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
                      help=f"No more than so many.  [default: {MAX_PREFIXES}]"),
         click.option("--holdback", type=SHARE, metavar="SHARE",
                      help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
         click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
-        click.option("--allow-unfair", is_flag=True, default=None,
-                     help="Let profiles pass that take more than their share from cubic."),
+        FAIRNESS,
     )  # fmt: skip
+
+
+def guard_options(command: Command) -> Command:
+    """What the operator allows, of single profiles."""
+    return _added(command, RANGE, FAIRNESS)
 
 
 def form_options(command: Command) -> Command:
@@ -102,6 +111,11 @@ def _added(command: Command, *options: Callable[[Command], Command]) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def owner(name: str, learned: Collection[str]) -> str:
+    """Whose a profile or prefix is, by those that the learner's export set."""
+    return "learner" if name in learned else "human"
 
 
 def given(name: str, otherwise: Any = None) -> Any:
@@ -127,10 +141,14 @@ def place() -> Place:
 
 def limits() -> Limits:
     """What the operator allows. Errors: `BadInput`."""
+    return limits_of(given("bound", ()), bool(given("allow_unfair", False)), given("max_prefixes", MAX_PREFIXES))
+
+
+def limits_of(bounds: Iterable[str], allow_unfair: bool, max_prefixes: int = MAX_PREFIXES) -> Limits:
+    """The operator's words as limits. Errors: `BadInput` for a bound that is none."""
     from configtron.tune.guard import Limits
 
-    bounds = dict(_bound(text) for text in given("bound", ()))
-    return Limits(bounds, given("max_prefixes", MAX_PREFIXES), bool(given("allow_unfair", False)))
+    return Limits(dict(_bound(text) for text in bounds), max_prefixes, allow_unfair)
 
 
 def _bound(text: str) -> tuple[str, Bound]:

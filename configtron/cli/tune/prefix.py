@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import form_options, profiles
+from configtron.cli.tune.options import form_options, owner, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
     from configtron.tuning import Rules
 
 COLUMNS = ("prefix", "profile")
+LISTED = (*COLUMNS, "owner")
 # In place of a prefix: all clients that no prefix holds.
 DEFAULT = "default"
 FORMS = "write PREFIX PROFILE, separated by a space or a comma"
@@ -33,7 +34,8 @@ def prefix() -> None:
 def set_(prefixes: tuple[str, ...], profile: str) -> int:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 
-    The stack is not touched before the next apply.
+    The stack is not touched before the next apply. From then on they are yours: `configtron learn export` leaves them,
+    and all clients within them, alone.
     """
     from configtron.db.tuning import Tuning
     from configtron.tune.rules import canonical
@@ -100,21 +102,23 @@ def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
 @prefix.command(name="list", short_help="List prefixes with their profiles.")
 @form_options
 def list_(form: str, output_file: str) -> int:
-    """List prefixes with their profiles, and the default; in the order of addresses."""
+    """List prefixes with their profiles, and the default; in the order of addresses.
+
+    The owner is human, or learner (`configtron learn export`).
+    """
     from ipaddress import ip_network
 
     from configtron.db.glance import glance
-    from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 
-    rules: Rules = glance(settings().db, Tuning.wanted)
+    rules, learned = glance(settings().db, lambda book: (book.wanted(), book.learned("prefix")))
     ordered = sorted(rules.prefixes.items(), key=lambda pair: (":" in pair[0], ip_network(pair[0])))
-    rows = [{"prefix": one, "profile": name} for one, name in ordered]
+    rows = [{"prefix": one, "profile": name, "owner": owner(one, learned)} for one, name in ordered]
     if rules.default:
-        rows.append({"prefix": DEFAULT, "profile": rules.default})
+        rows.append({"prefix": DEFAULT, "profile": rules.default, "owner": "human"})
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, LISTED, rows, out)
     return DONE
 
 
@@ -124,7 +128,8 @@ def list_(form: str, output_file: str) -> int:
 def import_(file: TextIO, whole: bool) -> int:
     """Read lines of PREFIX and PROFILE, separated by a space or a comma, from FILE (- is standard input); all or none.
 
-    `prefix list -f csv` writes such lines. Empty lines and what follows # are passed over.
+    `prefix list -f csv` writes such lines. Empty lines and what follows # are passed over. All of them are yours then,
+    whoever their owner was (a third column).
     """
     from configtron.db.tuning import Tuning
 
@@ -148,9 +153,9 @@ def _pairs(file: TextIO) -> Iterator[tuple[str, str]]:
     try:
         for number, line in enumerate(file, 1):
             words = line.partition("#")[0].replace(",", " ").split()
-            if not words or tuple(words) == COLUMNS:
+            if not words or tuple(words) in (COLUMNS, LISTED):
                 continue
-            if len(words) != 2:
+            if words[2:] not in ([], ["human"], ["learner"]) or len(words) < 2:
                 raise BadInput(f"{file.name}: line {number}: {FORMS}")
             try:
                 yield words[0] if words[0] == DEFAULT else canonical(words[0]), words[1]

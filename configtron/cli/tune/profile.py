@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import form_options, profiles
+from configtron.cli.tune.options import form_options, owner, profiles
 from configtron.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
     from configtron.nouns import Value
-    from configtron.tuning import Rules
 
 # Names go into kernel tables, file names and command lines.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
-COLUMNS = ("profile", "settings", "prefixes", "default")
+COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
 
 
 @click.group(short_help="Profiles: named settings of knobs.")
@@ -33,6 +32,8 @@ def profile() -> None:
 @click.option("--unchecked", is_flag=True, help="A congestion control that neither this kernel nor Linux has, too.")
 def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> int:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
+
+    From then on it is yours: `configtron learn export` neither changes nor drops it.
 
     A value that no driver takes, whatever the kernel, is refused with the bounds; docs/capabilities.md lists them. So
     is a congestion control that neither this kernel nor Linux has, but with --unchecked: for a host with one of its
@@ -103,17 +104,16 @@ def show(name: str, form: str, output_file: str) -> int:
 @profile.command(name="list", short_help="List profiles, and how many prefixes have each.")
 @form_options
 def list_(form: str, output_file: str) -> int:
-    """List profiles, and how many prefixes have each."""
+    """List profiles, how many prefixes have each, and the owner: human, or learner (`configtron learn export`)."""
     from collections import Counter
 
     from configtron.db.glance import glance
-    from configtron.db.tuning import Tuning
     from configtron.records import pairs_form
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
     from configtron.tune.text import settings_text
 
-    rules: Rules = glance(settings().db, Tuning.wanted)
+    rules, learned = glance(settings().db, lambda book: (book.wanted(), book.learned("profile")))
     having = Counter(rules.prefixes.values())
     rows = [
         {
@@ -121,6 +121,7 @@ def list_(form: str, output_file: str) -> int:
             "settings": pairs_form(one.settings) if form == "jsonl" else settings_text(one.settings),
             "prefixes": having[name],
             "default": name == rules.default,
+            "owner": owner(name, learned),
         }
         for name, one in sorted(rules.profiles.items())
     ]

@@ -21,8 +21,10 @@ def test_what_nobody_could_judge_is_not_handed_over(filled: Typed) -> None:
     assert "are needed" in tune["reason"], "the log tells: the test is empty"
     filled("tune", "profile", "set", "mine", "initcwnd=4")
     code, out, err = filled(*few, "--to-tune")
-    assert code == USAGE and out == "" and err.count("\n") == 1
-    assert tune["reason"] in err and "nothing is handed over" in err and "--unjudged" in err
+    held = [row for row in rows(out) if row["kind"] == "held-back"]
+    # Default for all, with the reason, is what a timer that exports each hour can go on with: it was exit code 2.
+    assert code == DONE and "4 of 4 classes keep Default" in err and "0 prefixes are wanted" in err
+    assert len(held) == 4 and {row["reason"] for row in held} <= {"few-loads", "not-proven", "partly-tried"}
     assert [row["profile"] for row in rows(filled("tune", "profile", "list", "-f", "jsonl")[1])] == ["mine"]
     assert rows(filled("tune", "prefix", "list", "-f", "jsonl")[1]) == []
     code, out, err = filled(*few, "--to-tune", "--unjudged")
@@ -34,7 +36,7 @@ def test_what_nobody_could_judge_is_not_handed_over(filled: Typed) -> None:
 def test_what_was_judged_is_handed_over_and_says_so(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--only", "loss", "-f", "jsonl")
-    assert code == DONE and rows(out)[3]["p95"] is not None and "unjudged" not in err
+    assert code == DONE and rows(out)[3]["p95"] is not None and "unjudged; see" in err
     code, out, err = filled("learn", "export", "--unjudged")
     assert code == USAGE and out == "" and "--to-tune" in err and err.count("\n") == 1
 
