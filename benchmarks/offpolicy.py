@@ -49,7 +49,7 @@ from configtron.learner.value import Estimate, clusters_of, models_of, value
 from configtron.tensor import Tensor
 
 CLAIM_HELD, CLAIM_GIVEN = 0.90, 0.50
-TRUTH_SESSIONS, LEARNED_SESSIONS, TEMPLATES = 72_000, 20_000, 32
+TRUTH_SESSIONS, LEARNED_SESSIONS, TEMPLATES = 72_000, 6_000, 32
 # Networks do not change within a session here: a change is no part of what a log can tell of a choice.
 STILL = Arrivals(change_share=0.0)
 # Share of the interval score's penalty: 2 / (1 - 0.95).

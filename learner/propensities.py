@@ -29,10 +29,11 @@ from configtron.learner.features import CENTRE_LN
 
 # ln of the e-value from which logged propensities are not believed: one good log in a thousand.
 LN_FLAG = float(np.log(1000.0))
-# Sessions in a leaf, at least; leaves at most: a share of 0.1 is then known to a third.
-LEAF_SESSIONS, MOST_LEAVES = 60, 48
-# Sessions by which a leaf's shares are drawn to those of all.
-PRIOR_SESSIONS = 10.0
+# Sessions in a leaf, at least; leaves at most: few, as what is drawn once in a hundred has to be met in each.
+LEAF_SESSIONS, MOST_LEAVES = 150, 12
+# Draws of a configuration by which its share in a leaf is drawn to its share of all: what was met once or never in a
+# leaf would else weigh by chance alone.
+PRIOR_DRAWS = 2.0
 # Least propensity that a ratio is taken of.
 LEAST = 1e-12
 # Websites that a tree may split by: the most frequent.
@@ -107,6 +108,7 @@ def _shares(features: Floats, drawn: Codes, mine: Codes, other: Codes) -> Floats
     every /= every.sum()
     leaves = tree.tree_.node_count
     count = np.bincount(leaf * width + drawn[other], minlength=leaves * width).reshape(leaves, width)
-    table = (count + PRIOR_SESSIONS * every) / (count.sum(axis=1, keepdims=True) + PRIOR_SESSIONS)
+    table = (count + PRIOR_DRAWS) / (count.sum(axis=1, keepdims=True) + PRIOR_DRAWS / every)
+    table /= table.sum(axis=1, keepdims=True)
     found: Floats = table[here, drawn[mine]]
     return found

@@ -57,6 +57,8 @@ LEAST_PREFIXES = 10.0
 ENDS_95 = 1.96
 # By how much a row differs from what the model says: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
 ROW_RATIO = 0.112
+# How far weights by fitted propensities may be off a mean of one and still be scaled.
+MOST_SCALED = 1.5
 BY_CONTEXT = "log:propensity-depends-on-context"
 # Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
 PRIOR_LOADS = 5.0
@@ -131,7 +133,7 @@ def value(
     dr_ln = _without_interval(float("nan"), dr.reason) if refused else typical
     if by_context.flagged:
         ips, snips = _by_fitted(ips), _by_fitted(snips)
-        dr, dr_ln = _named(dr, BY_CONTEXT), _named(dr_ln, BY_CONTEXT)
+        dr, dr_ln = _by_fitted(dr, weight), _by_fitted(dr_ln, weight)
     if learned_from:
         ips, snips, dr, dr_ln = _own_lesson(ips), _own_lesson(snips), _own_lesson(dr), _own_lesson(dr_ln)
     seen = np.zeros(table.shape, dtype=np.bool_)
@@ -149,6 +151,13 @@ def _table_of(candidate: TablePolicy, contexts: Contexts) -> tuple[Floats, Codes
     unknown[0, candidate.grid.default] = 1.0
     table = np.concatenate((table, unknown))
     return table, np.where(row < 0, len(table) - 1, row)
+
+
+def _of_mean_one(propensity: Floats, chance: Floats) -> Floats:
+    """(n,) fitted propensities, so scaled that weights have a mean of one, as those of right ones do, where that is
+    within what a fit is off by; beyond it, what is wrong has a reason of its own. chance: (n,) the candidate's."""
+    mean = float((chance / propensity).mean())
+    return propensity * mean if 1.0 / MOST_SCALED < mean < MOST_SCALED else propensity
 
 
 def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
@@ -267,13 +276,12 @@ def _own_lesson(found: Estimate) -> Estimate:
     return found if stays else _without_interval(found.ms, "log:learned-from")
 
 
-def _by_fitted(found: Estimate) -> Estimate:
-    """IPS or SNIPS by fitted propensities: what they are off by, no spread of terms tells."""
-    return found if np.isnan(found.ms) else _without_interval(found.ms, BY_CONTEXT)
-
-
-def _named(found: Estimate, reason: str) -> Estimate:
-    return found if found.reason else replace(found, reason=reason)
+def _by_fitted(found: Estimate, weight: Floats | None = None) -> Estimate:
+    """A value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms tells.
+    Nor has DR, (n,) weights given, where these show by their mean that the fit is no good."""
+    if weight is None or found.reason in ("log:partly-tried", "log:weights-above-one"):
+        return found if np.isnan(found.ms) and weight is None else _without_interval(found.ms, BY_CONTEXT)
+    return found if found.reason else replace(found, reason=BY_CONTEXT)
 
 
 def _without_interval(ms: float, reason: str) -> Estimate:
