@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.sealed import __main__ as sealed
 from benchmarks.sealed import choosers, distort, ground, table
+from benchmarks.sealed import suite as sealed
 from benchmarks.sealed.choosers import FAIR, Ours, chooser, roster
 from benchmarks.sealed.families import FAMILIES, SITES, networks
 from benchmarks.sealed.ground import Spec, made, rng_of, tensor
@@ -210,6 +212,16 @@ def test_a_run_is_resumed_and_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert text.startswith("# Title\n") and text.endswith(f"{sealed.END}\nafter\n") and "old" not in text
     monkeypatch.setattr(sealed, "perform", lambda task: pytest.fail("it was done before"))
     assert sealed.main([*words, "-o", str(report), "-j", "1"]) == 0
+
+
+def test_a_run_takes_several_processes(tmp_path: Path) -> None:
+    words = ["-m", "benchmarks.sealed", "--quick", "--only", "measured", "--folder", str(tmp_path), "-j", "2"]
+    rows = ["--policy", "default", "--policy", "static", "--candidate", "default"]
+    done = subprocess.run([sys.executable, *words, *rows], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "2/2 rows, 0 min left" in done.stderr and "| static |" in done.stdout
+    seed = json.loads((tmp_path / sealed.RUN).read_text())["seed"]
+    assert f"seed {seed}" in done.stdout and f"seed {seed}" in done.stderr
 
 
 def test_what_cannot_be_played_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
