@@ -225,7 +225,7 @@ class LinearPolicy(ClassPolicy):
         """Loads corrected for where in its class a client is, each counting by how far off it is (`influence.py`)."""
         known = seen.row >= 0
         network, row, configuration = seen.network[known], seen.row[known], seen.configuration[known]
-        away = seen.point[known] - self.classes_.centroid[network]
+        away = np.nan_to_num(seen.point[known] - self.classes_.centroid[network])
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
         rest = seen.log_ms[known] - self._expected(seen)[known]
         noise, count = self.tally_.noise_ln(FIRST_NOISE_LN), self.tally_.count
@@ -245,7 +245,7 @@ class LinearPolicy(ClassPolicy):
         before = self.recent_
         if len(before) < min(FIRST_LOADS, self.window):
             both = joined([before, seen])
-            return first_expected(both.point, both.site, both.log_ms)[len(before) :]
+            return first_expected(both.point[:, :3], both.site, both.log_ms)[len(before) :]
         expected = self.expected_[seen.row, seen.configuration]
         level = (self.rounds_ln_ + self.classes_.centroid[:, 1:2]).ravel()[seen.row]
         return np.where(np.isnan(expected), level, expected)

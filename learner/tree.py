@@ -84,8 +84,9 @@ class Tree:
 
 
 def tree_columns(points: Floats, site: Codes, sites: int) -> Floats:
-    """(n, 3 + sites): what a tree sees. points (n, 3); site (n,), codes >= `sites` are any other."""
-    return np.concatenate((points, site[:, None] == np.arange(sites)[None, :]), axis=1)
+    """(n, 3 + sites): what a tree sees. points (n, 3 + axes), of which the first three count; site (n,), codes >=
+    `sites` are any other."""
+    return np.concatenate((points[:, :3], site[:, None] == np.arange(sites)[None, :]), axis=1)
 
 
 def grow(

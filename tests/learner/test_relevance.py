@@ -11,6 +11,7 @@ import pytest
 from configtron.learner.beginning import beginning, tally_of
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import Decisions, conditions_of
+from configtron.learner.export import export
 from configtron.learner.logged import Logged
 from configtron.learner.policy import joined, nothing_seen
 from configtron.learner.relevance import relevance
@@ -132,6 +133,20 @@ def excess(tensor: Tensor, shown: tuple[str, ...], seed: int) -> float:
     replay.run()
     rows = slice(4000, 8000)
     return float((replay.median_ms_[rows] - best_ms(replay, rows)).mean())
+
+
+@pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "squarecb"])
+def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learning(name: str) -> None:
+    """As runs of losses where nothing is lost: outcomes of such clients count, and every rule can be written."""
+    tensor = twins()
+    some = np.where(np.arange(len(tensor.names)) % 2, np.nan, tensor.characteristics["loss_run"])
+    here = world(replace(tensor, characteristics={"loss_run": some}), 5000, 1)
+    policy = here.policy(name)
+    replay = Replay(here.sessions, tensor, [policy], here.noise(), interval_s=50.0)
+    replay.run()
+    assert not np.isnan(policy.tally_.total).any() and policy.tally_.count.sum() > 4000  # type: ignore[attr-defined]
+    assert len(export(policy, here.sessions.seen).rules)
+    assert (policy.where(here.sessions.seen)[0] >= 0).all()
 
 
 def test_twins_are_told_apart_by_what_the_kernel_knows() -> None:
