@@ -8,6 +8,7 @@ where it was run: the same orders give the same bytes.
     {"kind": "stack", "configuration": N, "read_back": {...}}        what the kernel says of the stack,
     {"kind": "stack", "configuration": N, "reason": "...", ...}      or why this configuration was not measured
     {"kind": "load", "configuration": N, "site": NAME, ...}          a page load, ended or failed
+    {"kind": "path", "features": {...}}                              what the servers' kernel sees of the path
     {"kind": "end", "loads": N, "virtual_s": S}                      last: a file without it is half a shard
 """
 
@@ -37,6 +38,7 @@ class Sample(NamedTuple):
     ttfb_ms   to the first byte of the document's answer
     index_ms  when an average part of the first screen was there (as SpeedIndex)
     bytes     of all bodies
+    neighbours_lost   bytes that other hosts' flows got less than without this load; None where there were none
     """
 
     configuration: int
@@ -47,6 +49,7 @@ class Sample(NamedTuple):
     ttfb_ms: float | None = None
     index_ms: float | None = None
     bytes: int = 0
+    neighbours_lost: int | None = None
 
 
 class Stack(NamedTuple):
@@ -60,13 +63,14 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A whole shard: what was read back, all loads, and how much virtual time they took."""
+    """A whole shard: what was read back, all loads, how much virtual time they took, what was seen of the path."""
 
     condition: str
     network: Pairs
     stacks: tuple[Stack, ...]
     samples: tuple[Sample, ...]
     virtual_s: float
+    features: tuple[tuple[str, float], ...] = ()
 
 
 class Cell(NamedTuple):
@@ -90,6 +94,7 @@ class Kept(NamedTuple):
     read_back: Pairs
     provenance: str
     plt_ms: tuple[float | None, ...]
+    neighbours_lost: tuple[int | None, ...] = ()
 
 
 def digest(*texts: str) -> str:
@@ -111,7 +116,15 @@ def stack_line(stack: Stack) -> str:
 
 def sample_line(sample: Sample) -> str:
     """A page load's line."""
-    return canonical({"kind": "load", **sample._asdict()})
+    form = sample._asdict()
+    if sample.neighbours_lost is None:
+        del form["neighbours_lost"]
+    return canonical({"kind": "load", **form})
+
+
+def path_line(features: Mapping[str, float]) -> str:
+    """The line of a path's features."""
+    return canonical({"kind": "path", "features": dict(features)})
 
 
 def end_line(loads: int, virtual_s: float) -> str:
@@ -125,6 +138,7 @@ def filled_of(lines: Iterable[str], name: str) -> Filled:
     samples: list[Sample] = []
     first: dict[str, Any] = {}
     ended: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     try:
         for line in lines:
             form = json.loads(line)
@@ -135,12 +149,15 @@ def filled_of(lines: Iterable[str], name: str) -> Filled:
                 stacks.append(_stack(form))
             elif kind == "shard":
                 first = form
+            elif kind == "path":
+                features = form["features"]
             else:
                 ended = form
         if not first or ended.get("loads") != len(samples):
             raise BadInput(f"{name}: half a shard: {len(samples)} loads and no end; run it again")
         network = _pairs(first["network"])
-        return Filled(first["condition"], network, tuple(stacks), tuple(samples), float(ended["virtual_s"]))
+        path = tuple(sorted((str(name), float(value)) for name, value in features.items()))
+        return Filled(first["condition"], network, tuple(stacks), tuple(samples), float(ended["virtual_s"]), path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{name}: no shard's file ({error}); remove it and resume the measurement") from error
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from configtron import __version__
@@ -29,16 +30,21 @@ SELECT_MEASUREMENTS = """
 """
 SELECT_SHARDS = """
     SELECT condition, orders, software, lines, virtual_s, wall_s,
-           (SELECT count(*) FROM load WHERE load.shard = shard.id)
+           (SELECT count(*) FROM load WHERE load.shard = shard.id),
+           (SELECT json_group_object(name, value) FROM path_view WHERE path_view.shard = shard.id)
     FROM shard WHERE measurement = ? ORDER BY id
 """
 SELECT_CELLS = """
     SELECT shard.id, cell.configuration, cell.site, shard.condition, stack.settings, cell.median_ms, cell.low_ms,
-           cell.high_ms, cell.loads, cell.flag, stack.read_back, cell.provenance, load.plt_ms
+           cell.high_ms, cell.loads, cell.flag, stack.read_back, cell.provenance, load.plt_ms,
+           neighbour_loss.bytes
     FROM shard
     JOIN stack ON stack.shard = shard.id
     JOIN cell ON cell.shard = stack.shard AND cell.configuration = stack.configuration
     LEFT JOIN load ON load.shard = cell.shard AND load.configuration = cell.configuration AND load.site = cell.site
+    LEFT JOIN neighbour_loss ON neighbour_loss.shard = load.shard
+        AND neighbour_loss.configuration = load.configuration AND neighbour_loss.site = load.site
+        AND neighbour_loss.repeat = load.repeat
     WHERE shard.measurement = ?
     ORDER BY shard.condition, cell.configuration, cell.site, load.repeat
 """
@@ -67,6 +73,7 @@ class Shard(NamedTuple):
     virtual_s: float
     wall_s: float
     loads: int
+    features: Mapping[str, float] = MappingProxyType({})
 
 
 class Measuring(Database):
@@ -158,14 +165,20 @@ class Measuring(Database):
                 for cell in cells
             ],
         )
+        write("INSERT INTO load VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(shard, *one[:8]) for one in filled.samples])
         write(
-            "INSERT INTO load VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(shard, *sample) for sample in filled.samples]
+            "INSERT INTO neighbour_loss VALUES (?, ?, ?, ?, ?)",
+            [(shard, *one[:3], one.neighbours_lost) for one in filled.samples if one.neighbours_lost is not None],
         )
+        write("INSERT INTO path_view VALUES (?, ?, ?)", [(shard, *feature) for feature in filled.features])
 
     def shards(self, number: int) -> tuple[Shard, ...]:
         """A measurement's shards, in the order in which they were done."""
         with self._clear(), closing(self._connection.execute(SELECT_SHARDS, (number,))) as rows:
-            return tuple(Shard(row[0], row[1], json.loads(row[2]), *row[3:]) for row in rows)
+            return tuple(
+                Shard(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
+                for condition, orders, software, lines, virtual_s, wall_s, loads, seen in rows
+            )
 
     def cells(self, number: int) -> Iterator[Kept]:
         """A measurement's cells, by condition, configuration and site."""
@@ -181,7 +194,7 @@ def _provenance(told: Shard, cell: Cell, configurations: Sequence[Profile]) -> s
 
 
 def _kept(rows: Sequence[tuple[Any, ...]]) -> Kept:
-    _, configuration, site, condition, settings, median, low, high, loads, flag, read_back, provenance, _ = rows[0]
+    _, configuration, site, condition, settings, median, low, high, loads, flag, read_back, provenance, *_ = rows[0]
     return Kept(
         condition,
         configuration,
@@ -190,5 +203,6 @@ def _kept(rows: Sequence[tuple[Any, ...]]) -> Kept:
         Verdict(median, low, high, loads, flag),
         tuple(sorted(json.loads(read_back).items())),
         provenance,
+        tuple(row[-2] for row in rows) if loads else (),
         tuple(row[-1] for row in rows) if loads else (),
     )

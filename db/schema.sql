@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 7;
+PRAGMA user_version = 8;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -275,6 +275,27 @@ CREATE TABLE load (
     PRIMARY KEY (shard, configuration, site, repeat),
     FOREIGN KEY (shard, configuration, site) REFERENCES cell (shard, configuration, site) ON DELETE CASCADE,
     CHECK ((failed = '') = (plt_ms IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- What a page load cost the hosts beside it: bytes that neighbours got less than without it. Loads without neighbours have
+-- no row.
+CREATE TABLE neighbour_loss (
+    shard         INTEGER NOT NULL,
+    configuration INTEGER NOT NULL,
+    site          TEXT NOT NULL,
+    repeat        INTEGER NOT NULL,
+    bytes         INTEGER NOT NULL,
+    PRIMARY KEY (shard, configuration, site, repeat),
+    FOREIGN KEY (shard, configuration, site, repeat)
+        REFERENCES load (shard, configuration, site, repeat) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- What the servers' kernel and packets say of a shard's path (`lab/bed/pathview.py`).
+CREATE TABLE path_view (
+    shard INTEGER NOT NULL REFERENCES shard (id) ON DELETE CASCADE,
+    name  TEXT NOT NULL,                          -- a row of `configtron/characteristics.py`
+    value REAL NOT NULL,
+    PRIMARY KEY (shard, name)
 ) STRICT, WITHOUT ROWID;
 
 -- The tensor as a table.

@@ -4,17 +4,32 @@
     hotcloud:1/150/2.5      1 Mbit/s, 150 ms round trip, 2.5 % of what goes down lost: one of HotCloud's 48
     access:dsl              3g, 4g, cable, dsl, satellite; "access:dsl/10" with a tenth of the buffer
     pantheon:13             Pantheon's calibrated and pathological emulators, 1 to 18
+    trace:commute@drawn+25  a cellular link's trace from where a load's seed says, 25 ms each way besides
     trace:commute@30+25     a cellular link's trace (`traces/`, or FILE.down with FILE.up) from its 30th second on, and
                             25 ms each way besides; "@30" and "+25" may be left out
     emulated:5/20/1/100     as Pantheon calibrates them: 5 Mbit/s, 20 ms one way, 1 % of what goes down lost, a queue of
                             100 packets; "emulated:5/20/1/100/poisson" where packets leave by chance
+    link:20/60/0.25         20 Mbit/s, 60 ms round trip, a queue of a quarter of their product, at least two packets
+    policer:5/50/16000      5 Mbit/s by a token bucket of 16 kB, 50 ms round trip: no queue, what is over is lost
     access:4g;2:access:3g   the first, and from the second second of a load on the other
+
+and after any of them, as in link:10/40/1,neighbours=4,spread=6:
+
+    loss=3        per cent of what goes down; runs=8: in runs of eight packets in the mean; outage=120: of 120 ms
+    acks=20       what goes up is gathered and released each 20 ms; up=3: at 3 Mbit/s, behind a modem's queue
+    aqm=NAME      fq_codel, cake or pie, within the queue's limit
+    neighbours=4  bulk flows of cubic through the same link, of other hosts, round trips and phases
+    window=32000  bytes, the most that the client advertises
+    spread=6      per cent: rate and delay are drawn anew for each load, so far around theirs
+    weight=2      counts twice where conditions are averaged
 
 Differs    from Pantheon: its Poisson files have other means than their names say (0.557, 2.435, 2.817 Mbit/s); ours
            have what the calibration found. Its constant links send several packets each whole millisecond, which lets a
            queue of one packet through once a millisecond, whatever the rate; ours send them evenly.
            From HotCloud: the paper does not say how its delay is shared nor how long its queue is. Half each way; the
            queue is the path's bandwidth times its delay, at least `LEAST_QUEUE_BYTES`.
+           Pantheon's policers are queues of one packet, as its emulators have them: of packets that come in one
+           instant, as a burst does in virtual time, one passes. A policer that people meet is "policer".
 Source     CT section 6.1; HC section 2; Pantheon's experiments.yml; WebPageTest's connection profiles
 """
 
@@ -29,6 +44,9 @@ from math import inf
 
 from configtron.errors import BadInput
 from configtron.lab.bed.conditions import Condition, Step, Way
+
+# What stands after a condition's name: ",KEY=VALUE", the last ones of a name that may hold the same signs.
+OPTION = re.compile(r"(?P<rest>.+),(?P<key>[a-z]+)=(?P<value>[^,=]+)")
 
 # Thirty full packets, three initial windows of ten: less room a modem hardly has.
 LEAST_QUEUE_BYTES = 46_000
@@ -50,7 +68,7 @@ ACCESS: Mapping[str, tuple[float, float, float]] = {
 }
 
 # A file's name may hold the same signs: the last ones count.
-TRACE = re.compile(r"(?P<file>.+?)(@(?P<offset>[0-9.]+))?(\+(?P<delay>[0-9.]+))?")
+TRACE = re.compile(r"(?P<file>.+?)(@(?P<offset>[0-9.]+|drawn))?(\+(?P<delay>[0-9.]+))?")
 
 # Pantheon's direction of bulk data is our "down". Mbit/s, one-way ms, fraction lost, packets of queue.
 _CALIBRATED = {
@@ -73,6 +91,8 @@ def named(name: str) -> Condition:
         at, _, other = part.partition(":")
         then = _one(other)
         try:
+            if then != Condition(other, then.down, then.up, then.salt):
+                raise BadInput(f"{name}: neighbours, windows and servers do not change during a load")
             steps.append(Step(float(at), then.down, then.up))
         except ValueError as error:
             raise BadInput(f"{name}: each change is SECONDS:CONDITION, not {part!r}") from error
@@ -104,6 +124,16 @@ def pantheon() -> tuple[Condition, ...]:
 
 
 def _one(name: str) -> Condition:
+    found = OPTION.fullmatch(name)
+    if found and found["key"] in OPTIONS:
+        try:
+            return replace(OPTIONS[found["key"]](_one(found["rest"]), found["value"]), name=name, salt=salt(name))
+        except (ValueError, OverflowError) as error:
+            raise BadInput(f"no condition {name!r}; {found['key']} is {found['value']!r}") from error
+    return _plain(name)
+
+
+def _plain(name: str) -> Condition:
     family, _, rest = name.partition(":")
     if family not in FAMILIES:
         raise BadInput(f"no condition {name!r}; families: {', '.join(FAMILIES)}")
@@ -165,9 +195,10 @@ def _trace(rest: str) -> tuple[Way, Way]:
     parts = TRACE.fullmatch(rest)
     if not parts:
         raise ValueError(rest)
-    file, offset, delay = parts["file"], float(parts["offset"] or 0), float(parts["delay"] or 0)
+    file, delay, is_drawn = parts["file"], float(parts["delay"] or 0), parts["offset"] == "drawn"
+    offset = 0.0 if is_drawn else float(parts["offset"] or 0)
     # as Mahimahi's link by itself: a queue without end
-    down = Way(delay_ms=delay, kind="trace", trace=f"{file}.down", offset_s=offset)
+    down = Way(delay_ms=delay, kind="trace", trace=f"{file}.down", offset_s=offset, offset_drawn=is_drawn)
     return down, replace(down, trace=f"{file}.up")
 
 
@@ -181,17 +212,70 @@ def _emulated(rest: str) -> tuple[Way, Way]:
     return replace(back, loss=round(float(loss) / 100, 9), queue_packets=int(queue)), back
 
 
+def _link(rest: str) -> tuple[Way, Way]:
+    mbit, rtt, part = map(float, rest.split("/"))
+    if not (mbit > 0 and rtt > 0 and part > 0):
+        raise ValueError(rest)
+    room = max(LEAST_SHALLOW_BYTES, round(mbit * 1e6 / 8 * rtt / 1e3 * part))
+    return Way(mbit * 1e3, rtt / 2, queue_bytes=room), Way(delay_ms=rtt / 2)
+
+
+def _policer(rest: str) -> tuple[Way, Way]:
+    mbit, rtt, bucket = rest.split("/")
+    down = Way(float(mbit) * 1e3, float(rtt) / 2, kind="policer", bucket_bytes=int(bucket))
+    return down, Way(delay_ms=float(rtt) / 2)
+
+
+def _up(found: Condition, value: str) -> Condition:
+    mbit = float(value)
+    if not mbit > 0:
+        raise ValueError(value)
+    return replace(found, up=replace(found.up, rate_kbit=mbit * 1e3, queue_bytes=queue_bytes(mbit, found.rtt_ms)))
+
+
+def _down(**how: Callable[[str], object]) -> Callable[[Condition, str], Condition]:
+    """An option that sets one field of what goes down."""
+    ((field, read),) = how.items()
+    return lambda found, value: replace(found, down=replace(found.down, **{field: read(value)}))  # type: ignore[arg-type]
+
+
+def _whole(**how: Callable[[str], object]) -> Callable[[Condition, str], Condition]:
+    """An option that sets one field of the condition."""
+    ((field, read),) = how.items()
+    return lambda found, value: replace(found, **{field: read(value)})  # type: ignore[arg-type]
+
+
+def _fraction(value: str) -> float:
+    return round(float(value) / 100, 9)
+
+
+OPTIONS: Mapping[str, Callable[[Condition, str], Condition]] = {
+    "loss": _down(loss=_fraction),
+    "runs": _down(loss_run=float),
+    "outage": _down(loss_run_ms=float),
+    "aqm": _down(aqm=str),
+    "acks": lambda found, value: replace(found, up=replace(found.up, slot_ms=float(value))),
+    "up": _up,
+    "neighbours": _whole(neighbours=int),
+    "window": _whole(window_bytes=int),
+    "spread": _whole(spread=_fraction),
+    "weight": _whole(weight=float),
+}
 FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
     "hotcloud": _hotcloud,
     "access": _access,
     "pantheon": _pantheon,
     "trace": _trace,
     "emulated": _emulated,
+    "link": _link,
+    "policer": _policer,
 }
 USES = {
     "hotcloud": "hotcloud:MBIT/RTT_MS/LOSS_PERCENT, as in hotcloud:1/150/2.5",
     "access": f"access:NAME or access:NAME/DIVISOR, NAME one of {', '.join(ACCESS)}",
     "pantheon": "pantheon:NUMBER, 1 to 18",
-    "trace": "trace:FILE@SECONDS+DELAY_MS, where FILE.down and FILE.up are",
+    "trace": "trace:FILE@SECONDS+DELAY_MS, where FILE.down and FILE.up are; SECONDS may be: drawn",
+    "link": "link:MBIT/RTT_MS/BUFFER, BUFFER in bandwidth-delay products, as in link:20/60/0.25",
+    "policer": "policer:MBIT/RTT_MS/BUCKET_BYTES, as in policer:5/50/16000",
     "emulated": "emulated:MBIT/DELAY_MS/LOSS_PERCENT/QUEUE_PACKETS, and /poisson where packets leave by chance",
 }

@@ -27,7 +27,7 @@ from typing import IO, NamedTuple
 
 from configtron.errors import PRIVILEGE, BadInput, Missing, Refused
 from configtron.lab import uml
-from configtron.lab.bed import loads, orphans, player, servers
+from configtron.lab.bed import aqm, loads, orphans, player, servers
 from configtron.lab.bed.shard import LINES, ORDERS, TLS, Orders
 from configtron.lab.bed.software import software
 from configtron.lab.kernel import cache_folder, ensure_kernel
@@ -223,6 +223,7 @@ def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _B
         (folder / SOFTWARE).write_text(canonical(dict(guests.software)))
         (folder / ORDERS).write_text(orders.to_json())
         servers.certify(orders.pages, folder / TLS)
+        aqm.lend(orders.condition.aqms, folder)
         number, core = claimed_core()
         claims.append(core)
         keeps = tuple(claims) if outlives else ()

@@ -66,8 +66,12 @@ QUIET_S = 1.0
 HEAR_S = 0.25
 # <linux/if_ether.h>
 ETH_P_ALL = 3
+# A packet of 1500 bytes takes 2304 in a receive buffer, its payload being 0.62 of that.
+BUFFER_OF_WINDOW = 1.6
 # A queue without end.
 ENDLESS_BYTES = 1 << 30
+# A number for each kind of bottleneck's queue, because a discipline's kind never changes under its number.
+LEAVES = {"bfifo": 0x200000, "pfifo": 0x210000, "fq_codel": 0x220000, "cake": 0x230000, "pie": 0x240000}
 
 
 class Bed:
@@ -241,6 +245,15 @@ def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int = 0, pl
     return bed
 
 
+def limit_window(window_bytes: int) -> None:
+    """The client advertises at most so much, read back of its kernel. Errors: `Missing`.
+
+    Linux offers half of a buffer at first, then what full packets are of the memory they take (tcp_scaling_ratio).
+    """
+    most = round(BUFFER_OF_WINDOW * window_bytes)
+    links.sysctl(CLIENT, [("net/ipv4/tcp_rmem", f"4096 {min(131_072, most)} {most}")])
+
+
 def told(qdiscs: Iterable[Qdisc]) -> str:
     """Queueing disciplines in words, from the root to the leaf."""
     numbered = [qdisc for qdisc in qdiscs if qdisc.handle]
@@ -252,11 +265,35 @@ def told(qdiscs: Iterable[Qdisc]) -> str:
 def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:
     """An even way as queueing disciplines, from the root to the leaf."""
     chance = {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(way.delay_ms * 1e6), "seed": seed}
-    netem = Qdisc(0x10000, ROOT, "netem", chance | {"loss": round(way.loss * 0xFFFFFFFF)})
+    netem = Qdisc(0x10000, ROOT, "netem", chance | _losses(way))
     if not way.rate_kbit:
         return (netem,)
-    kind, limit = ("pfifo", way.queue_packets) if way.queue_packets else ("bfifo", way.queue_bytes or ENDLESS_BYTES)
+    room = way.queue_bytes or ENDLESS_BYTES
+    kind, limit = ("pfifo", way.queue_packets) if way.queue_packets else ("bfifo", room)
     rate = round(way.rate_kbit * 1e3 / 8 * FRAME_BYTES / PACKET_BYTES)
     tbf = Qdisc(0x100000, 0x10001, "tbf", {"rate": rate, "burst": BURST_BYTES, "limit": limit})
-    # two numbers, because a discipline's kind never changes under its number
-    return (netem, tbf, Qdisc({"bfifo": 0x200000, "pfifo": 0x210000}[kind], 0x100001, kind, {"limit": limit}))
+    if way.aqm:
+        return (netem, tbf, Qdisc(LEAVES[way.aqm], 0x100001, way.aqm, _managed(way.aqm, room)))
+    return (netem, tbf, Qdisc(LEAVES[kind], 0x100001, kind, {"limit": limit}))
+
+
+def _losses(way: Way) -> dict[str, int]:
+    """Netem's losses and slots: each loss by itself, or Gilbert's and Elliott's chain with a run's mean length."""
+    found = {"loss": round(way.loss * 0xFFFFFFFF)}
+    if way.loss_run:
+        back = 1 / way.loss_run
+        there = back * way.loss / (1 - way.loss)
+        found = {"loss": 0, "ge_p": round(there * 0xFFFFFFFF), "ge_r": round(back * 0xFFFFFFFF)}
+    if way.slot_ms:
+        found["slot_ns"] = round(way.slot_ms * 1e6)
+    return found
+
+
+def _managed(kind: str, room: int) -> dict[str, int]:
+    """The settings that sch_fq_codel.c, sch_pie.c and sch_cake.c begin with, but for the room."""
+    packets = max(2, room // PACKET_BYTES)
+    return {
+        "fq_codel": {"target_us": 5_000, "interval_us": 100_000, "limit": packets},
+        "pie": {"target_us": 15_000, "limit": packets},
+        "cake": {"rtt_us": 100_000, "target_us": 5_000, "memory": room},
+    }[kind]

@@ -57,7 +57,7 @@ def of(way: Way, salt: int, read: Callable[[str], Opportunities]) -> Opportuniti
     """A way's moments; None where it has no limit. `salt` is the condition's; `read` reads a trace."""
     if way.kind == "trace":
         return read(way.trace)
-    if not way.rate_kbit:
+    if not way.rate_kbit or way.kind == "policer":
         return None
     packet_us = PACKET_BYTES * 8 * 1e3 / way.rate_kbit
     if way.kind == "poisson":

@@ -8,6 +8,7 @@
 #define PLAYED_WAY_H
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,12 @@ struct way {
 	int waits;
 	uint64_t offset_us, delay_us, most_packets, most_bytes, seed, chance;
 	double loss;
+	/* a policer: bytes a second, room in bytes, what is in it, since when */
+	uint64_t rate, bucket, filled_ns;
+	double tokens;
+	/* outages: their mean duration; whether there is one, until when after start_ns */
+	uint64_t outage_us, turn_ns;
+	int is_out;
 	struct line queue, flight;
 	uint64_t arrived, dropped, lost, delivered, delivered_bytes;
 };
@@ -122,9 +129,61 @@ static void pass_over(struct way *way, uint64_t now)
 	way->next = since_us / way->period_us * way->count + low;
 }
 
+static double uniform(struct way *way)
+{
+	return (splitmix64(&way->chance) >> 11) * 0x1p-53;
+}
+
+/* How long the present state lasts: exponential, so that a share `loss` of the time is an outage. */
+static uint64_t state_ns(struct way *way)
+{
+	double mean_ns = way->outage_us * 1e3;
+
+	if (!way->is_out)
+		mean_ns *= (1 - way->loss) / way->loss;
+	return 1 + (uint64_t)(-log1p(-uniform(way)) * mean_ns);
+}
+
+/* A way that is set begins with a full bucket, and in an outage as often as there is one. */
+static void begin_chance(struct way *way, uint64_t now)
+{
+	way->tokens = way->bucket;
+	way->filled_ns = now;
+	if (way->outage_us) {
+		way->is_out = uniform(way) < way->loss;
+		way->turn_ns = state_ns(way);
+	}
+}
+
+static int is_lost(struct way *way, uint64_t at_ns)
+{
+	if (way->loss <= 0)
+		return 0;
+	if (!way->outage_us)
+		return uniform(way) < way->loss;
+	while (way->start_ns + way->turn_ns <= at_ns) {
+		way->is_out = !way->is_out;
+		way->turn_ns += state_ns(way);
+	}
+	return way->is_out;
+}
+
+/* A policer's bucket has room for it; who comes when it has not is lost, not kept. */
+static int conforms(struct way *way, uint32_t length, uint64_t now)
+{
+	way->tokens += (now - way->filled_ns) * 1e-9 * way->rate;
+	way->filled_ns = now;
+	if (way->tokens > way->bucket)
+		way->tokens = way->bucket;
+	if (way->tokens < length)
+		return 0;
+	way->tokens -= length;
+	return 1;
+}
+
 static void leave(struct way *way, struct packet *packet, uint64_t at_ns)
 {
-	if (way->loss > 0 && (splitmix64(&way->chance) >> 11) * 0x1p-53 < way->loss) {
+	if (is_lost(way, at_ns)) {
 		way->lost++;
 		discard(packet);
 		return;
@@ -156,7 +215,8 @@ static void arrive(struct way *way, struct packet *packet, uint64_t now)
 	way->arrived++;
 	packet->left = packet->length;
 	if ((way->most_packets && way->queue.packets >= way->most_packets) ||
-	    (way->most_bytes && way->queue.bytes + packet->length > way->most_bytes)) {
+	    (way->most_bytes && way->queue.bytes + packet->length > way->most_bytes) ||
+	    (way->bucket && !conforms(way, packet->length, now))) {
 		way->dropped++;
 		discard(packet);
 	} else if (!way->count) {

@@ -6,12 +6,15 @@
  *
  * Commands come by stdin, a line each, and each is answered by a line of what is then in force:
  *
- *     way NUMBER FILE PERIOD_US OFFSET_US DELAY_US LOSS QUEUE_PACKETS QUEUE_BYTES SEED WAITS
+ *     way NUMBER FILE PERIOD_US OFFSET_US DELAY_US LOSS QUEUE_PACKETS QUEUE_BYTES RATE BUCKET_BYTES OUTAGE_US SEED WAITS
  *     counts
  *
  * FILE holds the opportunities of one period, a line each, in microseconds; then they come again. "-" is no limit.
  * The order is Mahimahi's for a sender inside its shells: queue, opportunity, loss, delay. An opportunity carries
  * PACKET_BYTES: several small packets, or a part of one that goes on with the next. What no packet waits for is lost.
+ * A BUCKET_BYTES makes the way a policer: filled with RATE bytes a second, full at first; what it does not hold is
+ * dropped. An OUTAGE_US makes losses outages of that mean duration, exponential as the time between them is, so that
+ * LOSS is the share of the time (Gilbert's and Elliott's chain in continuous time).
  * A way is at OFFSET_US of its period when it is set or, if it WAITS (1), when the first packet arrives at either way:
  * then a load meets the same moments however long it took to begin. The end of stdin ends the link.
  *
@@ -73,14 +76,15 @@ static void release(struct way *way, uint64_t now)
 
 static void set_way(const char *words, uint64_t now)
 {
-	unsigned long long number, period, offset, delay, packets, bytes, seed;
+	unsigned long long number, period, offset, delay, packets, bytes, rate, bucket, outage, seed;
 	int waits;
 	struct way *way;
 	char path[4096];
 	double loss;
 
-	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu %d", &number, path, &period, &offset,
-		   &delay, &loss, &packets, &bytes, &seed, &waits) != 10 || number >= WAYS) {
+	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu %llu %llu %llu %d", &number, path, &period,
+		   &offset, &delay, &loss, &packets, &bytes, &rate, &bucket, &outage, &seed, &waits) != 13 ||
+	    number >= WAYS) {
 		errno = EINVAL;
 		fail(words);
 	}
@@ -92,17 +96,23 @@ static void set_way(const char *words, uint64_t now)
 	way->loss = loss;
 	way->most_packets = packets;
 	way->most_bytes = bytes;
+	way->rate = rate;
+	way->bucket = bucket;
+	way->outage_us = outage;
 	way->seed = way->chance = seed;
 	way->start_ns = now;
+	begin_chance(way, now);
 	/* what is queued already waits for nobody */
 	way->waits = waits && !way->queue.head;
 	if (way->count)
 		pass_over(way, now);
 	else
 		release(way, now);
-	printf("way %llu opportunities %lu period_us %lu offset_us %lu delay_us %lu loss %.9g packets %lu bytes %lu seed %lu waits %d\n",
+	printf("way %llu opportunities %lu period_us %lu offset_us %lu delay_us %lu loss %.9g packets %lu bytes %lu ",
 	       number, way->count, way->period_us, way->offset_us, way->delay_us, way->loss, way->most_packets,
-	       way->most_bytes, way->seed, way->waits);
+	       way->most_bytes);
+	printf("rate %lu bucket %lu outage_us %lu seed %lu waits %d\n", way->rate, way->bucket, way->outage_us, way->seed,
+	       way->waits);
 }
 
 static void tell_counts(void)

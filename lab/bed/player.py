@@ -44,7 +44,7 @@ def _build(folder: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     log = kernel.cache_folder() / "player-build.log"
-    kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0])], log)
+    kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0]), "-lm"], log)
     kernel.keep(work, folder)
 
 
@@ -93,18 +93,24 @@ class Player:
         waits    a way's list of moments begins when the next packet comes, in either direction; else now
         """
         for number, name in enumerate(WAYS):
-            self._put(number, ways[name], salt, splitmix64(seed * 2 + number), waits)
+            self._put(number, ways[name], salt, (splitmix64(seed * 2 + number), seed), waits)
 
-    def _put(self, number: int, way: Way, salt: int, seed: int, waits: bool) -> None:
-        listed = self._list(way, salt)
+    def _put(self, number: int, way: Way, salt: int, seeds: tuple[int, int], waits: bool) -> None:
+        """seeds: the way's own, and the one that both ways share."""
+        listed, seed = self._list(way, salt), seeds[0]
+        # a trace's two files are of one moment
+        begin = seeds[1] if way.kind == "trace" else seed
         settings = {
             "opportunities": listed.moments,
             "period_us": listed.period_us,
-            "offset_us": _offset_us(way, listed.period_us, seed),
+            "offset_us": _offset_us(way, listed.period_us, begin),
             "delay_us": round(way.delay_ms * 1e3),
             "loss": f"{way.loss:.9g}",
             "packets": way.queue_packets,
             "bytes": way.queue_bytes,
+            "rate": round(way.rate_kbit * 125) if way.bucket_bytes else 0,
+            "bucket": way.bucket_bytes,
+            "outage_us": round(way.loss_run_ms * 1e3),
             "seed": seed,
             "waits": int(waits),
         }
@@ -159,7 +165,9 @@ class Player:
 
 
 def _offset_us(way: Way, period_us: int, seed: int) -> int:
-    """Where in its period a way begins: where the trace is asked for, else by chance, as a user comes at any time."""
+    """Where in its period a way begins: where a trace is asked for, else by chance, as a user comes at any time."""
+    if way.offset_drawn:
+        return splitmix64(seed) % period_us
     if way.kind == "trace":
         return round(way.offset_s * 1e6) % period_us
     return splitmix64(seed) % period_us if way.kind in ("poisson", "bursts") else 0

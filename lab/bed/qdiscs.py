@@ -32,15 +32,23 @@ BUFFER_BYTES = 1 << 16
 
 # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 NETEM = struct.Struct("=IIIIII")
-NETEM_LATENCY64, NETEM_SEED = 10, 14
+NETEM_LOSS, NETEM_LATENCY64, NETEM_SLOT, NETEM_SEED = 5, 10, 12, 14
+# NETEM_LOSS_GE and struct tc_netem_gemodel (p, r, h, k1, in parts of 2^32); struct tc_netem_slot
+NETEM_LOSS_GE, GE, SLOT = 2, struct.Struct("=IIII"), struct.Struct("=qqiiqq")
 # struct tc_ratespec twice (cell_log, linklayer, overhead, cell_align, mpu, rate), limit, buffer, mtu
 TBF = struct.Struct("=BBHhHI BBHhHI III")
 TBF_PARMS, TBF_BURST = 1, 6
 ETHERNET = 1  # TC_LINKLAYER_ETHERNET: no table of sizes is needed
 FIFO = struct.Struct("=I")
+# Managed queues' attributes, all of 32 bits: TCA_FQ_CODEL_*, TCA_PIE_*, TCA_CAKE_*.
+MANAGED: Mapping[str, Mapping[str, int]] = {
+    "fq_codel": {"target_us": 1, "limit": 2, "interval_us": 3},
+    "pie": {"target_us": 1, "limit": 2},
+    "cake": {"rtt_us": 7, "target_us": 8, "memory": 10},
+}
 
-# The kernel tells tbf's burst as a time, which is rounded.
-ROUNDED_BYTES = {"burst": 2}
+# The kernel gives tbf's burst back as a time, and CoDel's times in units of 1024 ns, which are rounded.
+ROUNDED = {"burst": 2, "target_us": 1, "interval_us": 1}
 
 Knobs = Mapping[str, int]
 
@@ -59,14 +67,26 @@ class Qdisc(NamedTuple):
 def _netem(knobs: Knobs) -> bytes:
     head = NETEM.pack(0, knobs["limit"], knobs["loss"], 0, 0, 0)
     late = _attribute(NETEM_LATENCY64, struct.pack("=q", knobs["delay_ns"]))
-    return head + late + _attribute(NETEM_SEED, struct.pack("=Q", knobs["seed"]))
+    slot_ns = knobs.get("slot_ns", 0)
+    # a change without this attribute leaves the slots that there were
+    slots = _attribute(NETEM_SLOT, SLOT.pack(slot_ns, slot_ns, 0, 0, 0, 0))
+    runs = b""
+    if "ge_p" in knobs:
+        # h: 0 of what meets the bad state passes; k1: 0 of what meets the good one is lost
+        runs = _attribute(NETEM_LOSS, _attribute(NETEM_LOSS_GE, GE.pack(knobs["ge_p"], knobs["ge_r"], 0, 0)))
+    return head + late + slots + runs + _attribute(NETEM_SEED, struct.pack("=Q", knobs["seed"]))
 
 
 def _netem_said(options: bytes) -> Knobs:
     _, limit, loss, *_ = NETEM.unpack_from(options)
     more = attributes(options, NETEM.size)
     (delay,), (seed,) = struct.unpack("=q", more[NETEM_LATENCY64]), struct.unpack("=Q", more[NETEM_SEED])
-    return {"limit": limit, "loss": loss, "delay_ns": delay, "seed": seed}
+    found = {"limit": limit, "loss": loss, "delay_ns": delay, "seed": seed}
+    if NETEM_LOSS_GE in (models := attributes(more.get(NETEM_LOSS, b""))):
+        found["ge_p"], found["ge_r"], *_ = GE.unpack_from(models[NETEM_LOSS_GE])
+    if slot_ns := SLOT.unpack_from(more[NETEM_SLOT])[0] if NETEM_SLOT in more else 0:
+        found["slot_ns"] = slot_ns
+    return found
 
 
 def _tbf(knobs: Knobs) -> bytes:
@@ -89,12 +109,26 @@ def _fifo_said(options: bytes) -> Knobs:
     return {"limit": FIFO.unpack_from(options)[0]}
 
 
+def _managed(kind: str) -> tuple[Callable[[Knobs], bytes], Callable[[bytes], Knobs]]:
+    names = MANAGED[kind]
+
+    def write(knobs: Knobs) -> bytes:
+        return b"".join(_attribute(names[knob], struct.pack("=I", value)) for knob, value in knobs.items())
+
+    def read(options: bytes) -> Knobs:
+        found = attributes(options)
+        return {knob: struct.unpack("=I", found[number])[0] for knob, number in names.items() if number in found}
+
+    return write, read
+
+
 # kind -> how its settings are written and read. A kind that is not here has its kernel's defaults.
 FORMS: Mapping[str, tuple[Callable[[Knobs], bytes], Callable[[bytes], Knobs]]] = {
     "netem": (_netem, _netem_said),
     "tbf": (_tbf, _tbf_said),
     "bfifo": (_fifo, _fifo_said),
     "pfifo": (_fifo, _fifo_said),
+    **{kind: _managed(kind) for kind in MANAGED},
 }
 
 
@@ -190,8 +224,9 @@ def differences(wanted: Sequence[Qdisc], found: Mapping[int, Qdisc]) -> list[str
         wrong += [
             f"{want.kind} {knob} is {have.knobs.get(knob)} instead of {value}"
             for knob, value in want.knobs.items()
-            if abs(have.knobs.get(knob, -99) - value) > ROUNDED_BYTES.get(knob, 0)
+            if abs(have.knobs.get(knob, -99) - value) > ROUNDED.get(knob, 0)
         ]
+        wrong += [f"{want.kind} has {knob} {value}" for knob, value in have.knobs.items() if knob not in want.knobs]
     extra = [have.kind for handle, have in found.items() if handle and handle not in {want.handle for want in wanted}]
     return wrong + [f"there is also {kind}" for kind in extra]
 

@@ -30,6 +30,8 @@ from configtron.netns import enter
 FOLDER = Path("/run/bed")
 # A program that has not opened its port by then has failed; it takes milliseconds.
 PATIENCE_S = 30.0
+# A server waits so long for a client that takes nothing: longer than any load lasts (shard.LIMIT_S).
+PATIENT_S = 3600
 # All connections of one load at once, and more.
 BACKLOG = 4096
 # Certificates need not change from run to run; nobody is protected by them.
@@ -144,6 +146,8 @@ include /etc/nginx/mime.types;
 sendfile on;
 tcp_nopush on;
 keepalive_timeout 75;
+# a stream that waits behind others for a minute is as patient as a connection of HTTP/1.1
+send_timeout {PATIENT_S}s;
 ssl_protocols TLSv1.2 TLSv1.3;
 ssl_session_tickets off;
 ssl_session_cache off;
@@ -190,6 +194,7 @@ MaxRequestWorkers 64
 KeepAlive On
 MaxKeepAliveRequests 0
 KeepAliveTimeout 75
+Timeout {PATIENT_S}
 ListenBacklog {BACKLOG}
 Listen 0.0.0.0:443
 Header set Access-Control-Allow-Origin *

@@ -16,20 +16,27 @@ Differs    from loads in any order: six connections that share a queue are chaot
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+
 from configtron.errors import BadInput, Mismatch
-from configtron.lab.bed import network, servers
+from configtron.knobs import KNOBS
+from configtron.lab.bed import aqm, network, servers
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.loads import Client, Load
+from configtron.lab.bed.neighbours import AFTERWARDS_S, ALONE_S, Log, Neighbourhood, Plan, lost_bytes
 from configtron.lab.bed.network import Bed
 from configtron.lab.bed.pages import Page
-from configtron.lab.bed.stack import Loader, Stack
+from configtron.lab.bed.pathview import Endings, View, of_load, of_path
+from configtron.lab.bed.stack import DEVICE, Loader, Stack
+from configtron.lab.bed.tap import Tap
 from configtron.nouns import Profile
 from configtron.records import canonical, pairs_form, pairs_of
 from configtron.repeats import Rule
@@ -37,6 +44,7 @@ from configtron.samples import (
     Sample,
     digest,
     end_line,
+    path_line,
     sample_line,
     shard_line,
     slowness,
@@ -51,6 +59,12 @@ TLS = "tls"
 # Virtual seconds until a load counts as failed, which cost nothing: where one packet in twenty is lost and a round trip
 # takes half a second, one connection carries some 5 kB/s; 3.8 MB, the largest site, take 750 s; twice that, and more.
 LIMIT_S = 1800.0
+# A path is looked at under the defaults of these knobs, whichever HTTP's version.
+VIEWED = ("tcp_congestion_control", "initcwnd", "pacing")
+# HTTPS; what Linux gives to clients (ip_local_port_range).
+SERVERS_PORTS, CLIENTS_PORTS = (443, 443), (32_768, 65_535)
+# A connection that was reset or closed is gone by then.
+CLOSED_S = 0.5
 # Bits of a load's seed: what both netem's generator and the client take.
 SEED_BITS = 48
 
@@ -130,6 +144,8 @@ def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> N
                 samples = worked.cell(at, profile, page)
                 count += len(samples)
                 _write(out, *map(sample_line, samples))
+        if worked.views:
+            _write(out, path_line(of_path(worked.views)))
         _write(out, end_line(count, time.monotonic() - began))
 
 
@@ -143,8 +159,11 @@ def _write(out: TextIO, *lines: str) -> None:
 def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> Iterator[Worked]:
     """A bed, servers, stack and client for these orders, until the block ends. Errors: `Missing`, `Mismatch`."""
     origins = sorted({origin for page in orders.pages for origin in page.origins})
+    aqm.load(orders.condition.aqms, folder)
     bed = network.raise_bed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
     try:
+        if orders.condition.window_bytes:
+            network.limit_window(orders.condition.window_bytes)
         with (
             servers.start(orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS),
             Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
@@ -162,6 +181,10 @@ class Worked:
     bed: Bed
     stack: Stack
     client: Client
+    views: list[View] = field(default_factory=list)
+    _hosts: list[Neighbourhood] = field(default_factory=list)
+    # by page and repeat: what neighbours get where no page loads
+    _alone: dict[tuple[str, int], Log] = field(default_factory=dict)
 
     def configure(self, at: int, profile: Profile) -> Seen:
         """Put a configuration in force, or say why not."""
@@ -174,26 +197,82 @@ class Worked:
             return Seen(at, reason="not-settable", words=str(error))
         return Seen(at, tuple(sorted((knob, str(value)) for knob, value in found.items())))
 
-    def load(self, page: Page, http: str, repeat: int, cell: str) -> Load:
-        """One load, the network's chance begun anew from the page's and the repeat's seed."""
+    def load(self, page: Page, profile: Profile, repeat: int, cell: str) -> tuple[Load, float | None]:
+        """One load, the network's chance begun anew from the page's and the repeat's seed.
+
+        Beside it the bytes that neighbours lost; None where there are none or it failed.
+        """
         seed = seed_of(self.orders.seed, page.name, repeat)
-        self.bed.change(self.orders.condition, seed=seed, cell=cell)
+        condition = self.orders.condition.drawn(seed)
+        if condition.neighbours:
+            return self._beside(condition, page, profile, seed, repeat)
+        self.bed.change(condition, seed=seed, cell=cell)
         with self.bed.changing():
+            return self._load(page, profile, seed), None
+
+    def _load(self, page: Page, profile: Profile, seed: int) -> Load:
+        """One load, looked at from the servers where the stack is the default one."""
+        http = http_of(profile)
+        if not all(value == KNOBS[knob].default for knob, value in profile.settings if knob in VIEWED):
             return self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+        endings = Endings()
+        # what goes to clients, and what comes of their ports; neighbours send from lower ones
+        taps = [Tap(network.SERVERS, DEVICE, *ports) for ports in (SERVERS_PORTS, CLIENTS_PORTS)]
+        try:
+            found = self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+        finally:
+            # the last connections close after the load
+            time.sleep(CLOSED_S)
+            seen, ended = np.concatenate([tap.close() for tap in taps]), endings.read()
+            endings.close()
+        self.views.append(of_load(ended, seen, self.orders.condition.rtt_ms / 1e3))
+        return found
+
+    def _beside(
+        self, condition: Condition, page: Page, profile: Profile, seed: int, repeat: int
+    ) -> tuple[Load, float | None]:
+        """One load beside the condition's neighbours."""
+        cell = f"{condition.name} {profile.name}"
+        plan = Plan.of(condition, seed)
+        if not self._hosts:
+            self._hosts.append(Neighbourhood())
+        if (page.name, repeat) not in self._alone:
+            self.bed.change(condition, seed=seed, cell=cell)
+            with self._hosts[0].flows(plan) as flows:
+                time.sleep(plan.start_s + ALONE_S)
+                self._alone[page.name, repeat] = flows.log()
+        self.bed.change(condition, seed=seed, cell=cell)
+        with self._hosts[0].flows(plan) as flows, self.bed.changing():
+            time.sleep(plan.start_s)
+            # the client begins on a whole second, a thousandth of one later at most
+            begun_s = math.ceil(time.monotonic()) - flows.began
+            found = self._load(page, profile, seed)
+            time.sleep(AFTERWARDS_S)
+            log = flows.log()
+        if found.failed:
+            return found, None
+        return found, lost_bytes(self._alone[page.name, repeat], log, begun_s, begun_s + found.elapsed_ms / 1e3)
 
     def cell(self, at: int, profile: Profile, page: Page) -> list[Sample]:
         """Loads of one page under the configuration in force."""
-        http = str(dict(profile.settings).get("http_version", "http/1.1"))
+        http = http_of(profile)
         samples: list[Sample] = []
         while more := self.orders.rule.more(slowness(samples)):
             for _ in range(more):
-                loaded = self.load(page, http, len(samples), f"{self.orders.condition.name} {profile.name}")
-                samples.append(_sample(at, len(samples), http, loaded))
+                name = f"{self.orders.condition.name} {profile.name}"
+                loaded, lost = self.load(page, profile, len(samples), name)
+                samples.append(_sample(at, len(samples), http, loaded, lost))
         return samples
 
 
-def _sample(at: int, repeat: int, http: str, load: Load) -> Sample:
+def http_of(profile: Profile) -> str:
+    """The version that the client asks for."""
+    return str(dict(profile.settings).get("http_version", "http/1.1"))
+
+
+def _sample(at: int, repeat: int, http: str, load: Load, lost: float | None = None) -> Sample:
     failed = load.failed or ("" if load.http == http else "http-version")
     if failed:
         return Sample(at, load.page, repeat, failed)
-    return Sample(at, load.page, repeat, "", load.plt_ms, load.ttfb_ms, load.index_ms, load.bytes)
+    rounded = None if lost is None else round(lost)
+    return Sample(at, load.page, repeat, "", load.plt_ms, load.ttfb_ms, load.index_ms, load.bytes, rounded)

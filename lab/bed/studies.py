@@ -21,7 +21,7 @@ from itertools import product
 from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.knobs import TUNABLE
-from configtron.lab.bed import families, opportunities
+from configtron.lab.bed import families, opportunities, realism
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.pages import Page
@@ -99,6 +99,20 @@ _TABLE1 = {knob.name: knob.values for knob in TUNABLE if knob.name in ALIVE}
 _TABLE2 = _TABLE1 | {"initcwnd": (3, 6, 9, 12, 15, 18)}
 # Two of each knob, the defaults among them: enough for every reader of a tensor to have something to choose from.
 _SMOKE = _TABLE1 | {"tcp_congestion_control": ("cubic", "bbr"), "initcwnd": (10, 30)}
+# HTTP's version, pacing, and windows up to what a policer can be asked to bear.
+_REALISM = _TABLE1 | {"initcwnd": (4, 10, 30, 64)}
+def _realism_grid() -> Grid:
+    """Four congestion controls by four windows by HTTP's versions unpaced; cubic and reno from ten on with fq too."""
+    grid = grid_of(_REALISM)
+
+    def asked(settings: dict[str, Value]) -> bool:
+        is_plain = settings["tcp_congestion_control"] in ("cubic", "reno") and settings["initcwnd"] != 4
+        return settings["pacing"] == "pfifo_fast" or is_plain
+
+    rows = zip(grid.rows, grid.profiles, strict=True)
+    return Grid(grid.knobs, tuple(row for row, profile in rows if asked(dict(profile.settings))))
+
+
 _HOTCLOUD = tuple(condition.name for condition in families.hotcloud())
 _ACCESS = tuple(condition.name for condition in families.access())
 # Pantheon's emulators 1 to 6 were calibrated on real paths; the others are pathologies.
@@ -114,6 +128,9 @@ STUDIES: Mapping[str, Study] = {
         Study("smoke", "576 cells, each loaded once: whether everything works, not how fast anything is",
               tuple(f"hotcloud:{mbit}/{rtt}/{loss}" for mbit, rtt, loss in product((1, 5), (50, 150, 250), (0, 2.5))),
               grid_of(_SMOKE), ("search", "mail", "yardstick"), Rule((1,))),
+        Study("realism", "harder networks: shallow buffers, neighbours, bursty loss, policers, windows, gathered ACKs",
+              tuple(row.condition for row in realism.ROWS), _realism_grid(), ("search", "reference", "shop"),
+              Rule((6,))),
     )
 }  # fmt: skip
 

@@ -245,7 +245,7 @@ def test_memory_is_flat(store: Outcomes) -> None:
 def test_an_older_database_is_brought_up(tmp_path: Path) -> None:
     with Outcomes(tmp_path / "o.db") as store:
         tables = ("outcome", "log", "decision", "learner", "configuration", "word", "replay_part", "replay",
-                  "deployment", "learned", "gain_test")  # fmt: skip
+                  "deployment", "learned", "gain_test", "neighbour_loss", "path_view")  # fmt: skip
         store._connection.execute("DROP VIEW told_outcome")
         for table in tables:
             store._connection.execute(f"DROP TABLE {table}")

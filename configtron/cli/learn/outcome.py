@@ -87,7 +87,8 @@ def _write_tensor(
         "known": f"{tally.flags['']} of {layout.cells} medians",
         "software": software_told(shards),
     }
-    tensor = tensor_of(layout, store.cells(number), tuple(sorted(provenance.items())))
+    features = {shard.condition: shard.features for shard in shards}
+    tensor = tensor_of(layout, store.cells(number), tuple(sorted(provenance.items())), features)
     for path in paths:
         with path.open("wb") as file:
             write(tensor, file)

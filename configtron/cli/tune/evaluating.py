@@ -91,8 +91,9 @@ def _source(wanted: Wanted) -> tuple[str, Tensor]:
         measured = store.measurement(LAST if wanted.measurement is None else wanted.measurement)
         layout = layout_of(measured.config)
         provenance = (("looks", ",".join(map(str, layout.rule.looks))), ("seed", str(layout.seed)))
-        ran = software_told(store.shards(measured.id))
-        tensor = tensor_of(layout, store.cells(measured.id), (*provenance, ("software", ran)))
+        shards = store.shards(measured.id)
+        ran, features = software_told(shards), {shard.condition: shard.features for shard in shards}
+        tensor = tensor_of(layout, store.cells(measured.id), (*provenance, ("software", ran)), features)
     return f"measurement {measured.id} ({layout.study}) of {path.name}", tensor
 
 

@@ -125,7 +125,7 @@ def _loads(worked: Worked, wanted: Wanted, folder: Path) -> Sequence[Loaded]:
 
 def _tapped(worked: Worked, profile: Profile, repeat: int) -> tuple[Load, list[Seen]]:
     """One load between two taps; what the load before left under way is in the logs too, before the first SYN."""
-    page, http = worked.orders.pages[0], str(dict(profile.settings)["http_version"])
+    page = worked.orders.pages[0]
     taps = [Tap(netns, device, HTTPS, HIGHEST) for netns, device in ((SERVERS, DEVICE), (CLIENT, CLIENT_DEVICE))]
-    load = worked.load(page, http, repeat, profile.name)
+    load, _ = worked.load(page, profile, repeat, profile.name)
     return load, [tap.close() for tap in taps]

@@ -73,7 +73,8 @@ def test_the_player_counts(found: dict[str, Any]) -> None:
 def test_what_is_played_is_told(found: dict[str, Any]) -> None:
     """A packet each 2.4 ms, ten of delay; nothing that another seed would make other."""
     seen = found["conditions"]["seen"]
-    assert seen["r1"] == "played opportunities 1 period_us 2400 delay_us 10000 loss 0 packets 0 bytes 0 waits 1"
+    played = "played opportunities 1 period_us 2400 delay_us 10000 loss 0 packets 0 bytes 0"
+    assert seen["r1"] == f"{played} rate 0 bucket 0 outage_us 0 waits 1"
     assert "loss 0.3 " in seen["r2"] and "seed" not in seen["r2"]
 
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""What a server's kernel and its packets say of a path during a load: rows of `characteristics.py`, a number a row.
+
+Question   Which network is it, of those alike in bandwidth, round trip and loss: a full buffer, a policer?
+Method     The kernel says of each connection that ends what it knows (`struct tcp_info`, broadcast to whoever asked);
+           a tap on the servers' device has every packet's sequence, acknowledgement and time. Of a load the connection
+           that carried most is read; of a path the median over loads under the default congestion control, window and
+           pacing, so that one column means one thing.
+Reads as   a value a characteristic; those that no load could show are left out.
+Differs    from the kernel's own runs of loss, which it does not keep: retransmitted segments that follow one another in
+           the stream are a run, however many times they were sent again.
+Source     linux/tcp.h, linux/sock_diag.h (SKNLGRP_INET_TCP_DESTROY); Flach and others 2016
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configtron.lab.bed.qdiscs import BUFFER_BYTES, HEADER, attributes
+from configtron.lab.bed.tap import Seen
+from configtron.lab.bed.wires import SERVERS
+from configtron.lab.bed.witness import INFO, TOLD_BYTES
+from configtron.netns import inside
+
+SOCK_DIAG, TCP_DESTROY_GROUP = 4, 1
+# struct tcp_info: where rtt, rttvar, reordering, min_rtt, delivery_rate, snd_wnd stand; bytes_acked.
+RTT_AT, RTTVAR_AT, REORDERING_AT, ACKED_AT = 68, 72, 88, 120
+MIN_RTT_AT, RATE_AT, WINDOW_AT, INFO_BYTES = 148, 160, 228, 232
+HTTPS = 443
+# A delivery rate is of so many round trips, at least so long: fewer packets are chance.
+RATE_TRIPS, RATE_LEAST_S = 2.0, 0.05
+# ACKs that come together are one: a packet of the slowest link that has no such rhythm takes longer.
+TOGETHER_S = 0.0002
+# Fewer ACKs than this show no rhythm, and no rate.
+LEAST_ACKS = 8
+
+View = Mapping[str, float]
+
+
+class Endings:
+    """What the servers' kernel says of connections that end; reading takes what has been said since."""
+
+    def __init__(self) -> None:
+        with inside(SERVERS):
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG)
+        self._socket.bind((0, TCP_DESTROY_GROUP))
+        self._socket.setblocking(False)
+
+    def read(self) -> list[tuple[int, View]]:
+        """(bytes acknowledged, figures) of each."""
+        found: list[tuple[int, View]] = []
+        while True:
+            try:
+                block = self._socket.recv(BUFFER_BYTES)
+            except BlockingIOError:
+                return found
+            info = attributes(block, HEADER.size + TOLD_BYTES).get(INFO, b"")
+            if len(info) >= INFO_BYTES:
+                found.append(view_of(info))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def view_of(info: bytes) -> tuple[int, View]:
+    """`struct tcp_info` as figures; a round trip of which there is no sample is left out."""
+    def u32(at: int) -> int:
+        return int(struct.unpack_from("=I", info, at)[0])
+
+    acked, rate = (struct.unpack_from("=Q", info, at)[0] for at in (ACKED_AT, RATE_AT))
+    found = {"window_bytes": float(u32(WINDOW_AT)), "reordering": float(u32(REORDERING_AT))}
+    if rate:
+        found["delivery_kbps"] = rate * 8e-3
+    if u32(RTT_AT) and u32(MIN_RTT_AT) != 2**32 - 1:
+        found |= {"min_rtt_ms": u32(MIN_RTT_AT) / 1e3, "jitter_ms": u32(RTTVAR_AT) / 1e3}
+        found["queue_ms"] = max(0.0, (u32(RTT_AT) - u32(MIN_RTT_AT)) / 1e3)
+    return acked, found
+
+
+def of_load(endings: Sequence[tuple[int, View]], seen: Seen, rtt_s: float) -> View:
+    """Figures of a load: the kernel's of the connection that carried most, the packets' of the same."""
+    kernel = max(endings, key=lambda one: one[0])[1] if endings else {}
+    sent = seen[(seen["port"] == HTTPS) & (seen["payload"] > 0)]
+    if not len(sent):
+        return kernel
+    peers, counts = np.unique(sent["peer"], return_counts=True)
+    peer = peers[counts.argmax()]
+    acks = seen[(seen["peer"] == HTTPS) & (seen["port"] == peer)]
+    return {**kernel, **_runs(sent), **_rhythm(sent[sent["peer"] == peer], acks, rtt_s)}
+
+
+def _runs(sent: Seen) -> View:
+    """Mean length of runs of segments that were sent again, over all connections."""
+    runs: list[int] = []
+    for peer in np.unique(sent["peer"]):
+        own = sent[sent["peer"] == peer]
+        first: dict[int, int] = {}
+        again: set[int] = set()
+        for sequence, payload in zip(own["sequence"].tolist(), own["payload"].tolist(), strict=True):
+            if sequence in first:
+                again.add(sequence)
+            first[sequence] = max(first.get(sequence, 0), payload)
+        end = -1
+        for sequence in sorted(again):
+            if sequence == end:
+                runs[-1] += 1
+            else:
+                runs.append(1)
+            end = sequence + first[sequence]
+    return {"loss_run": float(np.mean(runs))} if runs else {}
+
+
+def _rhythm(sent: Seen, acks: Seen, rtt_s: float) -> View:
+    """Time between ACKs of a connection that waits for them, and its late delivery rate over its largest."""
+    total = _unwrapped(acks["acknowledged"])
+    at_s = acks["at_ns"] / 1e9
+    moved = np.flatnonzero(np.diff(total) > 0) + 1
+    if len(moved) < LEAST_ACKS:
+        return {}
+    at_s, total = at_s[moved], total[moved]
+    gaps = np.diff(at_s)
+    # without what waits for a whole round trip: the window was used up, or there was nothing to send
+    busy = gaps[(gaps < max(rtt_s, RATE_LEAST_S)) & (gaps > TOGETHER_S)]
+    found = {"ack_gap_ms": float(busy.mean() * 1e3)} if len(busy) else {}
+    window_s = max(RATE_TRIPS * rtt_s, RATE_LEAST_S)
+    before = np.searchsorted(at_s, at_s - window_s)
+    rates = (total - total[before]) / window_s
+    whole = at_s - at_s[0] >= window_s
+    late = rates[whole & (at_s > (at_s[0] + at_s[-1]) / 2)]
+    if len(late) and rates.max() > 0:
+        found["delivery_share"] = float(min(1.0, np.median(late) / rates.max()))
+    return found
+
+
+def _unwrapped(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Acknowledgements counted on from the first."""
+    wide = numbers.astype(np.int64)
+    steps: NDArray[np.int64] = np.diff(wide, prepend=wide[:1])
+    return np.cumsum((steps + 2**31) % 2**32 - 2**31)
+
+
+def of_path(views: Iterable[View]) -> dict[str, float]:
+    """The median of each figure over those loads that show it."""
+    every = list(views)
+    names = sorted({name for view in every for name in view})
+    return {name: round(median(view[name] for view in every if name in view), 6) for name in names}
