@@ -93,7 +93,7 @@ def rulebook(
     default = policy.grid.default
     unseen = np.zeros(len(best), dtype=np.bool_) if seen is None else ~seen[np.arange(len(best)), best]
     unseen &= best != default
-    best = np.where(unseen, default if instead is None else instead, best)
+    best = _within_bound(policy, np.where(unseen, default if instead is None else instead, best))
     names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
     share = np.bincount(network[known], minlength=len(best)) / known.sum()
     classes = tuple(
@@ -118,8 +118,18 @@ def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
     asked = np.bincount(row, minlength=policy.rows).reshape(-1, width).astype(np.float64)
     asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
     cost = policy.cost(among)[:, among].reshape(len(asked), width, -1)
-    found: Codes = np.flatnonzero(among)[(asked[:, :, None] * cost).sum(axis=1).argmin(axis=1)]
-    return found
+    of_class = (asked[:, :, None] * cost).sum(axis=1)
+    if policy.bound is not None:
+        of_class = np.where(policy.allowed()[0][:, among], of_class, np.inf)
+    found: Codes = np.flatnonzero(among)[of_class.argmin(axis=1)]
+    return np.where(np.isinf(of_class.min(axis=1)), policy.grid.default, found)
+
+
+def _within_bound(policy: ClassPolicy, best: Codes) -> Codes:
+    """Classes' configurations, Default in place of one that would harm neighbours."""
+    if policy.bound is None:
+        return best
+    return np.where(policy.allowed()[0][np.arange(len(best)), best], best, policy.grid.default)
 
 
 def _named(grid: Grid, best: Codes) -> list[Profile]:
