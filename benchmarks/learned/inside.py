@@ -43,6 +43,7 @@ def main(count: int, rounds: int, loads: int) -> int:
         with _watching():
             steps += _explored(clients, rounds, loads)
         steps += _learned(share=1 / (len(EXPLORED) + 1))
+        place.lossless(clients)
         _watched("untouched", clients)
         steps += _in_force(clients)
     lists = {name: _rows("tune", name, "list") for name in ("prefix", "profile")}

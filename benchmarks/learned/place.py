@@ -97,6 +97,12 @@ def _nginx() -> subprocess.Popen[bytes]:
     return server
 
 
+def lossless(every: Sequence[Client]) -> None:
+    """From now on links lose nothing: a first flight of which a packet is lost shows no window."""
+    for client in every:
+        links.netem("gateway", client.name, delay_ms=client.rtt_ms / 2, seed=1)
+
+
 def visited(every: Sequence[Client], loads: int, seed: int) -> None:
     """Every client loads the page so often, one connection a load, all clients at once. seed: of how long they think.
     Errors: `SystemExit`."""
