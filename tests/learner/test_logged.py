@@ -59,7 +59,8 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     for made in (waiting, patient):
         taught(made, told)
     first = [(made.choose_many(told.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
-    assert first[0] > 0.5 and first[1] < 0.1
+    # ConfigTron tests on a quarter of a cell's sessions, the others on all of them.
+    assert first[0] > (0.2 if policy == "configtron" else 0.5) and first[1] < 0.1
     loaded = patient.tally_.count.sum(axis=1) > 40  # type: ignore[attr-defined]
     assert loaded.sum() > 10 and (patient.searches_.phase[loaded] == DONE).all()  # type: ignore[attr-defined]
 

@@ -65,7 +65,7 @@ def arms(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """Which arm decided, by update."""
     here, found = world(ground.tensor("spread", seed), sessions, seed), []
     replay = lived(here, [_ensemble(here)])
-    shown = ("lhc", "gp", "epsilon", "tree", "greedy")
+    shown = ("default", "lhc", "gp", "epsilon", "tree", "greedy")
     for name, (first, last) in SPANS.items():
         shares = _shares(replay, _between(replay, first, last))
         found += [Point(arm, name, share) for arm, share in shares.items() if arm in shown]
