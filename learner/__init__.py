@@ -31,8 +31,9 @@ from configtron.learner.ensemble import Ensemble, UnboundedEnsemble
 from configtron.learner.evolve import Divergence
 from configtron.learner.imported import imported, is_imported, make_imported
 from configtron.learner.linearpolicy import LinearPolicy
+from configtron.learner.mapped import mapped
 from configtron.learner.policy import TablePolicy
-from configtron.learner.templates import templates
+from configtron.learner.templates import templates_of
 from configtron.learner.thompson import Thompson
 from configtron.tensor import Tensor
 
@@ -120,7 +121,7 @@ TEMPLATES = 32
 
 
 def _linear(kind: type[LinearPolicy], s: Setting) -> TablePolicy:
-    few = None if s.warm is None else templates(s.warm, TEMPLATES)
+    few = None if s.warm is None else templates_of(mapped(s.warm, s.grid, s.sites), s.grid, TEMPLATES)
     more: dict[str, Any] = {"candidates": few, "warm": s.warm, "divergence": s.divergence, "bounded": s.bounded}
     return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
 

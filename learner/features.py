@@ -16,14 +16,16 @@ Prior standard deviations stand beside the features: they say how large an effec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 
 from configtron.characteristics import BY_NAME
 from configtron.grid import Grid
+from configtron.knobs import KNOBS
 from configtron.learner.columns import Floats
-from configtron.nouns import Axis
+from configtron.nouns import Axis, Profile, Value
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12
@@ -43,6 +45,8 @@ MATHIS = 0.87
 PACKET_BITS = 12_000.0
 # ln(packets) above which a pipe is large (20) and very large (150): slow start ends in between.
 LARGE_PIPES_LN = (3.0, 5.0)
+# Columns of a cell that bandwidth, round trip and loss give (`network_features`); the sites' come next.
+NETWORK_COLUMNS = 10
 # Centre and scale of ln(kbit/s), ln(ms), ln(loss + floor): 5 Mbit/s, 80 ms, 0.5 %, and what clients spread by.
 CENTRE_LN, SCALE_LN = (8.5, 4.4, -5.0), (1.3, 0.8, 1.0)
 
@@ -59,27 +63,60 @@ CATEGORY_SPREAD, AXIS_SHARE = 0.5, 0.4
 
 def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
     """(configurations, f) features and (f,) prior standard deviations in ln(ms)."""
+    columns, prior, first = _columns(grid, grid.profiles)
+    for one, two in combinations(range(len(first)), 2):
+        pairs = [a * b for a in first[one] for b in first[two] if (a * b).any()]
+        columns, prior = columns + pairs, prior + [PAIR_LN] * len(pairs)
+    return np.stack(columns, axis=1), np.array(prior)
+
+
+def features_of(grid: Grid, profiles: Sequence[Profile]) -> Floats:
+    """(n, f) the same features of any profiles, whatever values their knobs have; a knob that one does not name is at
+    its default. NaN rows: settings that have no features here, as names that none of the grid's knobs has."""
+    columns, _, first = _columns(grid, profiles)
+    _, _, here = _columns(grid, grid.profiles)
+    for one, two in combinations(range(len(first)), 2):
+        pairs = ((i, j) for i in range(len(first[one])) for j in range(len(first[two])))
+        columns += [first[one][i] * first[two][j] for i, j in pairs if (here[one][i] * here[two][j]).any()]
+    found = np.stack(columns, axis=1)
+    free = {knob.name: knob.default for knob in grid.knobs}
+    known = {name: knob.default for name, knob in KNOBS.items()}
+    for at, profile in enumerate(profiles):
+        # A knob that the grid lacks must be at its default.
+        if any(name not in free and value != known.get(name) for name, value in profile.settings):
+            found[at] = np.nan
+    return found
+
+
+def _columns(grid: Grid, profiles: Sequence[Profile]) -> tuple[list[Floats], list[float], list[list[Floats]]]:
+    """Columns of single knobs over these profiles, their prior deviations, and by knob those of first order."""
     columns: list[Floats] = []
     prior: list[float] = []
     first: list[list[Floats]] = []
+    settings = [dict(profile.settings) for profile in profiles]
     for knob in grid.knobs:
-        position = grid.column(knob.name)
+        default = knob.values[int(grid.column(knob.name)[grid.default])]
+        given = [one.get(knob.name, default) for one in settings]
         if len(knob.values) > 2 and all(isinstance(value, int | float) and value > 0 for value in knob.values):
-            power = np.log2(np.array(knob.values, dtype=np.float64))[position]
-            middle = float(power[np.unique(position, return_index=True)[1]].mean())
-            shapes = (power / 2.0, (power - middle) ** 2 / 4.0, 2.0 * 2.0**-power)
-            mine = [shape - shape[grid.default] for shape in shapes]
+            used = np.unique(grid.column(knob.name))
+            middle = float(np.log2(np.array([knob.values[at] for at in used], dtype=np.float64)).mean())
+            mine = [one - base for one, base in zip(_shapes(given, middle), _shapes([default], middle), strict=True)]
             prior += [KNOB_LN, SHAPE_LN, SHAPE_LN]
             columns, first = columns + mine, [*first, mine[:1]]
         else:
-            others = [value for value in range(len(knob.values)) if value != position[grid.default]]
-            mine = [(position == value).astype(np.float64) for value in others]
+            there = np.array([np.nan if value not in knob.values else 0.0 for value in given])
+            others = [value for value in knob.values if value != default]
+            mine = [there + np.array([float(value == other) for value in given]) for other in others]
             prior += [KNOB_LN] * len(mine)
             columns, first = columns + mine, [*first, mine]
-    for one, two in combinations(first, 2):
-        pairs = [a * b for a in one for b in two if (a * b).any()]
-        columns, prior = columns + pairs, prior + [PAIR_LN] * len(pairs)
-    return np.stack(columns, axis=1), np.array(prior)
+    return columns, prior, first
+
+
+def _shapes(given: Sequence[Value | None], middle: float) -> tuple[Floats, Floats, Floats]:
+    """(n,) each: binary logarithm, its square, its inverse power; NaN for what has none."""
+    value = np.array([one if isinstance(one, int | float) and one > 0 else np.nan for one in given], dtype=np.float64)
+    power = np.log2(value)
+    return power / 2.0, (power - middle) ** 2 / 4.0, 2.0 * 2.0**-power
 
 
 def network_features(centroid: Floats) -> Floats:

@@ -11,7 +11,7 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
            unlikely under it.
 Stop when  never.
 Reads as   `model()`; subclasses make the table from it (`serve`).
-Fails as   `BadInput` for a warm start over other configurations or sites.
+Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
 Differs    from CT, which searches every cell on its own: docs/design/0019, 0022.
 Source     Lindley and Smith 1972; Huber 1964 (loads drawn in).
 """
@@ -23,14 +23,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.columns import Codes, Floats
+from configtron.learner.clients import CAP, Cap, buckets_of, nobody
+from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
 from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
+from configtron.learner.mapped import mapped
 from configtron.learner.policy import Seen, joined
 from configtron.learner.reached import Mask
 from configtron.learner.served import Served
@@ -61,10 +62,11 @@ class LinearPolicy(ClassPolicy):
     """What policies over the shared model have in common: evidence, warm start, candidates; `serve` makes the table.
 
     candidates     configurations that may be served (with Default); None: all, as once the warm start is distrusted
-    warm           emulated tensor over the same grid and sites (`BadInput` for another's)
+    warm           emulated tensor, over whatever configurations and sites (`mapped.py`)
     warm_loads     how many real page loads the whole of it counts as, at most: less once loads contradict it (`trust_`)
     residual_ln    how far a cell's configuration may differ from the shared model, standard deviation
     bounded        whether a load counts less the further off it is (`influence.py`); else it is drawn in
+    cap            how much one prefix may weigh in its class (`clients.py`)
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -76,6 +78,8 @@ class LinearPolicy(ClassPolicy):
         "candidates_",
         "shared_",
         "shared_loads_",
+        "clients_",
+        "refused_",
     )
     MODELLED: ClassVar[bool] = True
 
@@ -93,9 +97,11 @@ class LinearPolicy(ClassPolicy):
         residual_ln: float = 0.05,
         part_at: int = 4000,
         bounded: bool = True,
+        cap: Cap = CAP,
         **more: Any,
     ):
-        self.bounded = bounded
+        self.bounded, self.cap = bounded, cap
+        self.clients_, self.refused_ = nobody(), 0
         super().__init__(grid, sites, rng, classes, update_every=update_every, part_at=part_at, **more)
         every = np.arange(len(grid)) if candidates is None else candidates
         self.candidates_ = np.unique(np.append(every, grid.default))
@@ -108,9 +114,7 @@ class LinearPolicy(ClassPolicy):
         self._known: tuple[Evidence, float, Known] | None = None
         self._untold_ln: dict[float, float] = {}
         if warm is not None:
-            if warm.grid.profiles != grid.profiles or warm.sites != sites:
-                raise BadInput("warm start: the tensor has other configurations or sites; emulate these, or go without")
-            self._warm = emulated(warm, self._features, knob_sd, warm_loads, classes.axes)
+            self._warm = emulated(mapped(warm, grid, sites), knob_sd, warm_loads, len(sites), classes.axes)
         unseen = np.full((len(classes), len(sites) + 1), np.nan)
         self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_, classes.axes)[1])
@@ -133,8 +137,10 @@ class LinearPolicy(ClassPolicy):
         cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
         count, mean = self.tally_.count, np.nan_to_num(self.tally_.mean())
         how = {"noise_ln": self.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.residual_ln}
-        known = self._solved(self.trust_)
-        self._known = self.shared_, self.trust_, known
+        # What is not believed is not leant on a little either: then the start is as cold as any.
+        trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
+        known = self._solved(trust)
+        self._known = self.shared_, trust, known
         return Model(known, seen, self._features, cells, count, mean, **how)
 
     def _look(self, seen: Witnesses) -> None:
@@ -160,7 +166,7 @@ class LinearPolicy(ClassPolicy):
         return witnesses(weight, np.nan_to_num(self.tally_.mean()), self._features, places, spread)
 
     def _rounds(self, level_ln: Floats, loads: Floats) -> Floats:
-        warm = None if self._warm is None else self._warm.rounds
+        warm = None if self._warm is None or self.distrusted else self._warm.rounds
         return rounds_of(self.classes_.centroid, level_ln, loads, warm)
 
     def _count_rounds(self, level: Floats) -> None:
@@ -221,33 +227,48 @@ class LinearPolicy(ClassPolicy):
     def prepare(self, seen: Seen) -> Seen:
         return super().prepare(self._weighed(seen) if self.bounded else self._as_at_centroid(seen))
 
+    def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
+        """As of any policy over cells; a prefix that is not what its features say is of no row: it gets Default."""
+        row, network = super().where(contexts)
+        return np.where(self.clients_.is_out(buckets_of(contexts)), -1, row), network
+
     def _weighed(self, seen: Seen) -> Seen:
-        """Loads corrected for where in its class a client is, each counting by how far off it is (`influence.py`)."""
-        known = seen.row >= 0
-        network, row, configuration = seen.network[known], seen.row[known], seen.configuration[known]
+        """Loads corrected for where in its class a client is, each counting by how far off it is (`influence.py`), and
+        by whose it is (`clients.py`)."""
+        known = seen.network >= 0
+        network, configuration, client = seen.network[known], seen.configuration[known], seen.client[known]
+        row = network * (len(self.sites) + 1) + seen.site[known]
         away = np.nan_to_num(seen.point[known] - self.classes_.centroid[network])
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
-        rest = seen.log_ms[known] - self._expected(seen)[known]
         noise, count = self.tally_.noise_ln(FIRST_NOISE_LN), self.tally_.count
-        shown = count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)[network, configuration]
-        deviation_ln = unknown_ln(noise, count.sum(axis=1)[row], shown)
-        deviation_ln *= spread_of((rest - slope) / deviation_ln)
-        weight, log_ms = seen.weight.copy(), seen.log_ms.copy()
-        weight[known] *= weights_of((rest - slope) / deviation_ln)
-        log_ms[known] -= slope
-        told = ~np.isnan(self.expected_[row, configuration])
-        near = slope + np.clip(rest - slope, -WHOLE_SIGMAS * deviation_ln, WHOLE_SIGMAS * deviation_ln)
-        self.slopes_ = self.slopes_.plus(network[told], away[told], near[told])
-        return replace(seen, log_ms=log_ms, weight=weight)
+        rest = seen.log_ms[known] - self._expected(seen, known, row) - slope
+        offset = self.clients_.offset_ln(client, noise)
+        beyond = rest - offset
+        of_class = count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)
+        deviation_ln = unknown_ln(noise, count.sum(axis=1)[row], of_class[network, configuration])
+        deviation_ln *= spread_of(beyond / deviation_ln)
+        near = np.clip(beyond, -WHOLE_SIGMAS * deviation_ln, WHOLE_SIGMAS * deviation_ln)
+        whose = self.clients_.weights(client, of_class.sum(axis=1)[network], self.cap)
+        whose = np.where(self.clients_.is_out(client), 0.0, whose)
+        weight, log_ms, rows = seen.weight.copy(), seen.log_ms.copy(), seen.row.copy()
+        self.refused_ += int((weight == 0.0).sum())
+        possible = weight[known] > 0.0
+        weight[known] *= weights_of(beyond / deviation_ln) * whose
+        log_ms[known] -= slope + offset
+        rows[known] = np.where(weight[known] > 0.0, row, -1)
+        told = possible & ~np.isnan(self.expected_[row, configuration])
+        self.slopes_ = self.slopes_.plus(network[told], away[told], (near + slope)[told])
+        self.clients_ = self.clients_.plus(client, np.where(told, rest, np.nan), noise, whose)
+        return replace(seen, row=rows, log_ms=log_ms, weight=weight)
 
-    def _expected(self, seen: Seen) -> Floats:
-        """(n,) ln(ms) expected of these loads; NaN where nothing is."""
+    def _expected(self, seen: Seen, known: Mask, row: Codes) -> Floats:
+        """(m,) ln(ms) expected of the known ones of these loads, which are of these rows (m,); NaN where nothing is."""
         before = self.recent_
         if len(before) < min(FIRST_LOADS, self.window):
             both = joined([before, seen])
-            return first_expected(both.point[:, :3], both.site, both.log_ms)[len(before) :]
-        expected = self.expected_[seen.row, seen.configuration]
-        level = (self.rounds_ln_ + self.classes_.centroid[:, 1:2]).ravel()[seen.row]
+            return first_expected(both.point[:, :3], both.site, both.log_ms)[len(before) :][known]
+        expected = self.expected_[row, seen.configuration[known]]
+        level = (self.rounds_ln_ + self.classes_.centroid[:, 1:2]).ravel()[row]
         return np.where(np.isnan(expected), level, expected)
 
     def _as_at_centroid(self, seen: Seen) -> Seen:

@@ -17,7 +17,7 @@ import numpy as np
 
 from configtron.errors import BadInput
 from configtron.grid import Grid
-from configtron.learner.clients import buckets_of
+from configtron.learner.clients import buckets_of, impossible
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.damage import DamageBound, bounded
 from configtron.learner.reached import Mask, twins
@@ -35,7 +35,7 @@ NEVER = 2**62
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
     """Outcomes as columns, (n,) each: table row, class, configuration, site, point (n, 3 + axes), ln(ms), how much it
-    counts (1: whole), and whose it is (`clients.buckets_of`, -1: nobody's)."""
+    counts (1: whole, 0: it cannot be), and whose it is (`clients.buckets_of`, -1: nobody's)."""
 
     row: Codes
     network: Codes
@@ -141,7 +141,7 @@ class TablePolicy:
             return
         site = self.site_codes(contexts)
         numbers = (decisions.row, decisions.network, decisions.configuration)
-        whole, client = np.ones(len(contexts)), buckets_of(contexts)
+        whole, client = np.where(impossible(contexts, plt_ms), 0.0, 1.0), buckets_of(contexts)
         seen, at = Seen(*numbers, site, self.points(contexts), np.log(plt_ms), whole, client), 0
         while at < len(seen):
             upto = min(len(seen), at + self.due())

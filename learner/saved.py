@@ -15,6 +15,7 @@ from configtron.errors import BadInput
 from configtron.grid import Dead, Grid
 from configtron.learner import Setting, policy, row_of
 from configtron.learner.classes import Classes
+from configtron.learner.clients import BELOW_ROUND_TRIP, Clients
 from configtron.learner.damage import DamageBound
 from configtron.learner.evolve import Divergence
 from configtron.learner.policy import TablePolicy
@@ -56,7 +57,7 @@ class Recipe:
         """The policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
         if row_of(self.policy).oracle:
             raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
-        if warm is not None and warm.grid.rows != self.grid.rows:
+        if warm is not None and warm.grid.rows != self.grid.rows and all(map(warm.grid.has, self.grid.profiles)):
             warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
@@ -106,3 +107,14 @@ def classes_in(text: str) -> tuple[int, int]:
     state = decode(text)
     own = decode(state["policy"])["own"] if "watch" in state else state["own"]
     return len(own["class_ids_"]), own.get("splits_", 0)
+
+
+def set_aside_in(text: str) -> dict[str, int]:
+    """What the policy of that state leaves out of its classes, by reason (`clients.QUARANTINE_REASONS`): outcomes, and
+    prefixes as they stand; {} for a policy that does not ask. Errors: `BadInput`."""
+    state = decode(text)
+    own = decode(state["policy"])["own"] if "watch" in state else state["own"]
+    known = own.get("clients_")
+    if not isinstance(known, Clients):
+        return {}
+    return {name: count for name, count in {BELOW_ROUND_TRIP: own["refused_"], **known.reasons()}.items() if count}

@@ -14,21 +14,42 @@ from __future__ import annotations
 
 import numpy as np
 
+from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.mapped import Mapped, filled
 from configtron.tensor import Tensor
 
 
 def templates(tensor: Tensor, n: int) -> Codes:
     """(n,) configurations of a tensor, Default first."""
-    relative = _relative(tensor)
-    held = [tensor.grid.default]
-    cover = relative[:, tensor.grid.default].copy()
-    while len(held) < min(n, len(tensor.grid)):
+    return _covering(_relative(tensor), tensor.grid.default, n)
+
+
+def _covering(relative: Floats, first: int, n: int) -> Codes:
+    """(n,) columns that come nearest to the best of all, by greedy choice, the first one given."""
+    held = [first]
+    cover = relative[:, first].copy()
+    while len(held) < min(n, relative.shape[1]):
         after = np.array([np.minimum(cover, column).mean() for column in relative.T])
         after[held] = np.inf
         held.append(int(after.argmin()))
         np.minimum(cover, relative[:, held[-1]], out=cover)
     return np.array(held, dtype=np.int64)
+
+
+def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
+    """At most n of a grid's configurations, Default first, by a tensor over others; None: too few of them are in it."""
+    known = np.flatnonzero(warm.own >= 0)
+    if len(known) < min(n, len(grid)) // 2:
+        return None
+    cells = warm.log_ms().transpose(0, 2, 1).reshape(-1, len(warm.own))
+    relative = filled(cells[~np.isnan(cells).all(axis=1)])[:, known]
+    if np.isnan(relative).any():
+        return None
+    relative = np.exp(relative - relative.min(axis=1, keepdims=True))
+    first = int(np.flatnonzero(known == warm.base)[0]) if warm.base in known else 0
+    found = warm.own[known[_covering(relative, first, n)]]
+    return np.append(grid.default, found[found != grid.default]).astype(np.int64)[:n]
 
 
 def regret(tensor: Tensor, held: Codes) -> Floats:

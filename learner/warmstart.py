@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.classes import points_of
-from configtron.learner.columns import Floats, conditions_of
-from configtron.learner.features import cell_features, rounds_sums
+from configtron.learner.columns import Codes, Floats, conditions_of
+from configtron.learner.features import NETWORK_COLUMNS, SITE_SHARE, cell_features, rounds_sums
 from configtron.learner.linear import Evidence, Spread, evidence, witnesses
+from configtron.learner.mapped import Mapped, filled
 from configtron.nouns import Axis
-from configtron.tensor import Tensor
 
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.
 FIRST_NOISE_LN = 0.25
@@ -56,37 +56,52 @@ def plain_spread(knob_sd_ln: Floats) -> Spread:
     return Spread(np.diag((CLASS_SHARE * knob_sd_ln) ** 2), np.diag((CELL_SHARE * knob_sd_ln) ** 2))
 
 
-def emulated(
-    warm: Tensor, features: Floats, knob_sd_ln: Floats, loads: float, axes: tuple[Axis, ...] = ()
-) -> WarmStart:
-    """What a tensor tells, all of it together counting as `loads` page loads; unmeasured cells tell nothing.
+def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: tuple[Axis, ...] = ()) -> WarmStart:
+    """What a tensor tells a policy of so many sites, all of it together counting as `loads` page loads; unmeasured
+    cells tell nothing.
 
-    features (configurations, f) and knob_sd_ln (f,) as from `features.configuration_features`.
+    knob_sd_ln (f,) as from `features.configuration_features`.
     """
+    log_ms, features = warm.log_ms().transpose(0, 2, 1).reshape(-1, len(warm.tensor.grid)), warm.features
+    measured = ~np.isnan(log_ms)
     points, level = _levels(warm, axes)
     rounds_ln = level - points[:, 1:2]
     usual = np.where(np.isnan(rounds_ln), np.nanmean(rounds_ln), rounds_ln)
-    cells, share = cell_features(points, np.concatenate((usual, usual[:, :1]), axis=1), axes)
-    inner = np.arange(len(cells)).reshape(len(points), -1)[:, :-1].ravel()
-    log_ms = np.log(warm.median_ms.astype(np.float64)).transpose(0, 2, 1).reshape(-1, len(warm.grid))
-    spread = _spread(log_ms, warm.grid.default, features, cells[inner], share, len(warm.sites), knob_sd_ln)
-    measured = ~np.isnan(log_ms)
+    found, share = cell_features(points, np.concatenate((usual, usual[:, :1]), axis=1), axes)
+    inner = np.arange(len(found)).reshape(len(points), -1)[:, :-1].ravel()
+    cells, share = _placed(found[inner], share, warm.place, sites)
+    spread = _spread(warm, filled(log_ms), cells, share, knob_sd_ln)
     weight = loads / max(int(measured.sum()), 1) * measured / FIRST_NOISE_LN**2
-    told = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.sites), spread), cells[inner])
-    other = np.full((len(points), 1), np.nan)
-    counted = np.full((1, level.shape[1] + 1), ROUNDS_LOADS / level.size)
-    return WarmStart(told, rounds_sums(points, np.concatenate((level, other), axis=1), counted), spread)
+    told = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
+    # Round trips by place: what is no site of the policy's is told as any other's.
+    places = np.full((len(points), sites + 1), np.nan)
+    for at in np.unique(warm.place):
+        some = level[:, warm.place == at]
+        known = ~np.isnan(some)
+        total, count = np.where(known, some, 0.0).sum(axis=1), known.sum(axis=1)
+        places[:, at] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    counted = np.full((1, sites + 1), ROUNDS_LOADS / level.size)
+    return WarmStart(told, rounds_sums(points, places, counted), spread)
 
 
-def _spread(
-    log_ms: Floats, default: int, features: Floats, cells: Floats, share: Floats, sites: int, knob_sd_ln: Floats
-) -> Spread:
-    """Covariances of what `cells` (n, q) leave of effects, n = conditions x sites; of fully measured conditions."""
+def _placed(cells: Floats, share: Floats, place: Codes, sites: int) -> tuple[Floats, Floats]:
+    """Cells' features (n, .) and prior shares, with a column for each of the policy's sites in place of the tensor's.
+    place (tensor's sites,)."""
+    network, mine = NETWORK_COLUMNS, np.eye(sites + 1)[place, :-1]
+    row = np.tile(mine, (len(cells) // len(place), 1))
+    after = network + len(place)
+    found = np.concatenate((cells[:, :network], row, cells[:, after:]), axis=1)
+    return found, np.concatenate((share[:network], np.full(sites, SITE_SHARE), share[after:]))
+
+
+def _spread(warm: Mapped, log_ms: Floats, cells: Floats, share: Floats, knob_sd_ln: Floats) -> Spread:
+    """Covariances of what `cells` (n, q) leave of effects, n = conditions x sites; of conditions without gaps."""
+    features, sites = warm.features, len(warm.place)
     full = (~np.isnan(log_ms)).all(axis=1).reshape(-1, sites).all(axis=1)
     if full.sum() < 2 * features.shape[1]:
         return plain_spread(knob_sd_ln)
     rows = np.repeat(full, sites)
-    excess, g = log_ms[rows] - log_ms[rows][:, [default]], cells[rows]
+    excess, g = log_ms[rows] - log_ms[rows][:, [warm.base]], cells[rows]
     effects = np.linalg.solve(features.T @ features + RIDGE * np.eye(features.shape[1]), features.T @ excess.T).T
     explained = g @ np.linalg.solve(g.T @ g + CELL_RIDGE * np.diag(1.0 / share**2), g.T @ effects)
     rest = (effects - explained).reshape(int(full.sum()), sites, -1)
@@ -98,7 +113,6 @@ def _spread(
     return Spread(of_class.T @ of_class / free + least, of_cell.T @ of_cell / len(of_cell) + least)
 
 
-def _levels(tensor: Tensor, axes: tuple[Axis, ...]) -> tuple[Floats, Floats]:
-    """(conditions, 3 + axes) where classes see them, and (conditions, sites) ln(ms) under Default."""
-    points = points_of(conditions_of(tensor), axes)
-    return points, np.log(tensor.median_ms[:, tensor.grid.default, :].astype(np.float64))
+def _levels(warm: Mapped, axes: tuple[Axis, ...]) -> tuple[Floats, Floats]:
+    """(conditions, 3 + axes) where classes see them; (conditions, sites) ln(ms) under what is nearest to Default."""
+    return points_of(conditions_of(warm.tensor), axes), warm.log_ms()[:, warm.base, :]

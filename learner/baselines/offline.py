@@ -33,6 +33,8 @@ class Offline(ClassPolicy):
         super().__init__(grid, sites, rng, classes, update_every=0)
         if warm is None:
             raise BadInput("the offline model needs an emulated tensor: name one with --warm FILE")
+        if warm.grid.profiles != grid.profiles:
+            raise BadInput("the offline model needs a tensor over these very configurations; thompson takes any")
         network = classes.assign(classes.points(conditions_of(warm)))
         best, expected = cell_best(warm, network, len(classes))
         held = np.unique(network[network >= 0])

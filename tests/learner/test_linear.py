@@ -6,12 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy.linalg import block_diag
 
-from configtron.errors import BadInput
 from configtron.grid import live_grid, paper_grid
-from configtron.learner import Setting, policy
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.linear import (
     LEVEL_PRECISION,
@@ -25,9 +22,11 @@ from configtron.learner.linear import (
     weights,
     witnesses,
 )
+from configtron.learner.mapped import mapped
 from configtron.learner.templates import regret, templates
-from configtron.learner.warmstart import emulated, plain_spread
-from tests.learner.worlds import small_classes, small_tensor
+from configtron.learner.warmstart import WarmStart, emulated, plain_spread
+from configtron.tensor import Tensor
+from tests.learner.worlds import small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1
 # Two classes of three places; covariances that are not diagonal, so that a transposed one shows.
@@ -140,18 +139,17 @@ def test_round_trips_are_known_where_seen_and_guessed_elsewhere() -> None:
     assert np.allclose(blind, 2.5)
 
 
-def test_another_worlds_tensor_is_no_warm_start() -> None:
-    tensor = small_tensor()
-    other = Setting(tensor.grid, ("elsewhere",), small_classes(tensor), np.random.default_rng(1), 500, tensor)
-    with pytest.raises(BadInput, match="other configurations or sites"):
-        policy("thompson", other)
+def warmed(tensor: Tensor, loads: float = 1.0) -> WarmStart:
+    """A tensor as a start over its own configurations and sites."""
+    known = mapped(tensor, tensor.grid, tensor.sites)
+    return emulated(known, configuration_features(tensor.grid)[1], loads, len(tensor.sites))
 
 
 def test_a_warm_start_counts_as_stated() -> None:
     """Few loads count in proportion; many cannot count for more than conditions differ."""
     tensor = small_tensor()
     features, sd = configuration_features(tensor.grid)
-    one, two, many = (np.trace(emulated(tensor, features, sd, loads).evidence.precision) for loads in (1.0, 2.0, 1e6))
+    one, two, many = (np.trace(warmed(tensor, loads).evidence.precision) for loads in (1.0, 2.0, 1e6))
     assert 1.9 < two / one <= 2.0 and many < 1e5 * one
 
 
@@ -161,12 +159,13 @@ def test_a_spread_is_found_where_conditions_differ() -> None:
     features, sd = configuration_features(tensor.grid)
     hidden = np.random.default_rng(1).standard_normal(120)
     bent = tensor.median_ms * np.exp(0.3 * hidden[:, None, None] * features[:, 0][None, :, None])
-    before = emulated(tensor, features, sd, 1.0).spread
-    after = emulated(replace(tensor, median_ms=bent.astype(np.float32)), features, sd, 1.0).spread
+    before = warmed(tensor).spread
+    there = replace(tensor, median_ms=bent.astype(np.float32))
+    after = warmed(there).spread
     grown = np.diag(after.of_class - before.of_class)
     assert 0.05 < grown[0] < 0.13 and np.abs(grown[1:]).max() < 0.02
     assert np.abs(after.of_cell - before.of_cell).max() < 0.02
-    assert np.allclose(emulated(small_tensor(), features, sd, 1.0).spread.of_class, plain_spread(sd).of_class)
+    assert np.allclose(warmed(small_tensor()).spread.of_class, plain_spread(sd).of_class)
 
 
 def test_templates_begin_with_default_and_leave_ever_less() -> None:

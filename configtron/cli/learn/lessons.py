@@ -24,10 +24,12 @@ from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
 from configtron.learner.logged import Logged, grid_of, taught
+from configtron.learner.mapped import mapped
 from configtron.learner.reached import Mask
 from configtron.learner.reclassify import settled
 from configtron.learner.saved import Recipe, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
+from configtron.nouns import Profile, Value
 from configtron.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
@@ -98,15 +100,12 @@ def begin(
     if first is None:
         which = f"log {log} has" if log else "the database has"
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
-    grid = _grid(store, log) if tensor is None else tensor.grid
-    sites = _told_apart(store, log, len(grid)) if tensor is None else tensor.sites
-    try:
-        start = beginning(
-            first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features
-        )
-        grid = _alive(grid, first, start.classes, tensor)
-    except BadInput as error:
-        raise BadInput(f"{error} that --warm was emulated for; emulate what was logged, or go without") from error
+    grid, own = _grid_for(store, log, tensor)
+    sites = tensor.sites if own and tensor is not None else _told_apart(store, log, len(grid))
+    start = beginning(first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features)
+    grid = _alive(grid, first, start.classes, tensor if own else None)
+    if tensor is not None and (left := mapped(tensor, grid, sites).left_out):
+        say(f"--warm: not used of it: {left}")
     divergence = start.divergence() if evolve else None
     measured = tensor if damage_from is None else read(BytesIO(damage_from), "--damage-from")
     bound = damage_of(damage, measured, grid)
@@ -119,6 +118,25 @@ def begin(
     _told(grid)
     _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
     return found
+
+
+def _grid_for(store: Outcomes, log: int, tensor: Tensor | None) -> tuple[Grid, bool]:
+    """The configurations to learn about, and whether they and the sites are the tensor's: where all that was logged is
+    among them. Else they are the log's, and the tensor is taken for what it says of those."""
+    if tensor is not None and tensor.grid.has(Profile("default", _defaults(tensor.grid))):
+        known = set(tensor.sites)
+        try:
+            for profile in store.profiles(log):
+                tensor.grid.index(profile)
+        except BadInput:
+            known = set()
+        if known & set(store.sites(log)):
+            return tensor.grid, True
+    return _grid(store, log), False
+
+
+def _defaults(grid: Grid) -> tuple[tuple[str, Value], ...]:
+    return tuple((knob.name, knob.default) for knob in grid.knobs if knob.default is not None)
 
 
 def _patience(first: Logged, grid: Grid) -> int:

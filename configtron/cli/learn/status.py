@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 # Bandwidth, round trip and loss, which all classes live over: not worth a word.
 BASE_FEATURES = 3
-COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "classes", "splits", "saved", "about")
+COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "classes", "splits", "saved", "set_aside", "about")
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
 @form_options
 def status(form: str, output_file: str) -> int:
     """Show the logs of outcomes there are, and the policies that learn: how far each has read, what waits for it,
-    how many network classes it has and how many of them were split off (`learn run --evolve`).
+    how many network classes it has and how many of them were split off (`learn run --evolve`). What a policy leaves out
+    of its classes stands in `set_aside`, by reason: outcomes below one round trip as the kernel measured it, prefixes
+    whose loads are unlike their class, prefixes that weigh less for having had more than their share.
 
     Exit code 0 also if there is nothing.
     """
@@ -52,7 +54,7 @@ def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
 
 
 def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
-    from configtron.learner.saved import classes_in, features_in
+    from configtron.learner.saved import classes_in, features_in, set_aside_in
 
     for one in store.learners():
         classes, splits = classes_in(one.state)
@@ -60,11 +62,11 @@ def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
         about = f"{one.policy}, from {_which(store, one.log)}"
         features = features_in(one.recipe)
         about += f"; classes over {', '.join(features)}" if len(features) > BASE_FEATURES else ""
+        aside = set_aside_in(one.state)
         yield {
             "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
             "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
-            "features": list(features),
-            "saved": one.saved_at, "about": about,
+            "features": list(features), "saved": one.saved_at, "set_aside": dict(aside), "about": about,
         }  # fmt: skip
 
 

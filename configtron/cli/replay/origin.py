@@ -16,6 +16,7 @@ from typing import Any
 from configtron.cli.learn.options import say
 from configtron.cli.replay.captures import contexts_of, is_capture
 from configtron.errors import BadInput
+from configtron.learner.mapped import mapped
 from configtron.learner.sim import traces
 from configtron.learner.sim.brought import header_of
 from configtron.learner.sim.captured import captured, clients_of
@@ -129,7 +130,13 @@ def _unchanged(files: Iterable[tuple[str, str]]) -> None:
 def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
     if origin.warm == NONE:
         return None
-    return warm_of(tensor, origin.source, origin.seed) if origin.warm == MIS_SPECIFIED else _tensor(origin.warm)
+    if origin.warm == MIS_SPECIFIED:
+        return warm_of(tensor, origin.source, origin.seed)
+    # Gaps and all: a start need not be whole, as a world must.
+    found = read(BytesIO(_bytes(origin.warm)), origin.warm)
+    if left := mapped(found, tensor.grid, tensor.sites).left_out:
+        say(f"{origin.warm}: not used of it: {left}")
+    return found
 
 
 def _tensor(name: str) -> Tensor:

@@ -85,13 +85,19 @@ def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
     assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
 
 
-def test_a_warm_start_over_other_configurations_is_refused(filled: Typed, tmp_path: Path) -> None:
+def test_a_warm_start_over_other_configurations_and_sites_is_taken_for_what_it_says(
+    filled: Typed, tmp_path: Path
+) -> None:
     tensor = small_tensor()
+    few = tensor.over(tensor.grid.only([tensor.grid.default, 3, 20]))
+    gaps = few.median_ms.copy()
+    gaps[0, 1] = np.nan
     with (tmp_path / "few.npz").open("wb") as file:
-        write(tensor.over(tensor.grid.only([tensor.grid.default, 3])), file)
-    code, out, err = filled("learn", "run", "--warm", "few.npz")
-    assert code == USAGE and out == "" and "none of the grid's 2 configurations that --warm was emulated for" in err
-    assert [row["kind"] for row in rows(filled("learn", "status", "-f", "jsonl")[1])] == ["log"]
+        write(replace(few, sites=("a", "b", "c"), median_ms=gaps), file)
+    how = ("--classes", 4, "--outcomes", 700)
+    code, _, err = filled("learn", "run", "--warm", "few.npz", *how)
+    assert code == DONE and "--warm: not used of it: 3 of 216 cells (not measured), the names of 3 of 3 sites" in err
+    assert filled("learn", "run", "--policy", "thompson", "--outcomes", 100)[0] == DONE, "made again from its file"
 
 
 def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
