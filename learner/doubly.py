@@ -13,11 +13,16 @@ Method     DR adds to the model's value the mean of weight x (load - modelled). 
            beyond its own chance, is tau; b = tau^2 / (tau^2 + chance^2). tau is its upper 95 % bound, so that few or
            noisy placebos leave b near 1, and plain DR; what is left out, (1 - b) tau, widens the interval. A candidate
            that stands out from its placebos (by more than STANDS_OUT) keeps plain weights.
+           Loads in a heavy tail are few, and one of them under a large weight would decide. What they take beyond the
+           tail's bound has weights of one, as if all configurations had the same tail, unless the candidate's loads
+           are in the tail more or less often than chance allows. By how much its share may still differ is bounded
+           by how much configurations' shares do, as tau is, and widens the interval.
            Terms are summed by prefix: sessions of one prefix share a network that no context tells wholly.
 Stop when  summed.
 Reads as   a mean in the outcome's unit, and its interval.
 Fails as   intervals for a candidate that the model misses far more than placebos, and not by enough to stand out:
-           then they are too narrow; no such was seen (`benchmarks/offpolicy.py`).
+           then they are too narrow; no such was seen (`benchmarks/offpolicy.py`). A tail that a candidate alone has,
+           of which it met too few loads to stand out.
 Differs    CT has no off-policy check.
 Source     Dudik, Langford and Li 2011 (DR); Saito and Joachims 2022 (marginalised weights); Fay and Herriot 1979
            (shrinking by what areas differ beyond chance); Efron and Morris 1971 (limits to it); Viechtbauer 2007
@@ -30,6 +35,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Floats
 
@@ -39,6 +45,9 @@ MOST_PLACEBOS, LEAST_SESSIONS, LEAST_TRIED = 40, 8.0, 0.5
 LEAST_PLACEBOS = 8
 # Standard deviations by which a candidate's own correction may differ from its placebos' and still be drawn.
 STANDS_OUT = 2.5
+# Loads in the tail that a group of configurations is expected to have, at least, so that its share of them is known;
+# and loads that a candidate's weights amount to there, at least, for it to have a share above others'.
+LEAST_EXPECTED, LEAST_MET = 1.0, 8.0
 # Probability of a chi-square below which tau's bound is sought: it is above the true tau in 19 logs of 20.
 BELOW_Q = 0.05
 # Halvings of the interval that tau's square is sought in: a double has no more digits.
@@ -158,6 +167,43 @@ def _drawn(plain: Floats, marginal: Floats, own: Effect, placebos: list[Effect])
         return Drawn(plain, 1.0, 0.0)
     share = square / (square + chance)
     return Drawn(marginal + share * (plain - marginal), share, (1.0 - share) * float(np.sqrt(square)))
+
+
+def tail_weights(draws: Draws, how: Drawn, beyond: npt.NDArray[np.bool_], modelled: Floats) -> Drawn:
+    """Weights of loads in the tail, (n,) `beyond`; deviation: of the candidate's share of them over the log's share.
+
+    modelled: (n,) what a load of that session takes. One where configurations have the tail in common, `how`'s where
+    the candidate stands out, or where they are too few to tell.
+    """
+    share, n = float(beyond.mean()), len(beyond)
+    effects, chance = _tail_shares(draws, beyond, share)
+    if len(effects) < LEAST_PLACEBOS:
+        return Drawn(how.weight, 1.0, 0.0)
+    off = (how.weight - 1.0) * modelled
+    error = float(np.sqrt(share * (1.0 - share) * (off**2).sum())) / n
+    own, met = float((off * (beyond - share)).mean()), how.weight * modelled * beyond
+    known = own < 0.0 or float(met.sum()) ** 2 >= LEAST_MET * float((met**2).sum())
+    if known and abs(own) > STANDS_OUT * error:
+        return Drawn(how.weight, 1.0, 0.0)
+    return Drawn(np.ones(n), 0.0, float(np.sqrt(between(effects, chance))))
+
+
+def _tail_shares(draws: Draws, beyond: npt.NDArray[np.bool_], share: float) -> tuple[Floats, Floats]:
+    """(groups,) of configurations, neighbours in the grid: by how much their loads are in the tail more often than all,
+    over all's share, and its variance by chance."""
+    if not 0.0 < share < 1.0:
+        return np.zeros(0), np.ones(0)
+    counted = np.isfinite(draws.propensity)
+    width = draws.table.shape[1]
+    count = np.bincount(draws.configuration[counted], minlength=width)
+    met = np.bincount(draws.configuration[counted], weights=beyond[counted], minlength=width)
+    group = (np.cumsum(count) * (share / LEAST_EXPECTED)).astype(np.int64)
+    sessions, found = np.bincount(group, weights=count), np.bincount(group, weights=met)
+    enough = sessions * share >= LEAST_EXPECTED / 2.0
+    expected = (sessions[enough] * share).astype(np.float64)
+    chance: Floats = ((1.0 - share) / expected).astype(np.float64)
+    effects: Floats = (found[enough] / expected - 1.0).astype(np.float64)
+    return effects, chance
 
 
 def between(effects: Floats, chance: Floats) -> float:

@@ -3,8 +3,9 @@
 
 Question   What is the mean of ratios (load over what a model expects) when a few of them carry most of it?
 Method     The largest fiftieth of the ratios is the tail; its smallest is the bound u. Beyond u a Pareto tail is fitted
-           by Hill's estimator; its mean u alpha / (alpha - 1) stands in place of each ratio beyond. So no single load
-           decides, and nothing is cut off: a trimmed mean would be another target. alpha's interval is a gamma's.
+           by Hill's estimator; its mean u alpha / (alpha - 1) stands in place of each ratio beyond. So how long
+           one load takes does not decide (the weight that it met may: `doubly.py`), and nothing is cut off: a trimmed
+           mean would be another target. alpha's interval is a gamma's.
 Stop when  computed.
 Reads as   bound, mean beyond it with its interval, share beyond it. Without a tail (few ratios, or equal ones) the
            share is 0.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from configtron.learner.columns import Floats
 
@@ -45,6 +47,10 @@ class Tail:
     def smoothed(self, ratio: Floats) -> Floats:
         """(n,) the ratios, with the tail's mean in place of those beyond the bound."""
         return np.where(ratio > self.bound, self.mean, ratio)
+
+    def beyond(self, inside: npt.NDArray[np.bool_]) -> Floats:
+        """(n,) what ratios in the tail, (n,) `inside`, take beyond its bound on average; 0 for others."""
+        return np.where(inside, self.mean - self.bound, 0.0) if self.count else np.zeros(len(inside))
 
 
 NO_TAIL = Tail(np.inf, 0.0, 0.0, 0.0, 0)

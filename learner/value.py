@@ -34,7 +34,7 @@ import numpy as np
 from configtron.errors import BadInput
 from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights
+from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights, tail_weights
 from configtron.learner.loads import Loads
 from configtron.learner.policy import TablePolicy
 from configtron.learner.propensities import fitted
@@ -178,19 +178,27 @@ def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
 
 
 def _both_means(draws: Draws, crossed: Crossed, ms: Floats) -> tuple[Estimate, Estimate]:
-    """By DR the mean of loads, the tail's mean in place of each load in the tail, and exp of the mean of ln(ms)."""
+    """By DR the mean of loads, of which the tail is all configurations' in common, and exp of the mean of ln(ms)."""
     ratio = ms / crossed.modelled
     tail = tail_of(ratio)
     missed_ln = np.log(ratio)
     if not np.isfinite(tail.mean):
         (typical,) = drawn_weights(draws, missed_ln)
         return _without_interval(float("nan"), "log:heavy-tail"), _typical(typical, draws, crossed, missed_ln)
-    missed = (tail.smoothed(ratio) - 1.0) * crossed.modelled
-    how, typical = drawn_weights(draws, missed, missed_ln)
-    found = _of_terms(how, draws, crossed.expected, missed)
     beyond = ratio > tail.bound
+    common = tail.beyond(beyond)
+    # Loads up to the bound, and what the tail adds: each less its own mean, of which the model's 1 is the sum.
+    missed = (np.minimum(ratio, tail.bound) - (1.0 - common.mean())) * crossed.modelled
+    how, typical = drawn_weights(draws, missed, missed_ln)
+    rare = tail_weights(draws, how, beyond, crossed.modelled)
+    terms = crossed.expected + rare.weight * (common - common.mean()) * crossed.modelled
+    found = _of_terms(how, draws, terms, missed)
     # Loads in the tail under the candidate, in units of its mean; never fewer than the log's own share of them.
-    share = max(float((how.weight * beyond * crossed.modelled).mean()), float(beyond.mean() * crossed.expected.mean()))
+    share = float(beyond.mean() * crossed.expected.mean())
+    apart = ENDS_95 * rare.deviation * float(common.mean() * crossed.expected.mean())
+    if rare.share:
+        share = max(float((rare.weight * beyond * crossed.modelled).mean()), share)
+    found = _wider(found, apart, apart)
     found = _wider(found, share * (tail.mean - tail.low), share * (tail.high - tail.mean) if tail.count else 0.0)
     dr = found if np.isfinite(found.high_ms) else replace(found, reason="log:heavy-tail")
     return dr, _typical(typical, draws, crossed, missed_ln)
