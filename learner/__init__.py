@@ -34,7 +34,7 @@ from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.mapped import mapped
 from configtron.learner.policy import TablePolicy
 from configtron.learner.templates import templates_of
-from configtron.learner.thompson import Thompson
+from configtron.learner.thompson import BUDGET, Thompson
 from configtron.tensor import Tensor
 
 __all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TablePolicy", "policy", "row_of", "untaken"]
@@ -65,7 +65,8 @@ class Setting:
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
     ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
     patience: of searches whose decisions are another's, as in `cells.Stop`; bounded: as in `LinearPolicy`;
-    damage: what may be served (`damage.py`), None for everything; oracles are not bound by it.
+    damage: what may be served (`damage.py`), None for everything; oracles are not bound by it;
+    budget: by what share mean page load time may exceed Default's while a policy explores, where one keeps that.
     """
 
     grid: Grid
@@ -81,6 +82,7 @@ class Setting:
     patience: int = 0
     bounded: bool = True
     damage: DamageBound | None = None
+    budget: float = BUDGET
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""
@@ -98,7 +100,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Row:
     """A policy: how to make it, and what it is, in a few words. oracle: it needs the truth; takes: which of `warm`,
-    `engine`, `evolve` and `by-device` make a difference to it."""
+    `engine`, `evolve`, `by-device` and `budget` make a difference to it."""
 
     name: str
     make: Callable[[Setting], TablePolicy]
@@ -123,6 +125,8 @@ TEMPLATES = 32
 def _linear(kind: type[LinearPolicy], s: Setting) -> TablePolicy:
     few = None if s.warm is None else templates_of(mapped(s.warm, s.grid, s.sites), s.grid, TEMPLATES)
     more: dict[str, Any] = {"candidates": few, "warm": s.warm, "divergence": s.divergence, "bounded": s.bounded}
+    if kind is Thompson:
+        more["budget"] = s.budget
     return kind(s.grid, s.sites, s.rng, s.classes, update_every=s.update_every, **more)
 
 
@@ -157,6 +161,7 @@ PREFERRED = "thompson"
 
 # What a policy can be told of, beside the world.
 WARM, ENGINE, DEVICE, CLASSES = ("warm",), ("engine",), ("by-device",), ("evolve", "by-device")
+SPENDS = ("budget",)
 
 POLICIES = {
     row.name: row
@@ -179,8 +184,8 @@ POLICIES = {
         Row("configtron_unbounded", lambda s: _searched(_cells, UnboundedEnsemble, s),
             "the same, all of a cell's sessions testing while it is searched", takes=ENGINE + CLASSES),
         Row(
-            "thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, with a guardrail",
-            takes=WARM + CLASSES,
+            "thompson", lambda s: _linear(Thompson, s), "linear Thompson sampling over all cells, within a budget",
+            takes=WARM + CLASSES + SPENDS,
         ),
         Row("linucb", lambda s: _linear(LinUcb, s), "LinUCB over the same model", takes=WARM + CLASSES),
         Row("squarecb", lambda s: _linear(SquareCb, s), "SquareCB over the same model", takes=WARM + CLASSES),

@@ -114,16 +114,28 @@ def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = la
     parts = [policy.choose_many(logged.contexts[:0])]
     while at < len(logged):
         rows = slice(at, min(len(logged), at + policy.due()))
-        here = logged.contexts[rows]
-        parts.append(policy.choose_many(here))
+        here, plt_ms = logged.contexts[rows], logged.plt_ms[rows]
         row, network = policy.where(here)
         part = told[rows]
         columns = Decisions(row, network, part.configuration, part.arm, part.propensity, part.expected_ms)
-        policy.observe_many(here, columns, logged.plt_ms[rows])
+        parts += _decided(policy, here, columns, plt_ms)
+        policy.observe_many(here, columns, plt_ms, screened=True)
         at = rows.stop
         tell(at)
     names = Decisions.__dataclass_fields__
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _decided(policy: TablePolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
+    """What the policy decides for contexts up to its next update, each by what outcomes before it changed."""
+    parts, at, chance = [], 0, policy.chances(len(here))
+    while at < len(here):
+        chosen = policy.decide(here[at:], chance[at:])
+        taken = policy.screen_many(here[at:], outcomes[at:], plt_ms[at:])[0] if policy.SCREENS else len(chosen)
+        policy.commit(chosen[:taken])
+        parts.append(chosen[:taken])
+        at += taken
+    return parts
 
 
 def grid_of(profiles: Sequence[Profile]) -> Grid:

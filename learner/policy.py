@@ -5,11 +5,14 @@ A subclass says how it tells clients apart (`where`) and how it learns (`learn`)
 observing one by one or as columns, updates at the same outcome whatever the batches, state out and in.
 
 `observe_many` cuts its columns where an update falls due. A caller that wants decisions independent of its batches
-never chooses more than `due()` clients ahead of what it has observed; `sim/loop.py` does so.
+never chooses more than `due()` clients ahead of what it has observed, and, of a policy that screens outcomes between
+updates, decides anew what comes after an outcome that changed the table; `sim/loop.py`, `logged.taught` and
+`played` do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -68,6 +71,30 @@ def joined(parts: list[Seen]) -> Seen:
     return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
+def played(
+    policy: TablePolicy, contexts: Contexts, load: Callable[[slice, Codes], Floats]
+) -> tuple[Decisions, Floats]:
+    """Decide for contexts and learn from their loads, each as soon as it is decided; the same bits however contexts are
+    cut into calls. load(rows, configurations): ms of those contexts under these configurations.
+
+    No more contexts than `policy.due()`. Returns decisions and ms.
+    """
+    chance, at = policy.chances(len(contexts)), 0
+    parts, took = [], np.empty(len(contexts))
+    while at < len(contexts):
+        rows = slice(at, len(contexts))
+        chosen = policy.decide(contexts[rows], chance[rows])
+        took[rows] = load(rows, chosen.configuration)
+        taken = policy.screen_many(contexts[rows], chosen, took[rows])[0]
+        policy.commit(chosen[:taken])
+        parts.append(chosen[:taken])
+        at += taken
+    names = Decisions.__dataclass_fields__
+    decisions = Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    policy.observe_many(contexts, decisions, took, screened=True)
+    return decisions, took
+
+
 class TablePolicy:
     """A policy that serves a table and remakes it at each update.
 
@@ -83,6 +110,8 @@ class TablePolicy:
     # Attributes that `save` writes besides what every policy has.
     STATE: ClassVar[tuple[str, ...]] = ()
     LEARNS: ClassVar[bool] = True
+    # Whether outcomes change decisions between updates, too: `screen_many` does something.
+    SCREENS: ClassVar[bool] = False
 
     def __init__(self, grid: Grid, sites: tuple[str, ...], rng: np.random.Generator, *, update_every: int = 500):
         self.grid, self.sites, self.rng, self.update_every = grid, sites, rng, update_every
@@ -132,11 +161,36 @@ class TablePolicy:
 
     def choose_many(self, contexts: Contexts) -> Decisions:
         """Decide for n contexts; the same bits as n calls of `choose`."""
-        row, network = self.where(contexts)
-        return self.served_.draw(row, network, self.rng.random(len(contexts)))
+        chosen = self.decide(contexts, self.chances(len(contexts)))
+        self.commit(chosen)
+        return chosen
 
-    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> None:
-        """Keep n outcomes, updating wherever one falls due. A policy that never learns keeps none."""
+    def chances(self, n: int) -> Floats:
+        """Draw the (n,) uniform numbers of the next n decisions."""
+        return self.rng.random(n)
+
+    def decide(self, contexts: Contexts, chance: Floats) -> Decisions:
+        """Decide for n contexts by chance (n,), as the table stands; nothing is drawn or counted. Whoever finds that
+        an outcome changed the table (`screen_many`) decides anew for what comes after, by the same numbers."""
+        row, network = self.where(contexts)
+        return self.served_.draw(row, network, chance)
+
+    def commit(self, decisions: Decisions) -> None:
+        """Count decisions that stand, once each, in their order. Here: nothing is counted."""
+
+    def screen_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> tuple[int, bool]:
+        """Take a first look at outcomes, in their order and each once, before they are observed.
+
+        Returns how many were taken and whether the last of them changed the table; it stops there. A policy that does
+        not screen (`SCREENS`) takes all. Outcomes that nobody screened are screened when they are observed.
+        """
+        return len(contexts), False
+
+    def observe_many(
+        self, contexts: Contexts, decisions: Decisions, plt_ms: Floats, *, screened: bool = False
+    ) -> None:
+        """Keep n outcomes, updating wherever one falls due. A policy that never learns keeps none. screened: all were
+        through `screen_many`, and no update falls due before the last of them."""
         if not self.LEARNS:
             return
         site = self.site_codes(contexts)
@@ -145,11 +199,18 @@ class TablePolicy:
         seen, at = Seen(*numbers, site, self.points(contexts), np.log(plt_ms), whole, client), 0
         while at < len(seen):
             upto = min(len(seen), at + self.due())
+            if self.SCREENS and not screened:
+                self._screen_all(contexts[at:upto], decisions[at:upto], plt_ms[at:upto])
             self.waiting_.append(seen[at:upto])
             self._held += upto - at
             at = upto
             if self.due() == 0:
                 self.update()
+
+    def _screen_all(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> None:
+        at = 0
+        while at < len(contexts):
+            at += self.screen_many(contexts[at:], decisions[at:], plt_ms[at:])[0]
 
     def due(self) -> int:
         """Outcomes still to be observed before decisions change."""

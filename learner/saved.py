@@ -8,6 +8,7 @@ A `Recipe` is what it was made of; both together, and the warm start's tensor, a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from configtron.learner.classes import Classes
 from configtron.learner.clients import BELOW_ROUND_TRIP, Clients
 from configtron.learner.damage import DamageBound
 from configtron.learner.evolve import Divergence
+from configtron.learner.ledger import Account
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch
+from configtron.learner.screening import Screen
 from configtron.learner.state import decode, encode, keep
+from configtron.learner.thompson import BUDGET
 from configtron.nouns import Knob
 from configtron.tensor import Tensor
 
@@ -34,7 +38,7 @@ class Recipe:
     """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
     decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
     class is split, None for never; patience: as in `cells.Stop`; damage: what may be served (`damage.py`), None for
-    everything; allowed: rows of the grid that it may choose, None for all."""
+    everything; allowed: rows of the grid that it may choose, None for all; budget: as in `Setting`."""
 
     policy: str
     grid: Grid
@@ -48,6 +52,7 @@ class Recipe:
     patience: int = 0
     damage: DamageBound | None = None
     allowed: tuple[tuple[int, ...], ...] | None = None
+    budget: float = BUDGET
 
     def watch(self) -> Watch | None:
         """The watch that has seen nothing, over the classes that the policy began with."""
@@ -61,7 +66,7 @@ class Recipe:
             warm = warm.over(self.grid)
         rng = np.random.default_rng(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
-        how = {"divergence": self.divergence, "patience": self.patience, "damage": self.damage}
+        how = {"divergence": self.divergence, "patience": self.patience, "damage": self.damage, "budget": self.budget}
         found = policy(self.policy, replace(made, **how))  # type: ignore[arg-type]
         if self.allowed is not None:
             rows = set(self.allowed)
@@ -105,16 +110,47 @@ def restore(text: str, policy: TablePolicy, watch: Watch | None) -> None:
 def classes_in(text: str) -> tuple[int, int]:
     """How many network classes the policy of that state has; how many of them were split off. Errors: `BadInput`."""
     state = decode(text)
-    own = decode(state["policy"])["own"] if "watch" in state else state["own"]
+    own = _own(state)
     return len(own["class_ids_"]), own.get("splits_", 0)
 
 
 def set_aside_in(text: str) -> dict[str, int]:
     """What the policy of that state leaves out of its classes, by reason (`clients.QUARANTINE_REASONS`): outcomes, and
     prefixes as they stand; {} for a policy that does not ask. Errors: `BadInput`."""
-    state = decode(text)
-    own = decode(state["policy"])["own"] if "watch" in state else state["own"]
+    own = _own(decode(text))
     known = own.get("clients_")
     if not isinstance(known, Clients):
         return {}
     return {name: count for name, count in {BELOW_ROUND_TRIP: own["refused_"], **known.reasons()}.items() if count}
+
+
+def _own(state: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = decode(state["policy"])["own"] if "watch" in state else state["own"]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """What a policy with a budget has spent. spent: share of Default's time so far, upper estimate; negative: gained;
+    unproven: share of sessions that get what is not proven, now; dropped: names of configurations that are dropped,
+    with the class where that is not everywhere."""
+
+    budget: float
+    spent: float
+    unproven: float
+    dropped: tuple[str, ...]
+
+
+def safety_in(text: str, recipe: Recipe) -> Safety | None:
+    """What the policy of that state has spent and dropped; None for one without a budget. Errors: `BadInput`."""
+    own = _own(decode(text))
+    account, screen = own.get("account_"), own.get("screen_")
+    if not isinstance(account, Account) or not isinstance(screen, Screen):
+        return None
+    classes = ("", *recipe.classes.ids)
+    dropped = tuple(
+        recipe.grid.profiles[k].name + (f" in {classes[group]}" if group else "")
+        for group, k in zip(*np.nonzero(screen.dropped), strict=True)
+    )
+    spent = account.upper_ms() / account.base_ms if account.base_ms > 0 else 0.0
+    return Safety(recipe.budget, spent, account.share, dropped)

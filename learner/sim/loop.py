@@ -5,6 +5,7 @@ Question   How do clients fare under this policy, while it learns from them?
 Method     Sessions decide in order of arrival by `choose_many`; their page load times come from the tensor, with noise;
            every `interval_s` each manager is given the outcomes that have come back by then (`observe_many`), in
            their order, and updates; a manager that none came back to does not. A slow load comes back late.
+           A manager that screens (`TablePolicy.screen_many`) sees every outcome as soon as it has come back.
            A session whose network changes meanwhile has the rest of its page under the new one.
 Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
 Reads as   per session: configuration, arm, propensity, page load time with and without noise.
@@ -79,6 +80,9 @@ class Replay:
         self.at_, self.told_, self.updates_ = 0, 0, 0
         # Sessions that have decided and whose outcomes have not come back.
         self.waiting_: Codes = np.zeros(0, dtype=np.int64)
+        # Of managers that screen: sessions whose outcomes have not been screened, and which have been.
+        self.unscreened_: Codes = np.zeros(0, dtype=np.int64)
+        self.screened_ = np.zeros(n, dtype=np.bool_)
         self.median_ms_, self.plt_ms_ = np.full(n, np.nan), np.full(n, np.nan)
         row, network, configuration, arm = (np.zeros(n, dtype=np.int64) for _ in range(4))
         self.decisions_ = Decisions(row, network, configuration, arm, np.ones(n), np.full(n, np.nan))
@@ -95,27 +99,75 @@ class Replay:
             self._decide(slice(self.at_, min(end, before, self.at_ + self.batch)))
 
     def _decide(self, rows: slice) -> None:
-        seen = self.sessions.seen[rows]
+        seen, factor = self.sessions.seen[rows], self.noise.factors(rows.stop - rows.start, self.rng)
         for which, policy in enumerate(self.managers):
             mine = np.flatnonzero(self.manager[rows] == which) if len(self.managers) > 1 else slice(None)
+            if getattr(policy, "SCREENS", False):
+                self._decide_screened(policy, np.arange(rows.start, rows.stop)[mine], factor[mine])
+                continue
             shown = self.sessions.truth(self.tensor, rows) if getattr(policy, "sees_truth", False) else seen
-            chosen = policy.choose_many(shown[mine])
-            for name in COLUMNS:
-                getattr(self.decisions_, name)[rows][mine] = getattr(chosen, name)
+            self._put(np.arange(rows.start, rows.stop)[mine], policy.choose_many(shown[mine]))
         self.median_ms_[rows] = loads(self.sessions, self.tensor, self.decisions_.configuration[rows], rows)
-        ms = self.median_ms_[rows] * self.noise.factors(rows.stop - rows.start, self.rng)
-        self.plt_ms_[rows] = ms if self.reports is None else self.reports.of(ms, rows)
+        self.plt_ms_[rows] = self._reported(self.median_ms_[rows] * factor, rows)
         self.waiting_ = np.concatenate((self.waiting_, np.arange(rows.start, rows.stop)))
         self.at_ = rows.stop
 
+    def _reported(self, ms: Floats, rows: slice | Codes) -> Floats:
+        return ms if self.reports is None else self.reports.of(ms, rows)
+
+    def _put(self, rows: Codes, chosen: Decisions) -> None:
+        for name in COLUMNS:
+            getattr(self.decisions_, name)[rows] = getattr(chosen, name)
+
+    def _decide_screened(self, policy: TablePolicy, rows: Codes, factor: Floats) -> None:
+        """Decide for these sessions of one manager. Outcomes that come back meanwhile are screened in that order; where
+        one changes the table, sessions after it are decided anew, by the same chance."""
+        if not len(rows):
+            return
+        seen, at_s, chance = self.sessions.seen, self.sessions.at_s, policy.chances(len(rows))
+        begin = 0
+        while True:
+            late = rows[begin:]
+            self._put(late, policy.decide(seen[late], chance[begin:]))
+            where = self.decisions_.configuration[late]
+            self.median_ms_[late] = loads(self.sessions, self.tensor, where, late)
+            self.plt_ms_[late] = self._reported(self.median_ms_[late] * factor[begin:], late)
+            mine = self.manager[self.unscreened_] == self.manager[rows[0]]
+            changed_s = self._screen(policy, np.concatenate((self.unscreened_[mine], rows)), float(at_s[rows[-1]]))
+            begin = int(np.searchsorted(at_s[rows], changed_s, side="right"))
+            if begin == len(rows):
+                break
+        policy.commit(self.decisions_[rows])
+        self.unscreened_ = np.concatenate((self.unscreened_, rows[~self.screened_[rows]]))
+
+    def _screen(self, policy: TablePolicy, rows: Codes, before_s: float) -> float:
+        """Screen what of these has come back before a moment, up to the first that changes the table: when that came
+        back; infinite if none did."""
+        rows = rows[~self.screened_[rows]]
+        back_s = self._back_s(rows)
+        order = np.argsort(back_s, kind="stable")
+        rows = rows[order][back_s[order] < before_s]
+        if not len(rows):
+            return math.inf
+        taken, changed = policy.screen_many(self.sessions.seen[rows], self.decisions_[rows], self.plt_ms_[rows])
+        self.screened_[rows[:taken]] = True
+        self.unscreened_ = self.unscreened_[~self.screened_[self.unscreened_]]
+        return float(back_s[order][taken - 1]) if changed else math.inf
+
     def _tell(self, tick: float) -> None:
         """What has come back by now, to each manager; then they update."""
-        back_s = self._back_s()
+        back_s = self._back_s(self.waiting_)
+        order = np.argsort(back_s, kind="stable")
+        self.waiting_, back_s = self.waiting_[order], back_s[order]
         rows = self.waiting_[back_s <= tick]
         for which, policy in enumerate(self.managers):
             mine = rows[self.manager[rows] == which]
             if policy.LEARNS and len(mine):
-                policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine])
+                screens = getattr(policy, "SCREENS", False)
+                while screens and self._screen(policy, mine, math.inf) < math.inf:
+                    pass
+                how = {"screened": True} if screens else {}
+                policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine], **how)
                 policy.update()
         self.told_ += len(rows)
         self.updates_ += 1
@@ -126,12 +178,10 @@ class Replay:
         coming = min(float(self.sessions.at_s[self.at_]), float(back_s.min(initial=np.inf)))
         self.updates_ = max(self.updates_, math.ceil(coming / self.interval_s) - 1)
 
-    def _back_s(self) -> Floats:
-        """When each waiting outcome can be learned from; `waiting_` is put into that order."""
-        back_s: Floats = self.sessions.at_s[self.waiting_] + self._lasts_s(self.waiting_) + self.delay_s
-        order = np.argsort(back_s, kind="stable")
-        self.waiting_ = self.waiting_[order]
-        return back_s[order]
+    def _back_s(self, rows: Codes) -> Floats:
+        """When the outcome of each of these sessions can be learned from."""
+        back_s: Floats = self.sessions.at_s[rows] + self._lasts_s(rows) + self.delay_s
+        return back_s
 
     def _lasts_s(self, rows: Codes) -> Floats | float:
         """How long those loads take on the clock, whatever is reported of them."""
@@ -146,7 +196,7 @@ class Replay:
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
         place: dict[str, Any] = {"at": self.at_, "told": self.told_, "updates": self.updates_}
-        place |= {"of": len(self.sessions), "waiting": self.waiting_}
+        place |= {"of": len(self.sessions), "waiting": self.waiting_, "unscreened": self.unscreened_}
         managers = [policy.save() for policy in self.managers]
         return encode({"replay": place, "columns": own, "rng": rng_state(self.rng), "managers": managers})
 
@@ -163,13 +213,16 @@ class Replay:
         set_rng_state(self.rng, state["rng"])
         self.at_, self.told_, self.updates_ = place["at"], place["told"], place["updates"]
         self.waiting_ = np.asarray(place["waiting"], dtype=np.int64)
+        self.unscreened_ = np.asarray(place.get("unscreened", place["waiting"]), dtype=np.int64)
+        self.screened_[: self.at_] = True
+        self.screened_[self.unscreened_] = False
         for name in COLUMNS:
             getattr(self.decisions_, name)[: self.at_] = state["columns"][name]
         self.median_ms_[: self.at_] = state["columns"]["median_ms"]
         self.plt_ms_[: self.at_] = state["columns"]["plt_ms"]
 
 
-def loads(sessions: Sessions, tensor: Tensor, configuration: Codes, rows: slice) -> Floats:
+def loads(sessions: Sessions, tensor: Tensor, configuration: Codes, rows: slice | Codes) -> Floats:
     """(n,) median page load times of those sessions, ms; where the network changes, the rest is under the new one."""
     site, change_ms = sessions.seen.site[rows], sessions.change_s[rows] * 1000.0
     ms = tensor.lookup(sessions.condition[rows], configuration, site)

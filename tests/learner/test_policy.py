@@ -11,8 +11,8 @@ import pytest
 
 from configtron.errors import BadInput
 from configtron.learner import POLICIES, Setting, policy
-from configtron.learner.columns import Contexts, contexts_of
-from configtron.learner.policy import TablePolicy
+from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
+from configtron.learner.policy import TablePolicy, played
 from configtron.learner.sim.noise import Noise
 from configtron.nouns import Context, Outcome
 from configtron.tensor import Tensor
@@ -48,9 +48,12 @@ def run(p: TablePolicy, tensor: Tensor, batch: int, part: slice, noise_seed: int
     while at < part.stop:
         rows = slice(at, min(part.stop, at + min(batch, p.due())))
         here = contexts[rows]
-        chosen = p.choose_many(here)
-        took = tensor.lookup(condition[rows], chosen.configuration, here.site) * factors[rows]
-        p.observe_many(here, chosen, took)
+
+        def load(part: slice, configuration: Codes, here: Contexts = here, begin: int = at) -> Floats:
+            where = slice(begin + part.start, begin + part.stop)
+            return tensor.lookup(condition[where], configuration, here.site[part]) * factors[where]
+
+        chosen, _ = played(p, here, load)
         log += list(zip(chosen.configuration.tolist(), chosen.propensity.tolist(), strict=True))
         at = rows.stop
     return log

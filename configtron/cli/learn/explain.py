@@ -135,7 +135,21 @@ def _rows(learner: Learner, who: str, context: Context, found: Explanation) -> I
         settings_: dict[str, Json] = {knob: value for knob, value in choice.profile.settings}  # type: ignore[misc]
         yield {"kind": "choice", "what": choice.profile.name, "arm": choice.arm, "share": rounded(choice.share),
                "loads": choice.loads, "excess": rounded(choice.excess), "settings": settings_}  # fmt: skip
+    yield from _safety(learner, found.class_id)
     for effect in found.effects:
         setting, default = str(effect.setting), str(effect.default)
         yield {"kind": "knob", "what": f"{effect.knob}={setting}", "excess": rounded(effect.excess),
                "about": f"put back to {default}"}  # fmt: skip
+
+
+def _safety(learner: Learner, class_id: str) -> Iterator[dict[str, Json]]:
+    """What its budget has come to, and which configurations are dropped, where it keeps one."""
+    from configtron.learner.saved import recipe_of, safety_in
+
+    safety = safety_in(learner.state, recipe_of(learner.recipe))
+    if safety is None:
+        return
+    about = f"of a budget of {safety.budget:g}; {safety.unproven:.3g} of sessions get what is not proven"
+    yield {"kind": "budget", "what": "spent", "excess": rounded(safety.spent), "about": about}
+    for name in safety.dropped:
+        yield {"kind": "dropped", "what": name, "about": "several times slower than Default"}

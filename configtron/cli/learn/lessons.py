@@ -86,6 +86,7 @@ def begin(
     watched: bool,
     evolve: bool,
     by_device: bool,
+    budget: float,
     features: str = "auto",
     damage: str = "",
     damage_from: bytes | None = None,
@@ -110,7 +111,7 @@ def begin(
     measured = tensor if damage_from is None else read(BytesIO(damage_from), "--damage-from")
     bound = damage_of(damage, measured, grid)
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
-                    _patience(first, grid), damage=bound)  # fmt: skip
+                    _patience(first, grid), damage=bound, budget=budget)  # fmt: skip
     if allowed is not None:
         recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid))))
     state = state_of(recipe.make(tensor), recipe.watch())

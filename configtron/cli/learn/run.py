@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from configtron.cli.completing import either
 from configtron.cli.learn.options import damage_options, log_option, say, write
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options, guard_options
+from configtron.cli.tune.options import Finite, form_options, guard_options
 from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ SHOWN = 60
 REASONS_SHOWN = 3
 # What a policy is made of: of one that goes on, none of these can be chosen any more.
 MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
-          "features", "damage", "damage_from", "bound", "allow_unfair", "all_configurations")  # fmt: skip
+          "features", "damage", "damage_from", "bound", "allow_unfair", "all_configurations",
+          "budget")  # fmt: skip
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -59,6 +60,8 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 @guard_options
 @click.option("--all-configurations", is_flag=True,
               help="Choose those too that `configtron tune` would refuse here: for simulations.")
+@click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
+              help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps that.")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
 @form_options
@@ -100,6 +103,10 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     with just that is called dead all the same) is not explored from then on: that is said, by later runs too, and is
     `unexplored` in JSON; the policy learns all outcomes once more without it. What three things decide together may be
     given up with it.
+
+    --budget is the degree of randomness: what a policy that keeps one explores may cost so much of Default's mean page
+    load time, from the first decision on; what is proven to gain is spent on exploring too. What is several times
+    slower is dropped between updates. `learn status` says what is spent, and what is dropped.
 
     `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
     policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
@@ -188,7 +195,8 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     flags: dict[str, Any] = {key: bool(making[key]) for key in ("evolve", "by_device")}
     flags |= {"features": str(making["features"]), "watched": bool(making["watch"])}
     flags |= {"damage": str(making["damage"]), "damage_from": _data(making["damage_from"])}
-    made = {"engine": str(making["engine"]), "k": k, "warm": data, **flags, **numbers}
+    budget = float(str(making["budget"]))
+    made = {"engine": str(making["engine"]), "k": k, "warm": data, "budget": budget, **flags, **numbers}
     return made | {"allowed": None if making["all_configurations"] else _allowed}
 
 
@@ -231,7 +239,7 @@ def _idle(policy: str) -> None:
     from configtron.learner.imported import is_imported
 
     ctx = click.get_current_context()
-    for what in ("warm", "engine", "evolve", "by-device"):
+    for what in ("warm", "engine", "evolve", "by-device", "budget"):
         if ctx.get_parameter_source(what.replace("-", "_")) is ParameterSource.COMMANDLINE:
             if (policy in POLICIES or is_imported(policy)) and (why := untaken([policy], what)):
                 raise BadInput(why)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.learn.options import say, write
+from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.errors import DONE
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 # Bandwidth, round trip and loss, which all classes live over: not worth a word.
 BASE_FEATURES = 3
-COLUMNS = ("kind", "name", "since", "outcomes", "waiting", "classes", "splits", "saved", "set_aside", "about")
+COLUMNS = (
+    "kind", "name", "since", "outcomes", "waiting", "classes", "splits", "spent", "dropped", "saved",
+    "set_aside", "about",
+)  # fmt: skip
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
@@ -29,6 +32,11 @@ def status(form: str, output_file: str) -> int:
     how many network classes it has and how many of them were split off (`learn run --evolve`). What a policy leaves out
     of its classes stands in `set_aside`, by reason: outcomes below one round trip as the kernel measured it, prefixes
     whose loads are unlike their class, prefixes that weigh less for having had more than their share.
+
+    `spent` is what its own decisions so far cost over Default, as a share of Default's time (upper estimate; negative:
+    it gains), where it keeps a budget (`learn run --budget`); `dropped` names configurations that loads showed to be
+    several times slower, everywhere or in a class, and that it does not serve any more. JSON has the budget, and the
+    share of sessions that gets what is not proven.
 
     Exit code 0 also if there is nothing.
     """
@@ -54,11 +62,15 @@ def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
 
 
 def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
-    from configtron.learner.saved import classes_in, features_in, set_aside_in
+    from configtron.learner.saved import classes_in, features_in, recipe_of, safety_in, set_aside_in
 
     for one in store.learners():
         classes, splits = classes_in(one.state)
-        waiting = store.count(one.log, one.position)
+        waiting, safety = store.count(one.log, one.position), safety_in(one.state, recipe_of(one.recipe))
+        kept: dict[str, Json] = {}
+        if safety is not None:
+            kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
+                    "dropped": list(safety.dropped)}  # fmt: skip
         about = f"{one.policy}, from {_which(store, one.log)}"
         features = features_in(one.recipe)
         about += f"; classes over {', '.join(features)}" if len(features) > BASE_FEATURES else ""
@@ -66,7 +78,7 @@ def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
         yield {
             "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
             "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
-            "features": list(features), "saved": one.saved_at, "set_aside": dict(aside), "about": about,
+            "features": list(features), "saved": one.saved_at, "set_aside": dict(aside), "about": about, **kept,
         }  # fmt: skip
 
 

@@ -78,6 +78,8 @@ def _at_least(least: float) -> Finite:
 @click.option("--damage", default="", metavar="BYTES",
               help="Serve nothing by which neighbours lose more for each byte of a page, as --tensor has it; none: no"
                    " bound.  [default: 1.25 where it was measured]")
+@click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
+              help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps that.")
 @click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`.")
 @click.option("--study", "studies", multiple=True, metavar="NAME",
               help="A study of the paper's; several times, or all; list names them.")

@@ -60,7 +60,8 @@ def job(given: dict[str, Any]) -> Job:
             if is_imported(name) or given["engine"] != GRID:
                 small.policy(name, engine=given["engine"])
         _bound(given["damage"], small)
-    how = {key: given[key] for key in ("engine", "interval_s", "delay_s", "pops", "batch", "keep_log", "damage")}
+    names = ("engine", "interval_s", "delay_s", "pops", "batch", "keep_log", "damage", "budget")
+    how = {key: given[key] for key in names}
     config = {"origins": [origin.form() for origin in origins], "policies": policies, **how}
     return Job(KIND, config, len(origins) * len(policies))
 
@@ -107,8 +108,11 @@ def _replay(job: Job, here: World, name: str) -> Replay:
     pops = POPS if job.config["pops"] == "local" else 1
     importable([name])
     engine = job.config.get("engine", GRID)
-    bound = _bound(job.config.get("damage", ""), here)
-    managers = [here.policy(name, manager, engine=engine, damage=bound) for manager in range(pops)]
+    made: dict[str, Any] = {"engine": engine, "damage": _bound(job.config.get("damage", ""), here)}
+    if "budget" in job.config:
+        # A replay that an older version began has none.
+        made["budget"] = job.config["budget"]
+    managers = [here.policy(name, manager, **made) for manager in range(pops)]
     how: dict[str, Any] = {key: job.config[key] for key in ("interval_s", "delay_s", "batch")}
     how |= {"pop": pops_of(here.sessions, pops), "noise": here.spread, "reports": here.reports}
     return Replay(here.sessions, here.tensor, managers, here.noise(), **how)

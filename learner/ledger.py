@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""The budget of exploration: what own decisions cost over Default so far, and how large a share may still explore.
+
+Question   How large a share of sessions may get what is not Default, so that the mean page load time stays within
+           `budget` of Default's, from the first session on?
+Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
+           what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
+           estimate of costs, a lower one of gains.
+           Plan: the model's draws say what the next table's proven and unproven parts cost per session. On top comes
+           how far the model was too hopeful of what it chose before (loads against what was expected of them before
+           they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
+           the shares at which cost per session stays within budget plus gain per session, less a debt, plus a part of
+           what was saved. Cost and gain grow alike with sessions: it holds however many come before the next update.
+Stop when  computed, once per update.
+Reads as   shares of the next table's parts, and the account.
+Fails as   a first interval in which unproven configurations cost more than is assumed: the debt is paid back by
+           serving Default until the account is even.
+Differs    from CT's degree of randomness, a fixed share whatever it costs.
+Source     Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits); Dawid 1984 (prequential errors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.state import keep
+
+# Standard errors that an upper estimate is above the mean.
+UPPER_ERRORS = 1.0
+# The same of what the next table costs: what it does cost is watched load by load (`screening.py`).
+PLAN_ERRORS = 0.5
+# Share of the budget that is planned with: some of it is spent before anybody sees it.
+PLAN_SHARE = 0.7
+# The part of sessions that get anything but Default grows at most so many times what loads there were of it so far.
+GROWTH = 4.0
+# Deviation of one load around what is expected of it, as a share: with what members of a class differ by.
+LOAD_DEVIATION = 0.4
+# Cost of a load of an unproven configuration near Default, as a share of Default's time, as by so many loads; and the
+# least it is taken to be. One that is further off is taken to cost so many times as much.
+ASSUMED_HARM, HARM_LOADS, LEAST_HARM, FAR_TIMES = 0.25, 10.0, 0.02, 2.0
+# How much faster the model expects what it chooses to be than it is, ln, as by so many loads.
+ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.05, 20.0
+# Share that errors of earlier intervals keep at each update: choices get better, and so do expectations.
+MEMORY = 0.9
+# A load's excess over Default up to which its logarithm counts, so that noise has mean 0; beyond, its ms count.
+LINEAR_LN = 1.5
+# No configuration is taken to be slower or faster than this by the model, ln: a draw of a wide prior is no news.
+MOST_EXCESS_LN = 1.1
+# A load further off counts as so far, ln.
+FAR_LN = 3.0
+# Part of what was saved that one interval may spend; a debt is to be paid back within one.
+SPEND_SHARE = 0.5
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Account:
+    """Where the budget stands.
+
+    base_ms   expected under Default, of all decisions
+    cost_ms   what they cost beyond, negative for a gain; variance_ms2: of that sum
+    sessions  decisions; explored: of them, expected on the unproven part; share: of the present table that is unproven
+    error_ln  sum over loads of the proven part of how much longer they took than was expected before; of error_loads
+    harm      sum over loads of the unproven part of their cost as a share of Default's time; of harm_loads
+    carried   base, cost, variance and sessions of before cells were last cut
+    """
+
+    base_ms: float = 0.0
+    cost_ms: float = 0.0
+    variance_ms2: float = 0.0
+    sessions: float = 0.0
+    explored: float = 0.0
+    share: float = 0.0
+    error_ln: float = 0.0
+    error_loads: float = 0.0
+    harm: float = 0.0
+    harm_loads: float = 0.0
+    carried: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def carry(self) -> Account:
+        """The account as it stands, from which cells are counted anew: they were cut, and mean others from now on."""
+        return replace(self, carried=(self.base_ms, self.cost_ms, self.variance_ms2, self.sessions))
+
+    def upper_ms(self) -> float:
+        """Upper estimate of what decisions cost over Default."""
+        return float(self.cost_ms + UPPER_ERRORS * self.variance_ms2**0.5)
+
+    def saved_ms(self, budget: float) -> float:
+        """What may still be spent; negative: a debt."""
+        return budget * self.base_ms - self.upper_ms()
+
+    def optimism_ln(self) -> float:
+        """Upper estimate of how much slower a load of the proven part is than the model expects."""
+        loads = self.error_loads + OPTIMISM_LOADS
+        mean = (self.error_ln + OPTIMISM_LOADS * ASSUMED_OPTIMISM_LN) / loads
+        return float(max(mean + PLAN_ERRORS * LOAD_DEVIATION / loads**0.5, 0.0))
+
+    def unproven_cost(self) -> float:
+        """Upper estimate of what a load of the unproven part costs, as a share of Default's time."""
+        loads = self.harm_loads + HARM_LOADS
+        mean = (self.harm + HARM_LOADS * ASSUMED_HARM) / loads
+        return float(max(mean + PLAN_ERRORS * LOAD_DEVIATION / loads**0.5, LEAST_HARM))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interval:
+    """What came back since the last update, of known cells, (n,) each: cell, configuration, Default's expected ms in
+    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unproven there."""
+
+    row: Codes
+    configuration: Codes
+    default_ms: Floats
+    over_ln: Floats
+    expected_ln: Floats
+    unproven: npt.NDArray[np.bool_]
+
+
+@keep
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """What was decided and what came back, by cell, (rows,) each: decisions, of them for another than Default, loads of
+    those (weighted as decisions), sum of their ln(ms), and ms that were far beyond Default's."""
+
+    decided: Floats
+    chosen: Floats
+    loads: Floats
+    total_ln: Floats
+    beyond_ms: Floats
+
+
+def no_cells(rows: int) -> Cells:
+    """Nothing decided."""
+    return Cells(*(np.zeros(rows) for _ in range(5)))
+
+
+def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cells:
+    """With an interval. decided (rows, configurations): decisions in it. Where loads are another's decisions (a log),
+    those of a configuration stand together for as many as it was decided for."""
+    rows, width = decided.shape
+    loads = np.bincount(seen.configuration, minlength=width)
+    ratio = np.divide(decided.sum(axis=0), loads, out=np.zeros(width), where=loads > 0)
+    ratio[default] = 0.0
+    weight, far = ratio[seen.configuration], seen.over_ln > LINEAR_LN
+    beyond = np.where(far, np.expm1(np.minimum(seen.over_ln, FAR_LN)) - np.expm1(LINEAR_LN), 0.0)
+    near_ln = np.log(seen.default_ms) + np.clip(seen.over_ln, -MOST_EXCESS_LN, LINEAR_LN)
+    sums = [np.bincount(seen.row, part, rows) for part in (weight, weight * near_ln, weight * seen.default_ms * beyond)]
+    of_default = decided[:, default]
+    every = decided.sum(axis=1)
+    before = (cells.decided, cells.chosen, cells.loads, cells.total_ln, cells.beyond_ms)
+    return Cells(*(old + new for old, new in zip(before, (every, every - of_default, *sums), strict=True)))
+
+
+def as_loaded(decided: Floats, row: Codes, configuration: Codes) -> Floats:
+    """(rows, configurations) the same decisions of each configuration, spread over cells as its loads (n,) are."""
+    rows, width = decided.shape
+    loads = np.bincount(row * width + configuration, minlength=rows * width).reshape(rows, width)
+    each = decided.sum(axis=0) / np.maximum(loads.sum(axis=0), 1)
+    found: Floats = loads * each
+    return found
+
+
+def settled(
+    account: Account, cells: Cells, seen: Interval, default_ln: Floats, default_loads: Floats, default: int
+) -> Account:
+    """The account after an interval that is in `cells`. default_ln (rows,): what Default takes, by all that is known of
+    it now, ln(ms); default_loads (rows,) that it rests on."""
+    default_ms, loads = np.exp(default_ln), np.maximum(cells.loads, 1e-9)
+    excess = np.where(cells.loads > 0, cells.total_ln / loads - default_ln, 0.0)
+    spent = cells.chosen * default_ms
+    cost = spent * np.expm1(np.clip(excess, -FAR_LN, FAR_LN)) + cells.beyond_ms
+    variance = spent**2 * LOAD_DEVIATION**2 * (1.0 / (loads + 1.0) + 1.0 / (default_loads + 3.0))
+    chosen, before = seen.configuration != default, account
+    relative = seen.default_ms / max(float(seen.default_ms.mean()), 1e-9) if len(seen.row) else seen.default_ms
+    proven, unproven = chosen & ~seen.unproven, chosen & seen.unproven
+    error, harm = relative * (seen.over_ln - seen.expected_ln), relative * share_of_cost(seen.over_ln, seen.expected_ln)
+    base_ms, cost_ms, variance_ms2, sessions = account.carried
+    sessions += float(cells.decided.sum())
+    return replace(
+        account,
+        base_ms=base_ms + float((cells.decided * default_ms).sum()),
+        cost_ms=cost_ms + float(cost.sum()),
+        variance_ms2=variance_ms2 + float(variance.sum()),
+        sessions=sessions,
+        explored=before.explored + before.share * (sessions - before.sessions),
+        error_ln=MEMORY * before.error_ln + float(error[proven].sum()),
+        error_loads=MEMORY * before.error_loads + float(relative[proven].sum()),
+        harm=MEMORY * before.harm + float(harm[unproven].sum()),
+        harm_loads=MEMORY * before.harm_loads + float(relative[unproven].sum()),
+    )
+
+
+def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
+    """Cost of loads as a share of Default's time: exponential in what was expected and in what is far beyond, linear in
+    between, so that noise has mean 0."""
+    expected, large = np.clip(expected_ln, -MOST_EXCESS_LN, MOST_EXCESS_LN), LINEAR_LN
+    rest = np.clip(over_ln, -FAR_LN, FAR_LN) - expected
+    beyond = np.maximum(rest, np.expm1(rest) - (np.expm1(large) - large))
+    found: Floats = np.maximum(np.expm1(expected) + np.exp(expected) * beyond, -1.0)
+    return found
+
+
+def part_cost(picks: Codes, weight: Floats, excess_ln: Floats, optimism_ln: float) -> float:
+    """Upper estimate of ms over Default per session of a part of the table. picks (rows, m), each alike often; weight
+    (rows,): share of sessions times Default's ms; excess_ln (draws, rows, configurations), 0 for Default."""
+    found, rows = np.zeros(len(excess_ln)), np.arange(len(picks))
+    for column in picks.T:
+        drawn = excess_ln[:, rows, column]
+        # Exactly 0 is Default itself, of which nobody is too hopeful.
+        hopeful = np.where((drawn == 0.0).all(axis=0), 0.0, optimism_ln)
+        found += np.expm1(np.clip(drawn + hopeful, -MOST_EXCESS_LN, MOST_EXCESS_LN)) @ weight
+    found /= max(picks.shape[1], 1)
+    return float(found.mean() + PLAN_ERRORS * found.std())
+
+
+def shares(income: float, proven: float, unproven: float, most: float) -> tuple[float, float]:
+    """(share of the proven part, share of the unproven part); the rest is Default's.
+
+    income: what a session may cost; proven, unproven: upper estimates of what one costs; most: of the unproven part.
+    """
+    income = max(income, 0.0)
+    if proven > income:
+        # Neither is proven: half of the income tries what may be better, half teaches.
+        return min(0.5 * income / proven, 1.0 - most), min(0.5 * income / max(unproven, proven), most)
+    if unproven <= income:
+        return 1.0 - most, most
+    explore = min((income - proven) / (unproven - proven), most)
+    return 1.0 - explore, explore

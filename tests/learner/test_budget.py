@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The budget of exploration is kept from the first session on, in worlds where nothing is better than Default too; what
+is proven to gain is reinvested."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configtron.learner.ledger import Account, Interval, entered, no_cells, settled, shares
+from configtron.learner.sim.loop import Replay
+from configtron.learner.sim.metrics import default_ms
+from configtron.learner.sim.sessions import Arrivals, drawn
+from configtron.learner.thompson import Thompson
+from configtron.tensor import Tensor
+from tests.learner.worlds import small_classes, small_tensor
+
+BUDGET, SESSIONS = 0.01, 3000
+# What chance may add: a load in a hundred explores, and one of them may take three times as long.
+SLACK_1000, SLACK_ALL = 0.012, 0.006
+
+
+def worse(seed: int) -> Tensor:
+    """A world in which every configuration but Default is slower by a tenth and by as much as it differs."""
+    tensor = small_tensor(seed)
+    default = tensor.median_ms[:, [tensor.grid.default]]
+    ms = default * np.exp(np.abs(np.log(tensor.median_ms / default)) + 0.1)
+    ms[:, tensor.grid.default] = default[:, 0]
+    return replace(tensor, median_ms=ms.astype(np.float32))
+
+
+def replayed(tensor: Tensor, seed: int = 1, n: int = SESSIONS, every: int = 500, **more: object) -> Replay:
+    world = (tensor.grid, tensor.sites, np.random.default_rng(seed), small_classes(tensor))
+    made = Thompson(*world, update_every=0, **more)
+    sessions = drawn(tensor, n, np.random.default_rng(seed + 1), Arrivals(prefixes=60))
+    noise, how = np.random.default_rng(seed + 2), {"interval_s": every / 10.0, "delay_s": 0.0, "at_once": True}
+    one = Replay(sessions, tensor, [made], noise, **how)
+    one.run()
+    return one
+
+
+def costs(one: Replay) -> np.ndarray:
+    """What sessions cost over Default up to each, as a share of Default's time."""
+    default = default_ms(one)
+    found: np.ndarray = np.cumsum(one.median_ms_ - default) / np.cumsum(default)
+    return found
+
+
+@pytest.mark.parametrize("every", [100, 500, 3000])
+def test_where_everything_is_worse_the_budget_is_kept(every: int) -> None:
+    found = [costs(replayed(worse(seed), seed, every=every)) for seed in (70_101, 70_102, 70_103)]
+    mean = np.mean(found, axis=0)
+    assert mean[999] <= BUDGET + SLACK_1000 and mean[-1] <= BUDGET + SLACK_ALL, (mean[999], mean[-1])
+    assert all((one[999:] <= BUDGET + 2 * SLACK_1000).all() for one in found)
+    assert all(one[-1] > 0 for one in found), "it explores all the same"
+
+
+def test_without_a_budget_it_is_not_kept() -> None:
+    assert np.mean([costs(replayed(worse(seed), seed, budget=None))[999] for seed in (70_101, 70_102)]) > 0.03
+
+
+def test_a_larger_budget_explores_more() -> None:
+    def explored(budget: float) -> float:
+        made = replayed(worse(70_101), budget=budget, n=1500).managers[0]
+        assert isinstance(made, Thompson)
+        return made.account_.explored
+
+    assert explored(0.05) > 1.5 * explored(0.005) > 0.0
+
+
+def test_what_is_gained_is_reinvested() -> None:
+    tensor = small_tensor()
+    ms = tensor.median_ms.copy()
+    ms[:, tensor.grid.default] *= 1.5
+    one = replayed(replace(tensor, median_ms=ms), n=4000)
+    made = one.managers[0]
+    assert isinstance(made, Thompson) and costs(one)[999] < BUDGET + SLACK_1000
+    last = (one.median_ms_[-1000:].sum() / default_ms(one)[-1000:].sum()) - 1.0
+    assert last < -0.1 and made.account_.upper_ms() < 0 and made.account_.share > 0.1
+
+
+def test_the_account_is_near_the_truth() -> None:
+    for tensor in (worse(70_104), small_tensor()):
+        one = replayed(tensor)
+        account = one.managers[0].account_  # type: ignore[attr-defined]
+        true = (one.median_ms_ - default_ms(one)).sum() / default_ms(one).sum()
+        assert abs(account.cost_ms / account.base_ms - true) < 0.03
+
+
+def interval(over_ln: list[float], configuration: list[int]) -> Interval:
+    n = len(over_ln)
+    none = np.zeros(n, dtype=np.int64)
+    flags = np.zeros(n, dtype=np.bool_)
+    return Interval(none, np.array(configuration), np.full(n, 1000.0), np.array(over_ln), np.zeros(n), flags)
+
+
+def test_an_account_by_hand() -> None:
+    """Ten decisions: eight for Default, two for configuration 1, which took a quarter longer."""
+    seen, decided = interval([0.0] * 8 + [np.log(1.25)] * 2, [0] * 8 + [1] * 2), np.array([[8.0, 2.0]])
+    cells = entered(no_cells(1), seen, decided, 0)
+    level = np.array([np.log(1000.0)])
+    found = settled(Account(), cells, seen, level, np.array([8.0]), 0)
+    assert found.base_ms == pytest.approx(10_000) and found.cost_ms == pytest.approx(500) and found.sessions == 10
+    assert found.upper_ms() > found.cost_ms and found.saved_ms(0.01) < 0 < found.saved_ms(0.5)
+    others = entered(no_cells(1), seen, np.array([[6.0, 4.0]]), 0)
+    twice = settled(Account(), others, seen, level, np.array([8.0]), 0)
+    assert twice.cost_ms == pytest.approx(1000), "a log's loads stand for own decisions"
+
+
+def test_shares_keep_cost_within_income() -> None:
+    for income, proven, unproven in ((10.0, 0.0, 200.0), (10.0, -50.0, 200.0), (10.0, 100.0, 200.0), (-5.0, 3.0, 9.0)):
+        one, other = shares(income, proven, unproven, 0.25)
+        assert one >= 0 and 0 <= other <= 0.25 and one + other <= 1.0 + 1e-12
+        assert one * proven + other * unproven <= max(income, 0.0) + 1e-9
+    assert shares(10.0, -50.0, 20.0, 0.25) == (0.75, 0.25)
+    assert shares(-5.0, 3.0, 9.0, 0.25) == (0.0, 0.0), "a debt: nothing but Default"
