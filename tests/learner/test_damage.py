@@ -138,7 +138,8 @@ def test_no_policy_serves_what_harms(name: str) -> None:
     here = world(TENSOR, 3000, 1)
     served = {}
     for within in (False, True):
-        policy = here.policy(name)
+        # A large budget: a cold start of so few sessions would hardly explore.
+        policy = here.policy(name, budget=1.0)
         if within:
             policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
         replay = Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0)
