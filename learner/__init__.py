@@ -66,7 +66,8 @@ class Setting:
     ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
     patience: of searches whose decisions are another's, as in `cells.Stop`; bounded: as in `LinearPolicy`;
     damage: what may be served (`damage.py`), None for everything; oracles are not bound by it;
-    budget: by what share mean page load time may exceed Default's while a policy explores, where one keeps that.
+    budget: by what share mean page load time may exceed Default's while a policy explores, where one keeps that;
+    None for any.
     """
 
     grid: Grid
@@ -82,7 +83,7 @@ class Setting:
     patience: int = 0
     bounded: bool = True
     damage: DamageBound | None = None
-    budget: float = BUDGET
+    budget: float | None = BUDGET
 
     def searcher(self) -> Engine:
         """The engine by its name. Errors: `BadInput` for a name that is none, `Missing` for an extra that is absent."""

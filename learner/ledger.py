@@ -5,7 +5,8 @@ Question   How large a share of sessions may get what is not Default, so that th
            `budget` of Default's, from the first session on?
 Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
            what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
-           estimate of costs, a lower one of gains.
+           estimate of costs, a lower one of gains. Loads far off count as rarely as Default's own are: bots and broken
+           clocks are nobody's cost.
            Plan: the model's draws say what the next table's proven and unproven parts cost per session. On top comes
            how far the model was too hopeful of what it chose before (loads against what was expected of them before
            they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
@@ -52,6 +53,8 @@ LINEAR_LN = 1.5
 MOST_EXCESS_LN = 1.1
 # A load further off counts as so far, ln.
 FAR_LN = 3.0
+# Loads of Default by which its share of loads far off is drawn to none.
+TAIL_LOADS = 10.0
 # Part of what was saved that one interval may spend; a debt is to be paid back within one.
 SPEND_SHARE = 0.5
 
@@ -66,6 +69,7 @@ class Account:
     sessions  decisions; explored: of them, expected on the unproven part; share: of the present table that is unproven
     error_ln  sum over loads of the proven part of how much longer they took than was expected before; of error_loads
     harm      sum over loads of the unproven part of their cost as a share of Default's time; of harm_loads
+    tail      loads of Default; sums over them of how far they were beyond, as a share of its time, and of its square
     carried   base, cost, variance and sessions of before cells were last cut
     """
 
@@ -79,6 +83,7 @@ class Account:
     error_loads: float = 0.0
     harm: float = 0.0
     harm_loads: float = 0.0
+    tail: tuple[float, float, float] = (0.0, 0.0, 0.0)
     carried: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def carry(self) -> Account:
@@ -109,7 +114,8 @@ class Account:
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
     """What came back since the last update, of known cells, (n,) each: cell, configuration, Default's expected ms in
-    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unproven there."""
+    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unproven there, and
+    how much it counts (`influence.py`)."""
 
     row: Codes
     configuration: Codes
@@ -117,6 +123,7 @@ class Interval:
     over_ln: Floats
     expected_ln: Floats
     unproven: npt.NDArray[np.bool_]
+    weight: Floats
 
 
 @keep
@@ -144,14 +151,37 @@ def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cell
     loads = np.bincount(seen.configuration, minlength=width)
     ratio = np.divide(decided.sum(axis=0), loads, out=np.zeros(width), where=loads > 0)
     ratio[default] = 0.0
-    weight, far = ratio[seen.configuration], seen.over_ln > LINEAR_LN
-    beyond = np.where(far, np.expm1(np.minimum(seen.over_ln, FAR_LN)) - np.expm1(LINEAR_LN), 0.0)
+    weight, beyond = ratio[seen.configuration], far_beyond(seen.over_ln)
     near_ln = np.log(seen.default_ms) + np.clip(seen.over_ln, -MOST_EXCESS_LN, LINEAR_LN)
     sums = [np.bincount(seen.row, part, rows) for part in (weight, weight * near_ln, weight * seen.default_ms * beyond)]
     of_default = decided[:, default]
     every = decided.sum(axis=1)
     before = (cells.decided, cells.chosen, cells.loads, cells.total_ln, cells.beyond_ms)
     return Cells(*(old + new for old, new in zip(before, (every, every - of_default, *sums), strict=True)))
+
+
+def far_beyond(over_ln: Floats) -> Floats:
+    """What loads took beyond `LINEAR_LN`, as a share of Default's time; 0 for most."""
+    found: Floats = np.where(over_ln > LINEAR_LN, np.expm1(np.minimum(over_ln, FAR_LN)) - np.expm1(LINEAR_LN), 0.0)
+    return found
+
+
+def with_tail(before: tuple[float, float, float], beyond: Floats) -> tuple[float, float, float]:
+    """`Account.tail` with loads of Default, (n,) each so far beyond."""
+    loads, total, square = before
+    return loads + len(beyond), total + float(beyond.sum()), square + float((beyond**2).sum())
+
+
+def tail_ms(tail: tuple[float, float, float], cells: Cells, spent: Floats) -> float:
+    """What loads far off cost beyond as many of Default's, less a standard error of those; at least 0.
+
+    spent (rows,): ms that Default would have taken in place of what was chosen.
+    """
+    loads, total, square = tail
+    mean, variance = total / (loads + TAIL_LOADS), square / (loads + TAIL_LOADS)
+    each = spent / np.maximum(cells.chosen, 1.0)
+    error = (variance * float((cells.chosen * each**2).sum())) ** 0.5
+    return max(float(cells.beyond_ms.sum() - mean * spent.sum() - error), 0.0)
 
 
 def as_loaded(decided: Floats, row: Codes, configuration: Codes) -> Floats:
@@ -171,10 +201,12 @@ def settled(
     default_ms, loads = np.exp(default_ln), np.maximum(cells.loads, 1e-9)
     excess = np.where(cells.loads > 0, cells.total_ln / loads - default_ln, 0.0)
     spent = cells.chosen * default_ms
-    cost = spent * np.expm1(np.clip(excess, -FAR_LN, FAR_LN)) + cells.beyond_ms
+    cost = spent * np.expm1(np.clip(excess, -FAR_LN, FAR_LN))
+    tail = with_tail(account.tail, far_beyond(seen.over_ln[seen.configuration == default]))
     variance = spent**2 * LOAD_DEVIATION**2 * (1.0 / (loads + 1.0) + 1.0 / (default_loads + 3.0))
     chosen, before = seen.configuration != default, account
     relative = seen.default_ms / max(float(seen.default_ms.mean()), 1e-9) if len(seen.row) else seen.default_ms
+    relative = relative * seen.weight
     proven, unproven = chosen & ~seen.unproven, chosen & seen.unproven
     error, harm = relative * (seen.over_ln - seen.expected_ln), relative * share_of_cost(seen.over_ln, seen.expected_ln)
     base_ms, cost_ms, variance_ms2, sessions = account.carried
@@ -182,7 +214,7 @@ def settled(
     return replace(
         account,
         base_ms=base_ms + float((cells.decided * default_ms).sum()),
-        cost_ms=cost_ms + float(cost.sum()),
+        cost_ms=cost_ms + float(cost.sum()) + tail_ms(tail, cells, spent),
         variance_ms2=variance_ms2 + float(variance.sum()),
         sessions=sessions,
         explored=before.explored + before.share * (sessions - before.sessions),
@@ -190,6 +222,7 @@ def settled(
         error_loads=MEMORY * before.error_loads + float(relative[proven].sum()),
         harm=MEMORY * before.harm + float(harm[unproven].sum()),
         harm_loads=MEMORY * before.harm_loads + float(relative[unproven].sum()),
+        tail=tail,
     )
 
 

@@ -62,7 +62,8 @@ class Screen:
     evidence  (1 + groups, configurations) sums; row 0 over all groups
     loads     (1 + groups, configurations) loads since a sum was last zero
     dropped   (1 + groups, configurations) loads at which it was dropped; 0: it is not
-    level     (2,) running level of all loads over their expectations, ln; running deviation of one load, ln
+    level     (4,) running level of all loads over their expectations, ln; running deviation of one load, ln; running
+              mean and mean square of what Default's loads cost far beyond their expectations, as a share
     """
 
     evidence: Floats
@@ -79,7 +80,7 @@ class Screen:
 def new_screen(groups: int, configurations: int) -> Screen:
     """Nothing seen."""
     evidence, loads, dropped = (np.zeros((1 + groups, configurations)) for _ in range(3))
-    return Screen(evidence, loads, dropped, np.array([0.0, FIRST_DEVIATION_LN]))
+    return Screen(evidence, loads, dropped, np.array([0.0, FIRST_DEVIATION_LN, 0.0, 0.0]))
 
 
 @keep
@@ -162,7 +163,7 @@ def screened(screen: Screen, offsets: Offsets, money: Purse, loads: Loads, defau
         rest = _rest(offsets, row, place, group, over_ln, configuration == default)
         if not sure:
             continue
-        level, deviation = screen.level
+        level, deviation = screen.level[:2]
         evidence = _evidence(rest - level, deviation)
         near = min(max(rest, -FAR_LN), FAR_LN)
         screen.level[0] = level + LEVEL_SHARE * (near - level)
@@ -170,10 +171,15 @@ def screened(screen: Screen, offsets: Offsets, money: Purse, loads: Loads, defau
         least_most = LEAST_DEVIATION_LN, MOST_DEVIATION_LN
         screen.level[1] = min(max(deviation + DEVIATION_SHARE * off, least_most[0]), least_most[1])
         if configuration == default:
+            beyond = max(cost_share(near - level) - LINEAR_LN, 0.0)
+            screen.level[2] += DEVIATION_SHARE * (beyond - screen.level[2])
+            screen.level[3] += DEVIATION_SHARE * (beyond * beyond - screen.level[3])
             continue
         changed = [_counted(screen, one, configuration, evidence) for one in (EVERYWHERE, 1 + group)]
         mine_ms = default_ms * float(np.exp(over_ln - rest)) * stands_for
-        changed.append(money.spend(mine_ms * cost_share(near - level), LOAD_DEVIATION * mine_ms))
+        deviation_share = (LOAD_DEVIATION**2 + float(screen.level[3])) ** 0.5
+        cost = cost_share(near - level) - float(screen.level[2])
+        changed.append(money.spend(mine_ms * cost, deviation_share * mine_ms))
         if any(changed):
             return at + 1, True
     return len(loads), False
@@ -193,9 +199,7 @@ def _rest(offsets: Offsets, row: int, place: int, group: int, over_ln: float, of
 
 def _sure(offsets: Offsets, row: int, place: int, group: int) -> bool:
     """Whether Default's loads since the last update say what this cell takes."""
-    return bool(
-        offsets.row[1, row] > 0 or min(offsets.place[1, place], offsets.group[1, group]) >= SURE_LOADS
-    )
+    return bool(offsets.row[1, row] > 0 or min(offsets.place[1, place], offsets.group[1, group]) >= SURE_LOADS)
 
 
 def _evidence(above_ln: float, deviation: float) -> float:

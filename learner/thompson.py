@@ -374,6 +374,7 @@ class Thompson(LinearPolicy):
             log_ms - default_ln[row],
             np.nan_to_num(before),
             self.unproven_[row, configuration],
+            seen.weight[known],
         )
         decided = as_loaded(self.decided_, row, configuration) if self._cut else self.decided_
         self._cut = False

@@ -93,7 +93,8 @@ def interval(over_ln: list[float], configuration: list[int]) -> Interval:
     n = len(over_ln)
     none = np.zeros(n, dtype=np.int64)
     flags = np.zeros(n, dtype=np.bool_)
-    return Interval(none, np.array(configuration), np.full(n, 1000.0), np.array(over_ln), np.zeros(n), flags)
+    level = np.full(n, 1000.0)
+    return Interval(none, np.array(configuration), level, np.array(over_ln), np.zeros(n), flags, np.ones(n))
 
 
 def test_an_account_by_hand() -> None:

@@ -25,7 +25,9 @@ AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")
 
 @cache
 def lives(name: str, sessions: int = 8000):  # type: ignore[no-untyped-def]
-    made = policy(name, Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))
+    # Without a budget: within 1 % of Default's time it tries too little here for anybody to judge every rule.
+    world = (TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM)
+    made = policy(name, Setting(*world, budget=None))
     contexts, condition, decisions, ms = lived(made, TENSOR, sessions)
     return made, contexts, condition, decisions.configuration, ms
 
