@@ -57,8 +57,9 @@ def unrated(tensor: Tensor) -> Tensor:
     return replace(tensor, bandwidth_kbps=kbps)
 
 
-def made(warm: Tensor | None, grid: Grid = TENSOR.grid) -> LinearPolicy:
-    found = policy("thompson", Setting(grid, SITES, CLASSES, np.random.default_rng(3), 250, warm))
+def made(warm: Tensor | None, grid: Grid = TENSOR.grid, **more: float | None) -> LinearPolicy:
+    setting = Setting(grid, SITES, CLASSES, np.random.default_rng(3), 250, warm)
+    found = policy("thompson", replace(setting, **more))  # type: ignore[arg-type]
     assert isinstance(found, LinearPolicy)
     return found
 
@@ -105,8 +106,8 @@ def test_templates_are_those_of_a_whole_tensor_and_of_ones_own_grid() -> None:
 
 
 def first_excess(warm: Tensor | None, sessions: int = 1000) -> float:
-    """Mean ln(ms) over the best of the first sessions."""
-    one = made(warm)
+    """Mean ln(ms) over the best of the first sessions, without a budget: by what is believed, proven or not."""
+    one = made(warm, budget=None)
     contexts, condition, chosen, _ = lived(one, TENSOR, sessions, batch=250)
     took = TENSOR.lookup(condition, chosen.configuration, contexts.site)
     return float(np.log(took / TENSOR.best_ms[condition, contexts.site]).mean())
