@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
 
 from configtron.grid import Grid
 from configtron.learner.adjusted import Adjusted, adjusted, knob_values
@@ -104,13 +104,13 @@ class Power:
 
     def smallest(self, error_ln: float) -> float:
         """The gain, as a share, that is found with probability `POWER`."""
-        return float(-np.expm1(-(self.critical + float(ndtri(POWER))) * error_ln))
+        return float(-np.expm1(-(self.critical + normal_quantile(POWER)) * error_ln))
 
     def more(self, gain: float) -> float:
         """Loads that are missing until a gain of that share, of the median profile, would be found so."""
         if not np.isfinite(self.critical):
             return float("inf")
-        needed = self.loads * ((self.critical + float(ndtri(POWER))) * self.median_ln / -np.log1p(-gain)) ** 2
+        needed = self.loads * ((self.critical + normal_quantile(POWER)) * self.median_ln / -np.log1p(-gain)) ** 2
         return max(0.0, float(needed) - self.loads)
 
 
@@ -140,7 +140,7 @@ class Comparison:
         """(C,) lower bounds, all at once; minus infinity where none is known."""
         found = np.full(len(self.gain), -np.inf)
         if self.able.any():
-            edge = stdtrit(self.freedom[self.able], ndtr(self.critical))
+            edge = student_quantile(self.freedom[self.able], normal_share(self.critical))
             found[self.able] = self.gain[self.able] - edge * self.error[self.able]
         return found
 
@@ -192,7 +192,7 @@ class Compared:
         """(C,) whether network and site alone tell the sides apart, beyond chance: propensities are not the log's."""
         level = self.adjusted.level - self.adjusted.level.mean()
         found = self._means(self.terms_of(self.weight, level), np.arange(len(self.trial)))[0]
-        bound = float(-ndtri(UNBALANCED_ERROR / 2.0))
+        bound = -normal_quantile(UNBALANCED_ERROR / 2.0)
         return np.abs(found.gain) > bound * np.maximum(found.error, 1e-12)
 
     def within(self, rows: Codes, error: float, barred: Mask) -> Comparison:
@@ -217,7 +217,7 @@ class Compared:
         apart, _ = self._means(self.terms[rows][:, promising] - direct, rows)
         alone, _ = self._means(direct, rows)
         other = (effective >= LEAST_EFFECTIVE) & whole & (alone.error > 0.0)
-        other &= apart.gain > stdtrit(apart.freedom, 1.0 - TOGETHER_ERROR) * apart.error
+        other &= apart.gain > student_quantile(apart.freedom, 1.0 - TOGETHER_ERROR) * apart.error
         gain, error, freedom = found.gain.copy(), found.error.copy(), found.freedom.copy()
         to = promising[other]
         gain[to], error[to], freedom[to] = alone.gain[other], alone.error[other], alone.freedom[other]
@@ -319,14 +319,14 @@ def _power(of: str, loads: int, found: Comparison) -> Power:
     errors = found.error[found.able]
     if not len(errors):
         return Power(of, loads, np.inf, np.inf, np.inf)
-    edge = stdtrit(float(np.median(found.freedom[found.able])), float(ndtr(found.critical)))
+    edge = student_quantile(float(np.median(found.freedom[found.able])), normal_share(found.critical))
     return Power(of, loads, float(edge), float(np.median(errors)), float(errors.min()))
 
 
 def _critical(scores: Floats, error: float) -> float:
     """The value that the largest of these (clusters, C) correlated means, in errors of theirs, exceeds so often."""
     count = scores.shape[1]
-    bonferroni = float(-ndtri(error / count))
+    bonferroni = -normal_quantile(error / count)
     if error < LEAST_DRAWN or count == 1:
         return bonferroni
     square = scores.T @ scores
@@ -359,3 +359,21 @@ def _halves(cluster: Codes) -> Codes:
 def _rows_of(network: Codes, classes: int) -> list[Codes]:
     order = np.argsort(network, kind="stable")
     return list(np.split(order, np.searchsorted(network[order], np.arange(1, classes))))
+
+
+def normal_quantile(share: float) -> float:
+    """The standard normal's quantile of a share above 0 and below 1."""
+    return NormalDist().inv_cdf(share)
+
+
+def normal_share(quantile: float) -> float:
+    """The share of the standard normal below a quantile."""
+    return NormalDist().cdf(quantile)
+
+
+def student_quantile(freedom: Floats | float, share: float) -> Floats:
+    """Student's quantile of a share, for each number of degrees of freedom."""
+    # scipy is an extra: what imports this file runs without it.
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(freedom, share), dtype=np.float64)
