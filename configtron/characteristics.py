@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known of a client's path beyond bandwidth, round trip and loss: one row a number, and the names of networks.
+"""Characteristics of a client's path beyond bandwidth, round trip and loss, one row each, and categories of clients.
 
 Rules for this file: those of `knobs.py`. A row is a field of `nouns.Context`, a column of contexts, of outcomes and of
 a PLT-tensor's conditions, all under one name. An unknown number is None in a context and NaN in a column, never 0.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 class Characteristic:
     """A number that the server's kernel knows of a path.
 
-    most    more is no measurement: what `learn import` and `tensor.read` refuse
-    floor   added before the logarithm: below it, differences are measurement error; in the number's unit
+    most    largest plausible value; `learn import` and `tensor.read` refuse more
+    floor   added before the logarithm, in the same unit: smaller differences are measurement error
     """
 
     name: str
@@ -27,7 +27,7 @@ class Characteristic:
     source: str
 
     def ln(self, value: float) -> float:
-        """The coordinate that network classes live over."""
+        """The coordinate by which network classes are formed."""
         return math.log(value + self.floor)
 
 
@@ -78,5 +78,5 @@ CHARACTERISTICS: tuple[Characteristic, ...] = (
 )  # fmt: skip
 
 BY_NAME = {row.name: row for row in CHARACTERISTICS}
-# What names a client's network or program; the number of an autonomous system is a name, too.
+# Categories of a client's network and program; an AS number is a category, too.
 NAMES = ("asn", "region", "device", "browser")

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The price of a configuration: which ones a class of clients may get without harming other people's flows.
+"""The bound on damage: which configurations a class may get without harming other flows on the bottleneck.
 
-Question   Which configurations load a page fast and take no more from neighbours on the bottleneck than the page needs?
-Method     A PLT-tensor says for each of its conditions, configurations and sites how many bytes the neighbours lost for
-           each byte of the page (1.0 is what the page itself needs; upper ends of intervals where it has them). A class
-           of clients stands near some of these conditions: those that are of the class, or within `REACH` of its
-           centroid in the class's own scale. The most that a configuration did there, over sites (`high_of`), must be
-           within the bound (default `BOUND`).
-           Where a class is near no condition with neighbours, or the configuration was not measured there, only what
-           needs no measurement passes (`unmeasured`): a control that shares with cubic as cubic does, no large burst,
-           no more connections than browsers open.
-Stop when  every class has its configurations. Default is among them, unless it was measured to be above the bound where
-           another one is within it: it is what clients have anyway, but nothing to choose.
+Question   By which configurations do neighbouring flows lose no more than the page itself takes, or little more?
+Method     A PLT-tensor has for each of its conditions, configurations and sites how many bytes the neighbours lost for
+           each byte of the page (1.0 is what the page itself takes; upper ends of intervals where it has them). Near a
+           class are the conditions that belong to it, or lie within `REACH` of its centroid in the class's own scale.
+           The greatest damage of a configuration under these conditions (`high_of`: over sites) must be within the
+           bound (default `BOUND`).
+           Where no such condition has neighbours, or the configuration was not measured there, only what needs no
+           measurement passes (`unmeasured`): a congestion control that shares a queue with cubic as cubic does, no
+           large burst, no more connections than browsers open.
+Stop when  every class has its configurations. Default is among them, unless it was measured above the bound and another
+           one is within it.
 Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it (`policy.py`).
 Fails as   `BadInput` for a tensor without damage, or a bound below 1.
 Differs    from CT, whose objective is load time alone; and from a guard by names: six paced cubic connections harm more
@@ -40,9 +40,9 @@ from configtron.tensor import Tensor
 BOUND = 1.25
 # Below it no page could be loaded at all.
 LEAST_BOUND = 1.0
-# No interval's half is taken for narrower: loads without chance repeat bit for bit.
+# Least half of an interval: loads without chance repeat bit for bit, which is no certainty.
 LEAST_HALF = 0.02
-# From a class's centroid, in deviations of clients: as far as a quarter of the members of a class commonly are.
+# Distance from a class's centroid, in standard deviations of clients: a quarter of a class's members are as near.
 REACH = 1.0
 # Congestion controls that share a queue with cubic as cubic does, or yield to it (RFC 9438, 5.1; Mo et al. 1999).
 FAIR_CONTROLS = frozenset({"cubic", "reno", "vegas"})
@@ -67,7 +67,7 @@ def unmeasured(settings: Mapping[str, Value]) -> bool:
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class DamageBound:
-    """What was measured, and the most that may be.
+    """Measured damage, and the bound on it.
 
     bound     bytes lost by neighbours for each byte of the page
     numbers   the measured conditions: bandwidth_kbps, rtt_ms, loss and characteristics, (conditions,) each
@@ -138,7 +138,7 @@ def damage_bound(
 ) -> DamageBound:
     """The bound for a grid's configurations, by a tensor's damage. Errors: `BadInput`."""
     if tensor.damage is None:
-        raise BadInput("the tensor does not say what neighbours lost (column `damage`); name one that was measured so")
+        raise BadInput("the tensor does not say what neighbours lost (column `damage`); name one that has it")
     if not bound >= LEAST_BOUND:
         raise BadInput(f"a page needs its own bytes: a bound on damage is at least {LEAST_BOUND:g}, not {bound:g}")
     rated = tensor.rated()
@@ -184,9 +184,9 @@ def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> i
 
 
 def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Served:
-    """A table whose every choice may be served: others give way to the one that shares most settings with them.
+    """A table whose every choice may be served: each other choice is replaced by the one with most settings in common.
 
-    allowed (classes, configurations); row_class (R,) each row's class. What is explored is what every row may have.
+    allowed (classes, configurations); row_class (R,) each row's class. Exploration draws from what every row may have.
     """
     stand_in = {key: twins(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}}
     instead = np.stack([stand_in[row.tobytes()] for row in allowed])

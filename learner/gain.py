@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a profile gains over Default, with a lower bound that holds for every profile and class that was looked at.
+"""What a profile gains over Default, with a lower bound that holds for all compared profiles and classes together.
 
 Question   Which profiles load pages faster than Default does, for all clients or for those of some classes, beyond
            what chance shows in so many comparisons?
@@ -10,9 +10,9 @@ Method     A profile is compared with Default by the loads that differ in just i
            propensities are right, whatever the regression says). Spread by clusters, that is prefixes.
            All profiles are compared in all clients together, in groups of classes that are alike (halves, quarters,
            eighths of the networks) and in each class. A share of the error goes to each level. Within a group the
-           critical value is that of the largest of correlated normal differences; between groups Bonferroni's. So a
-           bound holds whoever chose the profile and by whichever data; no outcome has to be set aside for choosing.
-           Where comparisons with the other knobs at their default show that knobs act together, those alone count.
+           critical value is that of the largest of correlated normal differences; between groups Bonferroni's. So the
+           bounds hold even for a profile that was chosen by the same outcomes; no holdout is needed.
+           Where a knob's effect depends on other knobs, only comparisons with those at their default count.
 Stop when  each level's groups are compared.
 Reads as   per class the profiles that are proven, each with its gain (share of page load time, of the geometric mean)
            and lower bound; else the reason. A group's bound is that of its mean: a class of it whose own loads say
@@ -68,7 +68,7 @@ HELD_REASONS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """n loads of known classes, as comparisons need them; cluster: whose loads are alike, by number (a prefix)."""
+    """n loads of known classes, (n,) each; cluster: number of the prefix, whose loads are correlated."""
 
     contexts: Contexts
     network: Codes
@@ -125,8 +125,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """One group's differences, Default less each of C profiles, in ln(ms): gain, error, freedom (C,), which could be
-    compared (C,), the correlation (C, C), critical value, and why the others could not."""
+    """One group's differences, Default less each of C profiles, in ln(ms). gain, error, freedom: (C,) mean, standard
+    error, degrees of freedom; able: (C,) which could be compared; reason: why none could be."""
 
     gain: Floats
     error: Floats
@@ -146,10 +146,10 @@ class Comparison:
 
 
 def pairings(grid: Grid, candidates: Codes, dear: Floats, *, direct: bool = False) -> Floats:
-    """(C, configurations) what each configuration's loads count in Default less candidate.
+    """(C, configurations) weight of each configuration's loads in the difference Default less candidate.
 
-    dear: (configurations,) how uncertain a mean load of each is (mean inverse propensity), infinite if never logged;
-    direct: only with all other knobs at their default.
+    dear: (configurations,) mean inverse propensity, which the variance of a mean load is proportional to; infinite if
+    never logged. direct: only with all other knobs at their default.
     """
     at, default = grid.positions, grid.positions[grid.default]
     place = {row: n for n, row in enumerate(grid.rows)}
@@ -173,7 +173,7 @@ class Compared:
         self.trial, self.grid = trial, grid
         self.candidates: Codes = np.flatnonzero(among & (np.arange(len(grid)) != grid.default))
         self.inverse = 1.0 / trial.propensity
-        self.dear = _dear(trial, len(grid))
+        self.dear = _mean_inverse(trial, len(grid))
         self.weight = pairings(grid, self.candidates, self.dear)
         self.adjusted: Adjusted = adjusted(grid, trial.contexts, trial.configuration, trial.ms, _halves(trial.cluster))
         self.order = np.argsort(trial.cluster, kind="stable")
@@ -202,7 +202,7 @@ class Compared:
         found, scores = self._means(self.terms[rows], rows)
         able = enough & whole & ~barred & (found.error > 0.0)
         if not able.any():
-            return Comparison(found.gain, found.error, found.freedom, able, reason=_lacking(enough, whole, barred))
+            return Comparison(found.gain, found.error, found.freedom, able, reason=_why_none(enough, whole, barred))
         critical = _critical(scores[:, able], error)
         return self._acting_together(rows, Comparison(found.gain, found.error, found.freedom, able, critical))
 
@@ -256,7 +256,7 @@ class Compared:
 
 
 def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ...], error: float) -> Verdict:
-    """Every group compared with `error` in all, and what that says of each class (names: their ids)."""
+    """Compare every group, with a total error of `error`, and conclude for each class (names: their ids)."""
     trial, per_level = compared.trial, np.bincount([group.level for group in groups], minlength=len(LEVEL_SHARES))
     barred, of_class = compared.unbalanced(), _rows_of(trial.network, len(names))
     seen: list[tuple[Group, Comparison]] = []
@@ -284,13 +284,13 @@ def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ..
 def _of_class(
     compared: Compared, seen: list[tuple[Group, Comparison]], own: Comparison
 ) -> tuple[tuple[Proof, ...], bool]:
-    """What any group with this class proves, the highest bound of each profile first; whether its own loads object."""
+    """Proofs from every group with this class, highest bound first; whether its own loads contradict some."""
     best: dict[int, Proof] = {}
     slower = False
     for group, found in seen:
         low = found.low
         for at in np.flatnonzero(low > 0.0):
-            if len(group.classes) > 1 and _objects(float(found.gain[at]), float(own.gain[at]), float(own.error[at])):
+            if len(group.classes) > 1 and _opposes(float(found.gain[at]), float(own.gain[at]), float(own.error[at])):
                 slower = True
                 continue
             proof = Proof(int(compared.candidates[at]), float(found.gain[at]), float(low[at]), len(group.classes))
@@ -299,19 +299,19 @@ def _of_class(
     return tuple(sorted(best.values(), key=lambda proof: -proof.low_ln)), slower
 
 
-def _objects(group: float, own: float, error: float) -> bool:
+def _opposes(group: float, own: float, error: float) -> bool:
     """Whether a class's own gain, drawn to the group's by a prior as wide as the group's gain, is none."""
     return error > 0.0 and group * error**2 + own * group**2 < 0.0
 
 
 def chosen(proofs: tuple[Proof, ...], wish: int) -> Proof:
-    """What the policy wishes, where it is proven and its gain not below what another is sure of; else the surest."""
+    """The policy's choice (wish), if proven and its gain not below another's lower bound; else the highest bound."""
     mine = next((proof for proof in proofs if proof.configuration == wish), None)
     return mine if mine is not None and mine.gain_ln >= proofs[0].low_ln else proofs[0]
 
 
 def error_of(looks: int, error: float = ERROR) -> float:
-    """What the next look may spend after so many at the same log: all of them together spend `error`, however many."""
+    """Error of the next test after `looks` tests of the same log: all together err by `error`, however many."""
     return error / ((looks + 1) * (looks + 2))
 
 
@@ -324,7 +324,8 @@ def _power(of: str, loads: int, found: Comparison) -> Power:
 
 
 def _critical(scores: Floats, error: float) -> float:
-    """The value that the largest of these (clusters, C) correlated means, in errors of theirs, exceeds so often."""
+    """Critical value, in standard errors, that the largest of C correlated means exceeds with probability `error`, by
+    their scores (clusters, C)."""
     count = scores.shape[1]
     bonferroni = -normal_quantile(error / count)
     if error < LEAST_DRAWN or count == 1:
@@ -337,14 +338,14 @@ def _critical(scores: Floats, error: float) -> float:
     return min(bonferroni, float(np.quantile(largest, 1.0 - error)))
 
 
-def _lacking(enough: Mask, whole: Mask, barred: Mask) -> str:
+def _why_none(enough: Mask, whole: Mask, barred: Mask) -> str:
     """Why none of the profiles could be compared."""
     if not enough.any():
         return "few-loads"
     return "unbalanced" if (enough & barred).any() else "partly-tried" if (enough & ~whole).any() else "few-loads"
 
 
-def _dear(trial: Trial, configurations: int) -> Floats:
+def _mean_inverse(trial: Trial, configurations: int) -> Floats:
     """(configurations,) mean inverse propensity, by the loads there are; infinite where there are none."""
     total = np.bincount(trial.configuration, weights=trial.propensity**-2.0, minlength=configurations)
     return np.where(total > 0.0, total / len(trial), np.inf)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A policy of your own by the name of its class, "package.module:Class".
 
-The class is a `TablePolicy`. One that is a `ClassPolicy` is made with network classes too; one with a class method
-`make(setting)` is handed all there is (`learner.Setting`). What it serves is checked after each update: a table that
-no agent could serve, or an exception of its own, is an error in one line with the file and line it came from.
+The class is a `TablePolicy`. A `ClassPolicy` gets network classes as well; a class with a class method `make(setting)`
+gets everything (`learner.Setting`). Its table is checked after each update: a table that no agent could serve, or an
+exception in its code, is an error of one line with the file and line that raised it.
 
 Differs    from ConfigTron, which has one learner. MABWiser and Vowpal Wabbit are asked in the same way by wrapping.
 """
@@ -26,7 +26,7 @@ from configtron.learner.served import Served
 if TYPE_CHECKING:
     from configtron.learner import Setting
 
-# What parts a module from its class, as in an entry point.
+# Separates a module from its class, as in an entry point.
 MARK = ":"
 # How far a row's weights may be from one in all: rounding of some hundred choices.
 ROUNDING = 1e-6
@@ -71,7 +71,7 @@ def make_imported(name: str, setting: Setting) -> TablePolicy:
 
 
 def _checked(name: str, made: TablePolicy) -> TablePolicy:
-    """The policy with `where` and `update` that blame it for what goes wrong."""
+    """The policy, whose `where` and `update` report errors in its name."""
     where, update = made.where, made.update
 
     def checked_where(contexts: Any) -> Any:
@@ -100,12 +100,12 @@ def check_table(name: str, policy: TablePolicy) -> None:
         raise BadInput(f"policy {name!r}: weights of a row are shares that sum to 1, explore is a share")
     every = np.concatenate((served.configuration.ravel(), served.pool, [served.default]))
     if (every < 0).any() or (every >= len(policy.grid)).any() or (served.explore.any() and not len(served.pool)):
-        raise BadInput(f"policy {name!r}: its table has a configuration that the grid of {len(policy.grid)} has not")
+        raise BadInput(f"policy {name!r}: its table has a configuration that the grid of {len(policy.grid)} lacks")
 
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """An exception of a policy from elsewhere as one line: what, and where in its file."""
+    """Turn an exception of an imported policy into one line: what, and the file and line that raised it."""
     try:
         yield
     except (ConfigtronError, ModuleNotFoundError):

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""How much a load counts: outliers have bounded influence, what nobody expected yet is heard.
+"""How much a load counts: outliers have bounded influence, yet a cell that is unlike its prediction is learned.
 
-Question   How far may one reported load move what a cell is taken to be?
-Method     A load's residual is measured in standard deviations of its prediction: noise of single loads, what is not
-           known of its cell's level, and of its configuration in its class. Where a whole batch lies further off than
-           it should by the median, its deviations are larger by as much. Up to `WHOLE_SIGMAS` a load counts whole;
-           beyond, its weight falls with the square, so that weight times residual falls, too (a Student's t likelihood
-           has such tails). Weights multiply sums; nothing is moved to where it was expected, so a cell whose loads are
+Question   How far may one reported load move the estimate of a cell?
+Method     A load's residual is measured in standard deviations of its prediction: noise of single loads, uncertainty
+           of its cell's level, and of its configuration in its class. Where the median of a whole batch's residuals is
+           too large, these deviations grow by the same factor. Up to `WHOLE_SIGMAS` a load has weight 1; beyond, its
+           weight falls with the square of the residual, so that weight times residual falls, too (as with a Student's t
+           likelihood). Weights multiply sums and no load is moved towards its prediction, so a cell whose loads are
            all far off is learned, only later.
-           Before anything is known, what is expected is a regression on network and site over the first loads, fitted
-           by the same weights.
+           The first loads are predicted by a regression on network and site, fitted with the same weights.
 Stop when  computed: once per load, when it is learned.
 Reads as   weights in (0, 1]. One outcome, however it is changed, moves a sum of weighted residuals by at most
            2 x `WHOLE_SIGMAS` of its deviations.
-Fails as   weight 1, where there is nothing to compare with.
+Fails as   weight 1 for a load without a prediction.
 Differs    from CT, whose means and counts let one load of a day outweigh a week.
 Source     Huber 1964; Holland and Welsch 1977 (iteratively reweighted least squares); Lange, Little and Taylor 1989.
 """
@@ -26,13 +25,13 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import network_features
 from configtron.learner.repeated import SIGMAS_PER_MAD
 
-# Deviations up to which a load counts whole: one normal load in eighty lies beyond.
+# Standard deviations up to which a load has weight 1: one normal load in eighty lies beyond.
 WHOLE_SIGMAS = 2.5
-# What is not known of a cell that was never loaded, and of a configuration that its class never loaded, ln(ms): two
-# e-folds cover a network that the history has wrong, and a configuration that is three times slower.
+# Prior standard deviations, ln(ms), of a cell's level and of a configuration in its class: two of them cover a network
+# that the history has wrong, and a configuration that is three times slower.
 LEVEL_LN, CONFIGURATION_LN = 0.5, 0.5
-# Loads from which a median of residuals is taken; fewer are taken to be as they should. And how far a batch may be
-# beyond what it should be: more of a spread says that most of what is reported is wrong.
+# Loads that a batch's median needs; of fewer the spread is taken as 1. And the largest spread of a batch: beyond it,
+# most reports are wrong.
 LEAST_LOADS, MOST_SPREAD = 30, 4.0
 # Loads before the model's own expectations are taken in place of the regression over the first ones.
 FIRST_LOADS = 1000
@@ -50,7 +49,7 @@ def weights_of(deviations: Floats) -> Floats:
 
 
 def spread_of(deviations: Floats) -> float:
-    """How much wider these lie than a standard deviation each, by their median; at least 1."""
+    """Standard deviation of these residuals, each in its own deviations, by their median: from 1 to `MOST_SPREAD`."""
     known = deviations[~np.isnan(deviations)]
     if len(known) < LEAST_LOADS:
         return 1.0
@@ -58,7 +57,8 @@ def spread_of(deviations: Floats) -> float:
 
 
 def unknown_ln(noise_ln: float, of_row: Floats, of_configuration: Floats) -> Floats:
-    """(n,) standard deviation of a prediction, ln(ms), by how many loads its cell and its class's configuration had."""
+    """(n,) standard deviation of a prediction, ln(ms). of_row, of_configuration: (n,) loads that its cell, and its
+    configuration in its class, had before."""
     level = 1.0 / (LEVEL_LN**-2 + of_row / noise_ln**2)
     configuration = 1.0 / (CONFIGURATION_LN**-2 + of_configuration / noise_ln**2)
     found: Floats = np.sqrt(noise_ln**2 + level + configuration)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Are logged propensities those of the sessions' own contexts, and what were they if not?
+"""Test whether logged propensities depend on the context as the logger's choices did, and fit them if not.
 
 Question   Does the configuration that was drawn depend on the context in a way that its propensity does not know?
 Method     Sessions are halved by prefix. On one half a tree is grown of which configuration was drawn by network, site
-           and time; its leaves' shares, drawn to the shares of all, are the fitted propensities of the other half.
+           and time; its leaves' shares, shrunk to the overall shares, are the fitted propensities of the other half.
            Where the logged propensities are right, the ratio fitted / logged of what was drawn has a mean of at most 1
            whatever was fitted, so the product over prefixes (of the mean within each, as draws of one prefix may hang
            together) exceeds 1000 at most once in 1000 logs: an e-value, exact for any number of configurations and
            contexts, with nothing to correct for their multiplicity. The mean of both halves' products is one as well.
-           Propensities that are wrong by a factor for each configuration, whatever the context, are another matter
-           (`log:weights-above-one`): the tree must beat them too, once set right by that factor.
+           Propensities may be wrong by one factor per configuration in every context, which another test finds
+           (`log:weights-above-one`): the tree must beat propensities that are corrected by that factor, too.
 Stop when  both halves are fitted.
 Reads as   ln of the e-value, and (n,) fitted propensities, each of a tree that never saw the session's prefix.
 Fails as   dependence that the tree does not find (an interaction of many things, or too few sessions): not flagged.
@@ -27,12 +27,12 @@ import numpy as np
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import CENTRE_LN
 
-# ln of the e-value from which logged propensities are not believed: one good log in a thousand.
+# ln of the e-value from which logged propensities are rejected: at most one correct log in a thousand.
 LN_FLAG = float(np.log(1000.0))
-# Sessions in a leaf, at least; leaves at most: few, as what is drawn once in a hundred has to be met in each.
+# Fewest sessions in a leaf, and most leaves: a configuration that is drawn once in a hundred should be in each leaf.
 LEAF_SESSIONS, MOST_LEAVES = 150, 12
-# Draws of a configuration by which its share in a leaf is drawn to its share of all: what was met once or never in a
-# leaf would else weigh by chance alone.
+# Pseudo-draws by which a configuration's share in a leaf is shrunk to its overall share: else one draw, or none, would
+# decide its weight.
 PRIOR_DRAWS = 2.0
 # Least propensity that a ratio is taken of.
 LEAST = 1e-12
@@ -58,7 +58,7 @@ def fitted(contexts: Contexts, configuration: Codes, propensity: Floats, cluster
     cluster is in both halves. An infinite propensity (a draw that does not count) stays."""
     counted, width = np.isfinite(propensity), int(configuration.max(initial=0)) + 1
     drawn = np.where(counted, configuration, configuration + width)
-    # What a draw that does not count was drawn with is not known; more than 1 it was not.
+    # The propensity of a draw that does not count is unknown; 1 is its upper bound.
     known = np.where(counted, propensity, 1.0)
     features, found = _features(contexts), propensity.copy()
     against_logged, against_shares = [], []
@@ -86,7 +86,7 @@ def _mean_ln(both: list[float]) -> float:
 
 
 def _features(contexts: Contexts) -> Floats:
-    """(n, 4 + sites): network, time, site; what is unknown is as usual."""
+    """(n, 4 + sites): network, time, site; an unknown number is the usual one."""
     points = contexts.points()
     points = np.where(np.isnan(points), np.array(CENTRE_LN), points)
     often = np.bincount(contexts.site[contexts.site >= 0], minlength=len(contexts.sites))
@@ -103,7 +103,7 @@ def _shares(features: Floats, drawn: Codes, mine: Codes, other: Codes) -> Floats
     tree = DecisionTreeClassifier(min_samples_leaf=LEAF_SESSIONS, max_leaf_nodes=MOST_LEAVES, random_state=0)
     tree.fit(features[other], drawn[other])
     leaf, here = tree.apply(features[other]), tree.apply(features[mine])
-    # One more of each configuration than were drawn: none has a share of 0.
+    # Add one draw of each configuration (Laplace): none has a share of 0.
     every = np.bincount(drawn[other], minlength=width) + 1.0
     every /= every.sum()
     leaves = tree.tree_.node_count

@@ -5,17 +5,17 @@ Question   Do clients that differ in this characteristic (queueing delay, window
            device, browser) load differently fast, or want other configurations, beyond what bandwidth, round trip and
            loss say, and beyond chance?
 Method     ln(ms) less the means of site and configuration, and a regression on bandwidth, round trip and loss up to
-           second order. What is left is summed by client: its level, and its products with the knobs' values (scores of
-           an effect of their own). A characteristic enters by its logarithm and square, a category by the means of its
-           values with enough members. The statistic is the sum over levels and scores of what it explains, each against
-           its own spread; chance is what the same feature explains when it is dealt to other clients (`DEALS`
-           permutations over clients, so that a client of many outcomes counts once). Several features are asked, so
-           each must pass a share of 5 % (Bonferroni).
-           A category becomes up to two axes: the level of its values, and along which they want other configurations
-           (first direction of the scores), each drawn to 0 by how little its members say of it (Morris 1983).
-Stop when  every feature that is known of enough clients was asked.
-Reads as   `Relevance`: axes as `nearest.point` takes them, and for each feature asked the chance of as much.
-Fails as   no axis where no feature is known, or none passes: classes live over the first three, as ever.
+           second order. The residual is summed by client: its mean (level), and its products with the knobs' values
+           (scores of the client's own knob effects). A characteristic enters by its logarithm and square, a category by
+           the means of its values with enough members. The statistic is the variance of levels and scores, each scaled
+           by its own spread, that the feature explains; its null distribution comes from `DEALS` permutations of the
+           feature over clients, so that a client of many outcomes counts once. Bonferroni: all tested features
+           together pass by chance in 5 %.
+           A category becomes up to two axes: the level of its values, and their preference among configurations
+           (first direction of the scores), each value shrunk to 0 by its uncertainty (Morris 1983).
+Stop when  every feature that is known of enough clients was tested.
+Reads as   `Relevance`: axes as `nearest.point` takes them, and the p-value of each tested feature.
+Fails as   no axis where no feature is known, or none passes: classes live over the first three.
 Differs    from CT, which names its features (bandwidth, latency, loss, AS, region, device, site), not how they enter.
 Source     Morris 1983 (empirical Bayes); Fisher 1935 and Freedman and Lane 1983 (permutation tests with covariates);
            Micci-Barreca 2001 (categories by what is observed under them).
@@ -36,17 +36,17 @@ from configtron.nouns import Axis
 
 Flags = npt.NDArray[np.bool_]
 
-# Deals of a feature to other clients; with thirteen features asked, the best of 2000 is still a tenth of what each may.
+# Permutations of a feature over clients: 1 / 2000 is a tenth of 5 % / 13, the level at thirteen features.
 DEALS = 2000
-# Of all that are asked together: how often one enters that decides nothing.
+# Probability that any irrelevant feature passes, all tests together.
 CHANCE = 0.05
-# Clients of whom a feature is known, and of whom one value of a category is, for it to be asked at all.
+# Clients with a known value that a feature needs to be tested, and that one value of a category needs.
 LEAST_CLIENTS, LEAST_OF_VALUE = 40, 8
 # Permutations that are dealt at a time: bounds memory at some ten megabytes.
 AT_ONCE = 50
-# Clients that a feature is asked about, evenly spread over the log: chance is known well enough, and memory bounded.
+# Clients in a test, evenly spread over the log: enough for a p-value, and memory is bounded.
 MOST_CLIENTS = 4000
-# Deals that beat the feature after which it is chance enough (sequential Monte Carlo test, Besag and Clifford 1991).
+# Permutations that explain more after which a test stops early: it will not pass (Besag and Clifford 1991).
 BEATEN = 40
 # Values of a category that have a coordinate: the most frequent.
 MOST_VALUES = 50
@@ -56,7 +56,7 @@ LEAST_EFFECT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A feature that was asked, and the chance of explaining as much if it decided nothing. entered: it is an axis."""
+    """A tested feature. chance: its p-value; clients: of how many it is known; entered: whether it became an axis."""
 
     name: str
     chance: float
@@ -66,7 +66,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """axes: for `Classes`; asked: every feature that was known of enough clients."""
+    """axes: for `Classes`; asked: the tested features, known of enough clients."""
 
     axes: tuple[Axis, ...] = ()
     asked: tuple[Asked, ...] = ()
@@ -75,7 +75,7 @@ class Relevance:
 def relevance(
     contexts: Contexts, configuration: Codes, log_ms: Floats, grid: Grid, rng: np.random.Generator
 ) -> Relevance:
-    """What decides these loads, (n,) each; configurations are rows of the grid."""
+    """Test each feature on n loads; configuration: (n,) rows of the grid; log_ms: (n,) ln(ms)."""
     known = np.flatnonzero(~np.isnan(contexts.points()).any(axis=1))
     named = [name for name in (*BY_NAME, *NAMES) if _is_known(contexts, name)]
     if not named or len(known) < LEAST_CLIENTS:
@@ -87,7 +87,7 @@ def relevance(
         some = np.unique(np.linspace(0, len(scores) - 1, MOST_CLIENTS).astype(np.int64))
         scores, columns = scores[some], {name: column[some] for name, column in columns.items()}
     designs = {name: found for name, column in columns.items() if (found := _design(name, column)) is not None}
-    chances = {name: _chance(*design, scores, rng) for name, design in designs.items()}
+    chances = {name: _p_value(*design, scores, rng) for name, design in designs.items()}
     passed = [name for name, chance in chances.items() if chance * len(chances) <= CHANCE]
     axes = tuple(axis for name in passed for axis in _axes(name, here, columns[name], scores))
     entered = {name for name, _ in axes}
@@ -102,8 +102,8 @@ def _is_known(contexts: Contexts, name: str) -> bool:
 
 
 def _scores(contexts: Contexts, configuration: Codes, log_ms: Floats, grid: Grid) -> tuple[Codes, Floats]:
-    """(n,) client of each load, and (clients, 1 + values) what is left of ln(ms): its mean, and the sums of its
-    products with the knobs' values, each column of deviation 1 over clients and of mean 0."""
+    """(n,) client of each load, and (clients, 1 + values) statistics of the residual of ln(ms): its mean, and the sums
+    of its products with the knobs' values, each column with mean 0 and standard deviation 1 over clients."""
     prefix = contexts.prefix if len(contexts.prefix) else np.full(len(log_ms), -1)
     # An outcome of no prefix is a client of its own.
     alone = len(contexts.prefixes) + np.arange(len(prefix))
@@ -164,7 +164,7 @@ def _design(name: str, column: Floats) -> tuple[Floats, Flags] | None:
         plain = np.column_stack((z, z**2))
     else:
         code, count = np.unique(column[known].astype(np.int64), return_counts=True)
-        often = _often(code, count)
+        often = _frequent(code, count)
         if len(often) < 1 or len(code) < 2:
             return None
         known = np.isin(column, often) if len(often) > 1 else known
@@ -175,8 +175,8 @@ def _design(name: str, column: Floats) -> tuple[Floats, Flags] | None:
     return (basis, known) if basis.shape[1] and known.sum() >= LEAST_CLIENTS else None
 
 
-def _chance(basis: Floats, known: Flags, scores: Floats, rng: np.random.Generator) -> float:
-    """Share of deals, this one among them, that explain as much of the scores as the feature itself."""
+def _p_value(basis: Floats, known: Flags, scores: Floats, rng: np.random.Generator) -> float:
+    """p-value: share of permutations, the identity among them, that explain as much of the scores as the feature."""
     here = scores[known]
     here = here - here.mean(axis=0)
     real, above, done = float(((basis.T @ here) ** 2).sum()), 0, 0
@@ -189,7 +189,7 @@ def _chance(basis: Floats, known: Flags, scores: Floats, rng: np.random.Generato
 
 
 def _axes(name: str, contexts: Contexts, column: Floats, scores: Floats) -> list[Axis]:
-    """A characteristic's one axis; a category's level, and what its values want, where these differ at all."""
+    """A characteristic's one axis; a category's level and preference, where its values differ in them."""
     if name in BY_NAME:
         return [(name, ())]
     words = contexts.named(name)[1]
@@ -198,13 +198,13 @@ def _axes(name: str, contexts: Contexts, column: Floats, scores: Floats) -> list
     axes: list[Axis] = []
     for part in (scores[known][:, :1], _leading(scores[known][:, 1:], which.reshape(-1), count)):
         effect = _shrunken(part[:, 0], which.reshape(-1), count) if part.size else np.zeros(len(value))
-        often = np.isin(value, _often(value, count))
+        often = np.isin(value, _frequent(value, count))
         if often.any() and np.abs(effect[often]).max() >= LEAST_EFFECT:
             axes.append((name, tuple((words[at], float(x)) for at, x in zip(value[often], effect[often], strict=True))))
     return axes
 
 
-def _often(code: Codes, count: Codes) -> Codes:
+def _frequent(code: Codes, count: Codes) -> Codes:
     """Values of a category that have a coordinate."""
     enough = code[count >= LEAST_OF_VALUE]
     order = np.argsort(-count[count >= LEAST_OF_VALUE], kind="stable")
@@ -223,7 +223,7 @@ def _leading(scores: Floats, which: Codes, count: Codes) -> Floats:
 
 
 def _shrunken(values: Floats, which: Codes, count: Codes) -> Floats:
-    """(values,) means of groups, each drawn to 0 by what its members' spread leaves unknown of it."""
+    """(values,) means of groups, each shrunk to 0 by its uncertainty (empirical Bayes)."""
     mean = np.bincount(which, weights=values) / count
     within = float(((values - mean[which]) ** 2).sum() / max(len(values) - len(count), 1))
     between = max(float(np.average(mean**2 - within / count, weights=count)), 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Claim: what is captured and logged becomes rules that `tune` takes, and the wire shows them.
+"""Learning end to end: captures and an access log become rules of `tune`, checked in first flights on the wire.
 
     python -m benchmarks.learned [CLIENTS ROUNDS LOADS]      as root; make demo-learn
 
@@ -37,7 +37,7 @@ VISITS = ("untouched", "in force", "rolled back")
 
 
 def played(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
-    """Boot the guest, play in it, come back with what was written down; captures stay in the folder."""
+    """Boot the guest, run the tour in it, return the contents of its found.json; captures stay in the folder."""
     backend, _ = pick("uml-virtual")
     environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "120"), ("OPENBLAS_NUM_THREADS", "1"))
     words = (sys.executable, "-m", "benchmarks.learned.inside", *map(str, numbers))
@@ -68,7 +68,7 @@ def _clients(found: dict[str, Any]) -> list[Client]:
 
 
 def wrong(found: dict[str, Any], seen: dict[str, dict[str, Flight]]) -> list[str]:
-    """Every difference, in words."""
+    """Every failed step and wrong window, a line each."""
     bad = [f"exit code {code} of: {command}\n{said}" for command, said, code in found["steps"] if code]
     rules = wanted(found)
     if all(window == UNTOUCHED[1] for window in rules.values()):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: exploration, captures, import, learning, rules in force, and back. What was seen is written down.
+"""The tour's steps, run in the guest: explore, capture, import, learn, apply the rules, roll back.
 
     python -m benchmarks.learned.inside CLIENTS ROUNDS LOADS      writes found.json and captures into the output
 
 Each round draws a profile for each prefix, evenly, so that its propensity is known; `tune` puts them in force, and
-every client loads the page. Nothing is judged here: that is `__main__.py`, outside.
+every client loads the page. `__main__.py`, outside the guest, checks the results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DB = place.FOLDER / "configtron.db"
 SEED = 1
 # Profiles that are explored beside the untouched stack: fewer and more segments than its 10.
 EXPLORED = {"small": "initcwnd=4", "large": "initcwnd=30"}
-# More of a step's words are not shown.
+# Lines of a step's output that are printed.
 SHOWN_LINES = 14
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the tour stands: nginx in the guest, clients in prefixes of their own behind netem, and their page loads.
+"""The tour's network: nginx in the guest, clients in prefixes of their own behind netem, and their page loads.
 
 The gateway, its links and clients are those of `benchmarks/tuned/place.py`; here nginx logs in the documented format
 (docs/import.md), and links lose a packet now and then, so that no load is quite like the one before.
@@ -29,7 +29,7 @@ LOG = FOLDER / "access.log"
 PAGE_BYTES, OBJECT_BYTES = place.PAGE_BYTES, 20_000
 OBJECTS = ("/style.css", "/loaded.png")
 LOSS_PERCENT = 0.2
-# What a browser takes to read a page before it asks for an object, on the average: loads differ by that, too.
+# Mean time in which a browser parses a page before it requests an object, exponential: so loads differ.
 THINK_S = 0.02
 # Between a client's loads.
 PAUSE_S = 3.0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The sealed suite: worlds that nobody who works on a policy has seen, policies of ours and of others, one table."""
+"""The sealed suite: all policies, ours and other libraries', on worlds that their authors never saw; one table."""

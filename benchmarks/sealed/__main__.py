@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m benchmarks.sealed`: `suite.py`, whose processes begin anew and must find its functions under a name."""
+"""`python -m benchmarks.sealed` runs `suite.py`, whose spawned processes must be able to import its functions."""
 
 import sys
 

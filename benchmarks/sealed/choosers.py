@@ -21,7 +21,7 @@ from configtron.learner import POLICIES, PREFERRED, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 
 WARM = ", warm"
-# Sessions of ours between two looks at outcomes: at ten a second, a second.
+# Sessions between two batches of outcomes for our policies: one second, at ten sessions a second.
 STEP = 10
 ORACLES = ("static", "cell_optimum")
 
@@ -48,7 +48,7 @@ class Ours:
 
 
 class Theirs:
-    """What all other libraries share: features, the reward, choosing uniformly until there was a batch."""
+    """Common to the other libraries: features, the reward, uniform choices until the first batch of outcomes."""
 
     step = 1_000_000
 
@@ -138,7 +138,7 @@ class Bandits(Theirs):
 
 
 class Vowpal(Theirs):
-    """Vowpal Wabbit with action-dependent features; its probabilities are drawn from, and given when it learns."""
+    """Vowpal Wabbit with action-dependent features. Choices are drawn by its probabilities, which it learns with."""
 
     def __init__(self, ground: Ground, arguments: str):
         super().__init__(ground)
@@ -181,7 +181,7 @@ THEIRS: dict[str, Callable[[Ground], Chooser]] = {
 
 
 def readings() -> tuple[str, ...]:
-    """Readings of the paper's policy: `configtron` and whatever other is registered under a name that begins so."""
+    """Readings of the paper's policy: every registered policy whose name begins with `configtron`."""
     return tuple(name for name in POLICIES if name.startswith("configtron"))
 
 
@@ -190,7 +190,7 @@ FAIR = "configtron"
 
 
 def roster() -> tuple[str, ...]:
-    """Every row: constants first, then who learns; with a warm start where one makes a difference."""
+    """Every row: constants, then learners; with a warm start too for policies that take one."""
     ours = ("mab_nc", *readings(), "linucb", "squarecb", PREFERRED)
     warm = tuple(f"{name}{WARM}" for name in ours if "warm" in POLICIES[name].takes)
     return ("default", *ORACLES, *ours, *warm, *THEIRS)

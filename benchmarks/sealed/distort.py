@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What goes wrong with sessions and outcomes in service, each by itself, for all policies alike.
+"""Distortions of sessions and outcomes as they occur in service, one at a time, the same for all policies.
 
-bots      10 % of the outcomes, from 8 % of the prefixes' clients: scripts that load nothing (a few ms) or everything
-          eight times slower
+bots      whole prefixes with 10 % of the sessions: scripts that load nothing (a few ms), or take eight times as long
 clocks    10 % of the outcomes report any time between a millisecond and three hours
-tails     15 % of the loads meet a Pareto tail of exponent 1.1, whose mean nobody can estimate
+tails     15 % of the loads have a Pareto tail of exponent 1.1, whose mean cannot be estimated
 diurnal   at the busy hour every load takes up to 2.2 times as long; two days in all
-stale     half of the prefixes move to other networks at a third of the time, and their history never learns it
-wrong     the history's bandwidth and round trip are off by 0.6 in ln
+stale     half of the prefixes move to other networks after a third of the sessions; their features stay the old ones
+wrong     bandwidth and round trip as policies see them have an error of 0.6 in ln
 missing   15 % of the cells were refused where they were measured: they load as under Default
 """
 
@@ -31,13 +30,13 @@ WRONG_LN = 0.6
 
 
 def chance(rng: Rng, n: int) -> Array:
-    """(n,) factors of a plain world's loads: a body with heavier shoulders than a normal's, and a tail."""
+    """(n,) noise factors of a plain world's loads: a Student's t body in ln, and a Pareto tail."""
     body = np.exp(0.11 * rng.standard_t(5.0, n).clip(-8.0, 8.0))
     return np.where(rng.random(n) < 0.03, body * (1.0 + rng.pareto(1.9, n)), body)
 
 
 def world(kind: str, tensor: Tensor, n: int, rng: Rng) -> tuple[Tensor, Sessions, Array, Array]:
-    """(tensor, sessions, scale, instead) of a kind of distortion, or of PLAIN."""
+    """(tensor, sessions, scale, instead) under a distortion, or PLAIN; scale and instead as in `play.Ground`."""
     if kind == "missing":
         tensor = _missing(tensor, rng)
     arrivals = replace(ARRIVALS, off_ln=WRONG_LN) if kind == "wrong" else ARRIVALS
@@ -58,7 +57,7 @@ def world(kind: str, tensor: Tensor, n: int, rng: Rng) -> tuple[Tensor, Sessions
 
 
 def _bots(sessions: Sessions, scale: Array, instead: Array, rng: Rng) -> tuple[Array, Array]:
-    """Prefixes are taken until they have a tenth of the sessions."""
+    """Make random prefixes bots until they have a tenth of the sessions."""
     counts = np.bincount(sessions.seen.prefix, minlength=len(sessions.seen.prefixes))
     order = rng.permutation(len(counts))
     upto = int(np.searchsorted(np.cumsum(counts[order]), 0.1 * len(scale)))

@@ -2,10 +2,10 @@
 """Families of worlds that share nothing with the product's own formula: no code, no constants, no kind of structure.
 
 rounds    TCP round by round (`rounds.py`); buffers and receive windows are hidden from every policy
-forest    statistics alone: random trees and a random network of neurons over knobs, features, site, two hidden traits
+forest    statistics alone: random trees and a random neural network over knobs, features, site, two hidden features
 classes   a knob helps in some regions of networks and hurts elsewhere as much, so that Default is the best static
           configuration; some configurations are ten times slower, everywhere or in one region
-null      no configuration makes any difference, but for broken ones: whatever a learner finds, there is nothing
+null      no configuration makes any difference, but for broken ones: there is nothing to learn
 
 Each is a function of a generator, a grid and names of sites. The product's own formula is among the worlds as
 `analytic`, by name, for whoever wants to compare.
@@ -55,7 +55,7 @@ def rounds(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
 
 
 def forest(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
-    """Random trees and neurons; most effects are none."""
+    """Random trees and a random neural network; most effects are zero."""
     numbers = networks(rng, n)
     features = _standard(np.stack([np.log(numbers[0]), np.log(numbers[1]), np.log(numbers[2] + 2e-4)], axis=1))
     features = np.concatenate((features, rng.standard_normal((n, 2))), axis=1)
@@ -63,7 +63,7 @@ def forest(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
     for _ in range(70):
         effect += _tree(rng, grid, features, len(sites), int(rng.integers(2, 5)))
     effect += _neurons(rng, grid, features, len(sites))
-    # What a knob does on the mean of all is small beside what it does here and there.
+    # A configuration's mean effect over all cells is small beside its effects in single cells.
     effect -= rng.uniform(0.6, 1.0) * effect.mean(axis=(0, 2), keepdims=True)
     effect -= effect[:, [grid.default]]
     effect *= rng.uniform(0.16, 0.3) / max(float(effect.std()), 1e-9)
@@ -92,7 +92,7 @@ def _tree(rng: Rng, grid: Grid, features: Array, sites: int, depth: int) -> Arra
 
 
 def _neurons(rng: Rng, grid: Grid, features: Array, sites: int) -> Array:
-    """A hidden layer of 24 over features, knobs as numbers of their own, sites; half of its weights are zero."""
+    """One hidden layer of 24 units over features, knob values (embedded) and sites; half of its weights are zero."""
     units = 24
     knobs: Array = np.zeros((len(grid), units))
     for at, knob in enumerate(grid.knobs):
@@ -114,7 +114,7 @@ def classes(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
     effect: Array = np.zeros((n, len(grid), len(sites)))
     for at in range(9):
         mine, arms = region == at, _pair(rng, grid)
-        # Some sites do not care.
+        # Some sites are not affected.
         cares = (rng.random(len(sites)) < 0.75)[None, None, :]
         share = float(mine.mean())
         gain = rng.uniform(0.15, 0.4)
@@ -141,7 +141,7 @@ def null(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
 
 
 def _pair(rng: Rng, grid: Grid) -> Array:
-    """(configurations,) those with a certain value of one or two knobs; never Default."""
+    """(configurations,) 1 for those with certain values of one or two knobs, else 0; never Default."""
     while True:
         chosen = rng.choice(len(grid.knobs), min(2, len(grid.knobs)), replace=False)
         arms = np.ones(len(grid), dtype=bool)
@@ -152,7 +152,7 @@ def _pair(rng: Rng, grid: Grid) -> Array:
 
 
 def _broken(rng: Rng, grid: Grid, ms: Array, region: Array) -> Array:
-    """A tenth of the configurations, of a pair's, are ten times slower: half of them in one region only."""
+    """Make up to a tenth of the configurations ten times slower, half of them in one region only."""
     arms = np.flatnonzero(_pair(rng, grid))
     for at in rng.permutation(arms)[: max(1, len(grid) // 10)]:
         where = region == rng.integers(region.max() + 1) if rng.random() < 0.5 else np.ones(len(ms), dtype=bool)
@@ -184,6 +184,6 @@ def _tensor(grid: Grid, sites: tuple[str, ...], numbers: tuple[Array, Array, Arr
 FAMILIES: dict[str, Callable[[Rng, Grid, tuple[str, ...], int], Tensor]] = {
     "rounds": rounds, "forest": forest, "classes": classes, "null": null,
 }  # fmt: skip
-# Whose tensor a warm start is given, drawn anew: another family's, which is wrong altogether. Worlds of even numbers
-# are given their own family's, of other networks and pages, as an emulator is wrong.
+# The family of the warm start's tensor, drawn anew, for worlds of odd numbers: another family, wrong altogether.
+# Worlds of even numbers get their own family's, with other networks and pages: wrong as an emulator is.
 OTHER = {"rounds": "forest", "forest": "rounds", "classes": "rounds", "null": "rounds"}

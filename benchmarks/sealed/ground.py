@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which worlds a run has, and each of them made: from the run's seed, a measured file, or files that were brought.
+"""The worlds of a run, made from its seed, from a measured file, or from the user's files.
 
-A tensor is made once and kept in the run's folder as a world's file (docs/worlds.md), so that anybody can look at what
-policies were tried on, and play others on it: `configtron replay sessions --world FILE`.
+A tensor is made once and stored in the run's folder as a world's file (docs/worlds.md), so that anybody can inspect it
+and run other policies on it: `configtron replay sessions --world FILE`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ANALYTIC, LAB, FILE = "analytic", "measured", "file"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A world of a run. family: a name of FAMILIES, ANALYTIC, LAB or FILE; number: which of that family; networks: 0
-    for as many as chance says."""
+    """A world of a run. family: a name of FAMILIES, ANALYTIC, LAB or FILE; number: which of that family; interval:
+    outcomes between updates; networks: how many, 0 for a random number."""
 
     name: str
     family: str
@@ -69,7 +69,7 @@ def quick(brought: tuple[str, ...] = ()) -> tuple[Spec, ...]:
 
 
 def files(paths: tuple[str, ...], sessions: int) -> tuple[Spec, ...]:
-    """Worlds that were brought."""
+    """The user's own worlds."""
     return tuple(Spec(Path(path).name, FILE, sessions, path=path) for path in paths)
 
 
@@ -107,7 +107,7 @@ def _read(file: Path) -> Brought:
 
 @lru_cache(maxsize=2)
 def made(spec: Spec, seed: int, folder: Path) -> Ground:
-    """A world. Errors: `BadInput` for a brought file that is none."""
+    """Make a world. Errors: `BadInput` for a file that is no world."""
     brought = _read(Path(spec.path) if spec.family == FILE else MEASURED) if spec.family in (FILE, LAB) else None
     if brought is not None:
         whole, warm = brought.tensor, None
@@ -132,7 +132,7 @@ def made(spec: Spec, seed: int, folder: Path) -> Ground:
 
 
 def _own(brought: Brought, sessions: Sessions, most: int, rng: np.random.Generator) -> tuple[Sessions, np.ndarray]:
-    """A brought world's own sessions, where it has some, and its own noise."""
+    """The sessions of a user's world, if it has some, and its noise factors, (sessions,)."""
     if brought.sessions is not None:
         sessions = first(brought.sessions, most)
         # Policies and tables here are by prefix.

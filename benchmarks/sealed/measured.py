@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A measured set: 4 congestion controls x 2 versions of HTTP over 256 network conditions, loaded in the lab.
+"""Measure the suite's own tensor in the lab: 4 congestion controls x 2 versions of HTTP, 256 network conditions.
 
     python -m benchmarks.sealed.measured FILE.npz [WORK_FOLDER [FIRST LAST]]     as root; needs what the lab needs
 
 Bandwidth x round trip x loss x buffer, each of four values, two sites of different size, three loads a cell: enough for
-a world of a simulator, too few for a median that is known to a tenth (docs/tensor.md). A cell whose loads failed stays
-without a median. FIRST and LAST cut the conditions, for a trial.
+a simulated world, too few to know a median to a tenth (docs/tensor.md). A cell whose loads failed stays
+without a median. FIRST and LAST select a slice of the conditions, for a trial.
 """
 
 from __future__ import annotations

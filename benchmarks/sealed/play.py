@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A policy on a world: the same sessions, outcomes and updates for everybody, and what became of its sessions.
+"""Run a policy on a world: the same sessions, outcomes and updates for every policy, and the figures of the result.
 
-Every chooser is shown the same contexts and given the same outcomes, wrong ones too, and may change its choices after
-as many of them as every other (`interval`). Judged are the world's own medians, not single loads, nor reports.
+Every policy sees the same contexts and the same distortions of outcomes, and updates after the same number of them
+(`interval`). Figures are computed from the world's medians, not from single loads, nor from distorted reports.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What policies are played on.
+    """A world with all its random numbers drawn.
 
-    scale      (n,) factor of chance on each load, the hour of the day among it
-    instead    (n,) ms that is reported whatever the load took; NaN: the load's own
-    warm       an emulator's tensor for who can start from one
+    scale      (n,) noise factor of each load, with the time of day
+    instead    (n,) ms that is reported in place of the load's own; NaN: the load's own is reported
+    warm       an emulator's tensor, for policies that take a warm start
     interval   outcomes between updates
     """
 
@@ -47,7 +47,7 @@ class Ground:
 
 
 class Chooser(Protocol):
-    """step: contexts it decides at once, while nothing changes."""
+    """A policy as the suite runs it. step: contexts that it decides at once."""
 
     step: int
 
@@ -57,7 +57,7 @@ class Chooser(Protocol):
 
 
 def play(chooser: Chooser, ground: Ground) -> dict[str, Any]:
-    """What became of the sessions, as JSON can carry it."""
+    """Run it over all sessions; the figures of `judged`, and CPU seconds."""
     n, sessions, tensor = len(ground.sessions), ground.sessions, ground.tensor
     ms, picks = np.empty(n), np.zeros(n, dtype=np.int64)
     before = time.process_time()

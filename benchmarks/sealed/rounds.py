@@ -2,13 +2,13 @@
 """Pages over TCP, round trip by round trip: windows, a queue, losses, connections, waves of objects.
 
 Question   How long does each page take on each network under each configuration, if TCP does what its RFCs say?
-Method     A page is waves: what is in one is asked for when the one before is there. A wave's packets go over one
+Method     A page is loaded in waves: a wave is requested when the one before has arrived. A wave's packets go over one
            connection (h2) or up to six (HTTP/1.1). In each round every connection sends a window; what exceeds the
            path and its buffer is lost, and each packet by chance; the congestion control does the rest. All
-           configurations of a network and a site meet the same chance. The mean of two pages is the cell's time.
-Stop when  all packets of all waves are there, or after 150 rounds a wave; the rest then goes at the path's rate.
+           configurations of a network and site meet the same random numbers. A cell's time is the mean of two loads.
+Stop when  all packets of all waves have arrived, or after 150 rounds of a wave; its rest then takes the path's rate.
 Reads as   (conditions, configurations, sites) ms.
-Differs    from every formula: effects of knobs are not terms, they come out.
+Differs    from every formula: effects of knobs are no terms of it, they emerge.
 Source     RFC 5681 (slow start, congestion avoidance), RFC 9438 (CUBIC), Brakmo and Peterson 1995 (Vegas), Cardwell et
            al. 2016 (BBR), RFC 6298 (timers), RFC 9113 (HTTP/2), RFC 9112 section 9.4 (connections).
 """
@@ -105,7 +105,7 @@ def _page(rng: np.random.Generator, paths: Paths, site: Pages, at: int, knobs: d
 
 
 class _Flow:
-    """What connections remember from wave to wave: window, threshold, the control's own numbers."""
+    """State of connections from wave to wave: window, threshold, the congestion control's variables."""
 
     def __init__(self, paths: Paths, knobs: dict[str, Array]):
         self.paths, control = paths, knobs["tcp_congestion_control"]
@@ -164,7 +164,7 @@ class _Flow:
     def _answer(
         self, lost: Array, blind: Array, offered: Array, trip: Array, base: Array, rate: Array, n: Array, busy: Array
     ) -> None:
-        """What each control makes of the round."""
+        """Update each congestion control's window after a round."""
         w = self.window
         share = np.where(lost, 1.0 / n, 0.0)
         beta = np.where(self.cubic, CUBIC_BETA, RENO_BETA)
@@ -191,5 +191,5 @@ class _Flow:
 
 
 def _chances(rng: np.random.Generator, n: int) -> Iterator[Array]:
-    """A round's uniforms, (conditions, 2): the same for all configurations."""
+    """Each round's uniform random numbers, (conditions, 2): the same for all configurations."""
     yield from rng.random((MOST_ROUNDS, n, 2))

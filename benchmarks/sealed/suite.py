@@ -3,13 +3,13 @@
 
     python -m benchmarks.sealed [--seed N] [--world FILE]... [--folder FOLDER] [-o FILE] [--quick] [-j N]
 
-Without --seed the operating system gives one, so no policy can have been fitted to it; it is printed, with date and
-commit, and the same seed gives the same worlds again. A seed that was printed is a validation seed from then on.
+Without --seed the operating system draws one, so no policy can have been fitted to it. It is printed with date and
+commit; the same seed gives the same worlds. Once printed, a seed is a validation seed.
 Worlds: four families that share nothing with the product's formula (`families.py`), that formula itself, a measured
-set with few updates, seven distortions, 20 000 and 60 000 sessions, and files that are brought (docs/worlds.md).
-Whatever comes out is printed; the exit code is 1 only if something could not be played.
+set with few updates, seven distortions, 20 000 and 60 000 sessions, and your own files (docs/worlds.md). Every result
+is printed; the exit code is 1 only if a policy could not be run on a world.
 
-Each world and policy is a file in the folder, so a run that is interrupted goes on where it stood: name its folder. A
+Each world and policy is a file in the folder; to resume an interrupted run, name its folder. A
 whole run takes half an hour on two idle cores, --quick two minutes. Other libraries: pip install 'configtron[rivals]'.
 """
 
@@ -168,16 +168,22 @@ def short(found: table.Found, title: str, candidates: tuple[str, ...]) -> str:
 def main(words: list[str] | None = None) -> int:
     """Run, print, write."""
     parser = argparse.ArgumentParser(prog="benchmarks.sealed", description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, help="of the worlds; the operating system's")
-    parser.add_argument("--world", action="append", default=[], metavar="FILE", help="a brought world too; again")
-    parser.add_argument("--only", action="append", default=[], metavar="WORDS", help="worlds with these words; again")
-    parser.add_argument("--policy", action="append", default=[], metavar="ROW", help="these rows only; again")
-    parser.add_argument("--candidate", action="append", default=[], metavar="ROW", help="who is judged")
-    parser.add_argument("--folder", type=Path, help="where rows are kept; runs/sealed/SEED")
-    parser.add_argument("--quick", action="store_true", help="small worlds: whether everything works")
-    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes; one a core")
-    parser.add_argument("-o", "--output-file", type=Path, help="write the report here; stdout")
-    parser.add_argument("--docs", type=Path, metavar="FILE", help="and its first tables between the marks of FILE")
+    parser.add_argument("--seed", type=int, help="seed of the worlds [default: drawn by the operating system]")
+    parser.add_argument("--world", action="append", default=[], metavar="FILE",
+                        help="also run on your own world (docs/worlds.md); several times")
+    parser.add_argument("--only", action="append", default=[], metavar="WORDS",
+                        help="only worlds whose name has these words; several times")
+    parser.add_argument("--policy", action="append", default=[], metavar="ROW",
+                        help="only these rows of the table; several times")
+    parser.add_argument("--candidate", action="append", default=[], metavar="ROW",
+                        help="row that verdicts are about; several times [default: ours, cold and warm]")
+    parser.add_argument("--folder", type=Path, help="where results are kept [default: runs/sealed/SEED]")
+    parser.add_argument("--quick", action="store_true",
+                        help="small worlds, two minutes: a test of the suite, not of policies")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes [default: one a core]")
+    parser.add_argument("-o", "--output-file", type=Path, help="write the report here [default: stdout]")
+    parser.add_argument("--docs", type=Path, metavar="FILE",
+                        help="also write its first tables between the marks in FILE")
     arguments = parser.parse_args(words)
     chosen = secrets.randbits(31) if arguments.seed is None else arguments.seed
     folder = arguments.folder or ROOT / "runs" / "sealed" / str(chosen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run found, as Markdown: who is ahead of whom on which world, by how much, beside what there is to gain.
+"""A run's report in Markdown: which policy leads on which world, by how much, and how much there is to gain.
 
 Only what the run's files hold is printed. A policy is ahead on a world if its excess over all sessions is less than
 every learner's; where the 95 % interval of a difference holds 0 the line says so. A cold start is held against learners
@@ -44,7 +44,7 @@ def verdicts(found: Found, candidates: Sequence[str]) -> str:
 
 
 def rivals(one: str, rows: Mapping[str, Any]) -> list[str]:
-    """Who a candidate is held against."""
+    """The learners that a candidate is compared with."""
     base = one.removesuffix(WARM)
     named = [row for row in rows if learns(row) and row.removesuffix(WARM) != base]
     return named if one.endswith(WARM) else [row for row in named if not row.endswith(WARM)]
@@ -72,7 +72,7 @@ def ahead(one: str, worlds: Found) -> str:
 
 
 def constants(one: str, worlds: Found) -> str:
-    """Silence and a constant, which learn nothing: where it is not ahead of them."""
+    """Default and the best static configuration, which learn nothing: where it is not ahead of them."""
     found = []
     for row in ("default", "static"):
         here = {name: rows for name, rows in worlds.items() if row in rows and row != one}

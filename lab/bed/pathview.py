@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What a server's kernel and its packets say of a path during a load: rows of `characteristics.py`, a number a row.
+"""Characteristics of a path, measured at the server during a load: one number for each row of `characteristics.py`.
 
-Question   Which network is it, of those alike in bandwidth, round trip and loss: a full buffer, a policer?
-Method     The kernel says of each connection that ends what it knows (`struct tcp_info`, broadcast to whoever asked);
-           a tap on the servers' device has every packet's sequence, acknowledgement and time. Of a load the connection
-           that carried most is read; of a path the median over loads under the default congestion control, window and
-           pacing, so that one column means one thing.
-Reads as   a value a characteristic; those that no load could show are left out.
-Differs    from the kernel's own runs of loss, which it does not keep: retransmitted segments that follow one another in
-           the stream are a run, however many times they were sent again.
+Question   What tells networks of the same bandwidth, round trip and loss apart: a full buffer, a policer?
+Method     When a connection ends the kernel broadcasts its `struct tcp_info` on a netlink socket; a tap on the servers'
+           device records every packet's sequence, acknowledgement and time. A load is represented by the connection
+           that carried most bytes, a path by the median over loads under the default congestion control, window and
+           pacing, so that a column means the same in every row.
+           The kernel keeps no runs of losses: here a run is retransmitted segments that follow one another in the
+           stream, however many times each was sent again.
+Reads as   a value for each characteristic; one that no load could show is left out.
 Source     linux/tcp.h, linux/sock_diag.h (SKNLGRP_INET_TCP_DESTROY); Flach and others 2016
 """
 
@@ -33,18 +33,18 @@ SOCK_DIAG, TCP_DESTROY_GROUP = 4, 1
 RTT_AT, RTTVAR_AT, REORDERING_AT, ACKED_AT = 68, 72, 88, 120
 MIN_RTT_AT, RATE_AT, WINDOW_AT, INFO_BYTES = 148, 160, 228, 232
 HTTPS = 443
-# A delivery rate is of so many round trips, at least so long: fewer packets are chance.
+# A delivery rate is averaged over so many round trips, and at least so long: over fewer packets it is chance.
 RATE_TRIPS, RATE_LEAST_S = 2.0, 0.05
-# ACKs that come together are one: a packet of the slowest link that has no such rhythm takes longer.
+# ACKs closer than this count as one.
 TOGETHER_S = 0.0002
-# Fewer ACKs than this show no rhythm, and no rate.
+# Fewest ACKs from which their spacing and a delivery rate are taken.
 LEAST_ACKS = 8
 
 View = Mapping[str, float]
 
 
 class Endings:
-    """What the servers' kernel says of connections that end; reading takes what has been said since."""
+    """The kernel's broadcasts about connections that ended; `read` returns those since the last call."""
 
     def __init__(self) -> None:
         with inside(SERVERS):
@@ -53,7 +53,7 @@ class Endings:
         self._socket.setblocking(False)
 
     def read(self) -> list[tuple[int, View]]:
-        """(bytes acknowledged, figures) of each."""
+        """(bytes acknowledged, characteristics) of each ended connection."""
         found: list[tuple[int, View]] = []
         while True:
             try:
@@ -69,7 +69,7 @@ class Endings:
 
 
 def view_of(info: bytes) -> tuple[int, View]:
-    """`struct tcp_info` as figures; a round trip of which there is no sample is left out."""
+    """(bytes acknowledged, characteristics) by a `struct tcp_info`; without a round-trip sample those are left out."""
     def u32(at: int) -> int:
         return int(struct.unpack_from("=I", info, at)[0])
 
@@ -84,7 +84,10 @@ def view_of(info: bytes) -> tuple[int, View]:
 
 
 def of_load(endings: Sequence[tuple[int, View]], seen: Seen, rtt_s: float) -> View:
-    """Figures of a load: the kernel's of the connection that carried most, the packets' of the same."""
+    """A load's characteristics, by kernel and packets, of the connection that carried most bytes.
+
+    rtt_s: the path's round trip, seconds.
+    """
     kernel = max(endings, key=lambda one: one[0])[1] if endings else {}
     sent = seen[(seen["port"] == HTTPS) & (seen["payload"] > 0)]
     if not len(sent):
@@ -96,7 +99,7 @@ def of_load(endings: Sequence[tuple[int, View]], seen: Seen, rtt_s: float) -> Vi
 
 
 def _runs(sent: Seen) -> View:
-    """Mean length of runs of segments that were sent again, over all connections."""
+    """`loss_run`: mean length of runs of retransmitted segments, over all connections."""
     runs: list[int] = []
     for peer in np.unique(sent["peer"]):
         own = sent[sent["peer"] == peer]
@@ -117,7 +120,7 @@ def _runs(sent: Seen) -> View:
 
 
 def _rhythm(sent: Seen, acks: Seen, rtt_s: float) -> View:
-    """Time between ACKs of a connection that waits for them, and its late delivery rate over its largest."""
+    """`ack_gap_ms`: mean time between ACKs; `delivery_share`: delivery rate in the later half over its maximum."""
     total = _unwrapped(acks["acknowledged"])
     at_s = acks["at_ns"] / 1e9
     moved = np.flatnonzero(np.diff(total) > 0) + 1
@@ -125,7 +128,7 @@ def _rhythm(sent: Seen, acks: Seen, rtt_s: float) -> View:
         return {}
     at_s, total = at_s[moved], total[moved]
     gaps = np.diff(at_s)
-    # without what waits for a whole round trip: the window was used up, or there was nothing to send
+    # without gaps of a whole round trip: there the window was used up, or nothing was left to send
     busy = gaps[(gaps < max(rtt_s, RATE_LEAST_S)) & (gaps > TOGETHER_S)]
     found = {"ack_gap_ms": float(busy.mean() * 1e3)} if len(busy) else {}
     window_s = max(RATE_TRIPS * rtt_s, RATE_LEAST_S)
@@ -146,7 +149,7 @@ def _unwrapped(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 
 def of_path(views: Iterable[View]) -> dict[str, float]:
-    """The median of each figure over those loads that show it."""
+    """The median of each characteristic over the loads that have it."""
     every = list(views)
     names = sorted({name for view in every for name in view})
     return {name: round(median(view[name] for view in every if name in view), 6) for name in names}

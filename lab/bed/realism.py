@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Networks that are harder than a rate, a round trip and independent losses, and what an earlier run measured on them.
+"""The conditions of the study `realism`, and the figures that an earlier run measured on them.
 
-Question   On which networks do configurations differ that are alike in bandwidth, round trip and loss?
+Question   On which networks do configurations differ, though bandwidth, round trip and loss are the same?
 Method     46 conditions: buffers of 0.1 to 10 bandwidth-delay products (`link`), policers, independent and bursty
            losses, neighbours, gathered ACKs, access links, traces, small receive windows. Where nothing else varies, a
-           load's rate and round trip are drawn within 6 %, so that repeats differ as visits do.
+           load's rate and round trip are drawn within 6 %, so that repeats differ as real visits do.
 Reads as   `ROWS` and `DAMAGE`. The figures are of one run of six loads a cell on 2026-11-22, before this testbed had
            these conditions: no spread, neighbours with the page's own round trip, traces from a fixed moment, `results`
-           in place of `shop` at 0.25 Mbit/s. They stand for comparison and decide nothing.
+           in place of `shop` at 0.25 Mbit/s. They are for comparison; no code or default depends on them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Row(NamedTuple):
     """A condition and its earlier figures: ms are geometric means over sites of a cell's median; the rest per cent.
 
     best       of all 44 configurations; regret of their best static one, bbr/64/h2
-    guarded    best of those that the guard lets pass; regret of their best static one, cubic/64/fq/h2; gain of the
+    guarded    best that the guard of `tune` permits; regret of their best static one, cubic/64/fq/h2; gain of the
                optimum over it on held-out loads
     h1_over_h2 how much longer the best of HTTP/2 takes than the best of HTTP/1.1 (above 0: six connections are faster)
     """

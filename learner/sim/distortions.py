@@ -3,15 +3,15 @@
 
 Question   Does a policy still serve its clients well when a share of what is reported to it is false?
 Method     A distortion takes a world and returns one with other sessions (features, prefixes), another warm start, or
-           other reports (`Reports`): what reaches the policy in place of a load, by session. What happened to clients
-           stays as it was, and they are judged by that; machines that report as clients do are not judged.
+           other reports (`Reports`): by session, the load time that the policy is given in place of the true one.
+           Policies are judged by the true loads of clients; bots and crawlers are not judged.
 Stop when  every session has its report.
 Reads as   a `World`; several distortions combine in the order given.
-Fails as   `BadInput` for a name that is none.
+Fails as   `BadInput` for an unknown name.
 Differs    from CT, whose sessions report true loads of known networks.
 Source     Huber 1964 (contamination); the shares are round numbers, and nothing was chosen by what a policy did.
 
-Every session's report is drawn beforehand from a generator of its own, so neither batches nor a resumed replay show.
+All reports are drawn beforehand, from a generator of their own, so results do not depend on --batch or --resume.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from configtron.learner.sim.world import World, chance
 BAD_SHARE = 0.1
 # What a bot reports: an instant, or a page that it left open (a thousand times the load).
 INSTANT_MS, LEFT_OPEN = 1.0, 1000.0
-# A crawler takes the first file alone: so long, whatever the configuration, ln(ms) and its spread.
+# A crawler fetches one file: mean and standard deviation of its ln(ms), under every configuration.
 CRAWLER_LN, CRAWLER_SPREAD_LN = np.log(150.0), 0.3
 # A broken clock is off by up to this factor either way, evenly in logarithms.
 CLOCK_FACTOR = 1000.0
@@ -39,13 +39,13 @@ CLOCK_FACTOR = 1000.0
 TAIL_SHARE, TAIL_ALPHA = 0.3, 1.0
 # The day's level: factor exp(+-DAY_LN) at peak and trough, and days in a replay, however long.
 DAY_LN, DAYS = 0.7, 3.0
-# Prefixes that move to another network, and when, as a share of the replay; nobody notices.
+# Share of prefixes that move to another network, and when, as a share of the replay; their features stay the old ones.
 MOVED_SHARE, MOVED_AT = 0.5, 0.25
-# How far features are off: standard deviation in ln, and share of prefixes that are shown another's.
+# Errors of features: standard deviation in ln; share of prefixes that are shown another prefix's.
 WRONG_LN, SHUFFLED_SHARE = 0.6, 0.6
 # Share of sessions of which each feature is unknown; of the warm start's cells that were never measured.
 UNKNOWN_SHARE, UNMEASURED_SHARE = 0.3, 0.6
-# Features that classes live over; and the prefix of a crawler.
+# The features that are distorted; and the crawler's prefix.
 FEATURES, CRAWLER = ("bandwidth_kbps", "rtt_ms", "loss"), "198.51.100.0/24"
 # Where a distortion's chance begins: after the parts of a world.
 DISTORTION = 100
@@ -55,7 +55,7 @@ Distort = Callable[[World, np.random.Generator], World]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A distortion: its name, what it does, in a few words."""
+    """A distortion; help: one line for the user."""
 
     name: str
     distort: Distort
@@ -164,14 +164,14 @@ def _unmeasured(world: World, rng: np.random.Generator) -> World:
 DISTORTIONS = {
     row.name: row
     for row in (
-        Row("bots", _bots, "a tenth of outcomes are machines': 1 ms, or a thousand times the load"),
+        Row("bots", _bots, "a tenth of outcomes are reported by bots: 1 ms, or a thousand times the load"),
         Row("crawler", _crawler, "a tenth of sessions are one prefix's, whose loads no configuration changes"),
         Row("clocks", _clocks, "a tenth of outcomes are off by up to 1000 times, either way"),
         Row("tails", _tails, "three loads in ten meet a Pareto tail of exponent 1"),
-        Row("diurnal", _diurnal, "the level goes up and down by twice, three times a replay"),
-        Row("stale", _stale, "half of the prefixes come to other networks, and nobody notices"),
-        Row("wrong", _wrong, "each prefix's features are off, by 0.6 in ln"),
-        Row("shuffled", _shuffled, "of prefixes, 60 % are shown another's features"),
+        Row("diurnal", _diurnal, "all loads rise and fall by a factor of two, three cycles a replay"),
+        Row("stale", _stale, "half of the prefixes move to other networks, and their features stay the old ones"),
+        Row("wrong", _wrong, "each prefix's features have an error of 0.6 in ln"),
+        Row("shuffled", _shuffled, "60 % of the prefixes are shown another prefix's features"),
         Row("unknown-features", _unknown, "each feature is unknown in 30 % of sessions"),
         Row("missing-cells", _unmeasured, "60 % of the warm start's cells were never measured"),
     )
@@ -179,7 +179,7 @@ DISTORTIONS = {
 
 
 def distorted(world: World, names: Iterable[str]) -> World:
-    """The world under these distortions, in their order. Errors: `BadInput` for a name that is none."""
+    """The world under these distortions, in their order. Errors: `BadInput` for an unknown name."""
     for at, name in enumerate(names):
         if name not in DISTORTIONS:
             raise BadInput(f"no distortion is called {name!r}; there is: {', '.join(DISTORTIONS)}")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A world as a file: page load times of cells, and perhaps sessions, arrivals and noise, by anybody.
+"""A world as a file: page load times of cells, and perhaps sessions, arrivals and noise.
 
-Question   What can a simulator be given of somebody's measurements, so that policies can be tried on them?
+Question   How can policies be simulated on anybody's own measurements?
 Method     A PLT-tensor's file with more columns and one more key in its header, or a CSV of loads (`worldcsv.py`). What
-           is absent is drawn: sessions by `Arrivals`, noise from repeats where cells have five of them, else `Noise`'s
-           own numbers.
+           is absent is drawn: sessions by `Arrivals`, noise from repeated loads where cells have five, else by the
+           defaults of `Noise`.
 Stop when  read.
 Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and what was left out.
-Fails as   `BadInput` in one line: the file, what is wrong with it, what is wanted.
+Fails as   `BadInput` in one line: the file, what is wrong with it, what is expected.
 Differs    CT says nothing of files.
 Source     docs/worlds.md, which is the format's definition.
 
@@ -45,7 +45,7 @@ SESSION = (
 )  # fmt: skip
 # What else a policy may be shown of a session's network: rows of `characteristics.py`.
 FURTHER = tuple(f"session_{name}" for name in BY_NAME)
-# The papers' five: of fewer loads, too many are their own cell's median for the others to show how loads spread.
+# The papers' five: of fewer loads, too large a share are their cell's median itself, which understates the noise.
 LEAST_LOADS = 5
 LOGNORMAL, REPEATS, NO_SPREAD = "lognormal", "repeats", "none"
 SEE = "docs/worlds.md has the format"
@@ -53,7 +53,7 @@ SEE = "docs/worlds.md has the format"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Brought:
-    """What a file says of a world. missing: cells that load as under Default; left_out: conditions, sessions."""
+    """A world from a file. missing: number of cells that load as under Default; left_out: conditions and sessions."""
 
     tensor: Tensor
     sessions: Sessions | None
@@ -98,12 +98,12 @@ def _brought(tensor: Tensor, extra: dict[str, Any], name: str) -> Brought:
         raise BadInput(f"{name}: the header's {KEY!r} is no object; {SEE}")
     if about and (about.get("format") != FORMAT or about.get("version") != VERSION):
         found = f"{about.get('format')} {about.get('version')}"
-        raise BadInput(f"{name}: {FORMAT} {VERSION} is wanted, this is {found[:100]}; {SEE}")
+        raise BadInput(f"{name}: expected {FORMAT} {VERSION}, this is {found[:100]}; {SEE}")
     if strange := [word for word in about if word not in WORDS]:
         raise BadInput(f"{name}: the header's {KEY!r} has no {strange[0][:40]!r}; it has: {', '.join(WORDS)}")
     arrivals = Arrivals(**_numbers(about.get("arrivals", {}), Arrivals, name))
     if arrivals.prefixes < 1 or arrivals.per_s <= 0 or arrivals.change_share > 1:
-        raise BadInput(f"{name}: arrivals need a prefix, sessions a second above 0 and a change_share up to 1")
+        raise BadInput(f"{name}: arrivals need prefixes of at least 1, per_s above 0 and a change_share up to 1")
     noise = _noise(about.get("noise", {}), tensor, name)
     sessions = _sessions(tensor, extra, about.get("prefixes", []), name) if extra else None
     return whole(Brought(tensor, sessions, arrivals, noise), name, spread=not about.get("noise"))
@@ -129,7 +129,7 @@ def _noise(given: Any, tensor: Tensor, name: str) -> Noise:
     kind = given.get("kind", LOGNORMAL)
     if kind == REPEATS:
         if tensor.repeats_ms is None:
-            raise BadInput(f"{name}: its noise is that of repeats, and there are none (column repeats_ms)")
+            raise BadInput(f"{name}: noise of kind {REPEATS!r} needs the column repeats_ms, which is absent; {SEE}")
         return pooled(tensor)
     if kind not in (LOGNORMAL, NO_SPREAD):
         raise BadInput(f"{name}: no noise is called {str(kind)[:40]!r}; there is: {LOGNORMAL}, {REPEATS}, {NO_SPREAD}")
@@ -152,31 +152,31 @@ def pooled(tensor: Tensor) -> Pooled:
 
 def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -> Sessions:
     if absent := [column for column in SESSION if column not in given]:
-        raise BadInput(f"{name}: sessions lack {', '.join(absent)}; all of their columns or none")
+        raise BadInput(f"{name}: sessions lack {', '.join(absent)}; give all columns of sessions or none")
     if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in given.values()):
-        raise BadInput(f"{name}: a column of sessions is no row of numbers")
+        raise BadInput(f"{name}: a column of sessions is not one-dimensional, or not of numbers")
     lengths = {len(column) for column in given.values()}
     if len(lengths) > 1:
         raise BadInput(f"{name}: sessions' columns have {' and '.join(map(str, sorted(lengths)))} rows")
     if lengths == {0}:
-        raise BadInput(f"{name}: there is no session in it; leave its columns out to have sessions drawn")
+        raise BadInput(f"{name}: the columns of sessions are empty; leave them out to have sessions drawn")
     if not isinstance(prefixes, list) or not all(isinstance(one, str) and one.isprintable() for one in prefixes):
         raise BadInput(f"{name}: the header's prefixes are no list of names")
     columns = [given[column].astype(np.float64) for column in SESSION]
     bounds = {1: len(tensor.names), 3: len(tensor.names), 4: len(tensor.sites), 5: len(prefixes)}
     for at, end in bounds.items():
         if ((columns[at] < 0) | (columns[at] >= end) | (columns[at] % 1 != 0)).any():
-            raise BadInput(f"{name}: {SESSION[at]} has a position that is none of its {end}")
+            raise BadInput(f"{name}: {SESSION[at]} has a position outside its axis of {end}")
     if not ((columns[0] >= 0) & (columns[0] <= MOST_S)).all():
         raise BadInput(f"{name}: session_at_s must be seconds since the world began, from 0 to a year")
     if (columns[2] < 0).any() or np.isnan(columns[2]).any():
         raise BadInput(f"{name}: session_change_s must be at least 0, infinite where nothing changes")
     kbps, rtt_ms, loss = columns[6:]
     if any((column < 0).any() or np.isinf(column).any() for column in columns[6:]) or (loss > 1).any():
-        raise BadInput(f"{name}: a session's network is negative or infinite, or its loss no share; unknown is NaN")
+        raise BadInput(f"{name}: a session's network is negative or infinite, or its loss above 1; unknown is NaN")
     further = {column[len("session_") :]: given[column].astype(np.float64) for column in FURTHER if column in given}
     if any((column < 0).any() or np.isinf(column).any() for column in further.values()):
-        raise BadInput(f"{name}: what is known of a session's network is negative or infinite; unknown is NaN")
+        raise BadInput(f"{name}: a session's characteristic is negative or infinite; unknown is NaN")
     codes = {at: columns[at].astype(np.int64) for at in bounds}
     contexts = Contexts(kbps, rtt_ms, loss, codes[4], tensor.sites, codes[5], tuple(prefixes), numbers=further)
     return Sessions(columns[0], codes[1], columns[2], codes[3], contexts)
@@ -189,7 +189,7 @@ def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
     usable = ~np.isnan(default).any(axis=1) & ~np.isnan(tensor.bandwidth_kbps + tensor.rtt_ms + tensor.loss)
     if not usable.any() or len(tensor.grid) < 2:
         raise BadInput(
-            f"{name}: no world: it takes two configurations, and a condition with a bandwidth, a round trip and a loss"
+            f"{name}: a world needs two configurations, and a condition with a bandwidth, a round trip and a loss"
             f" in which Default has a page load time at every site; {SEE}"
         )
     if spread and tensor.repeats_ms is not None:
@@ -208,7 +208,7 @@ def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
 
 
 def _kept(sessions: Sessions | None, kept: Codes, before: int, name: str) -> tuple[Sessions | None, int]:
-    """Sessions that never stand on a condition that was left out, and how many others there were."""
+    """Sessions on remaining conditions only, and how many were dropped."""
     if sessions is None:
         return None, 0
     now = np.full(before, -1, dtype=np.int64)
@@ -216,7 +216,7 @@ def _kept(sessions: Sessions | None, kept: Codes, before: int, name: str) -> tup
     start, after = now[sessions.condition], now[sessions.after]
     rows = np.flatnonzero((start >= 0) & (after >= 0))
     if not len(rows):
-        raise BadInput(f"{name}: no session stands on a condition in which Default was measured at every site")
+        raise BadInput(f"{name}: no session is on a condition in which Default was measured at every site")
     found = Sessions(sessions.at_s[rows], start[rows], sessions.change_s[rows], after[rows], sessions.seen[rows])
     return found, len(sessions) - len(rows)
 

@@ -41,11 +41,11 @@ GAINS = (0.02, 0.05, 0.1)
 @log_option
 @last_option
 @click.option("--only", type=click.Choice(KINDS), multiple=True, metavar="KIND",
-              help=f"Rows of this kind only; several times: {', '.join(KINDS)}.")
+              help=f"Print rows of this kind only; several times: {', '.join(KINDS)}.")
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
-@click.option("--to-tune", is_flag=True, help="Keep profiles and prefixes as wanted: see `configtron tune plan`.")
-@click.option("--unjudged", is_flag=True, help="With --to-tune: what the policy wishes, be it proven to gain or not.")
+@click.option("--to-tune", is_flag=True, help="Store profiles and prefixes as wanted: see `configtron tune plan`.")
+@click.option("--unjudged", is_flag=True, help="With --to-tune: export what the policy prefers, proven to gain or not.")
 @guard_options
 @damage_options
 @form_options
@@ -60,33 +60,36 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     profile  what the profiles of those are, knob by knob
     loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
     power    which gain over Default this log would show (`smallest`: with a chance of 80 %, for the median profile)
-    held-back  which classes keep Default, and which prefixes what they had, with the reason
+    held-back  which classes keep Default, and which prefixes what they had, with the reason (docs/reasons.md)
 
     Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
     what the policy believes; where the log cannot tell, a reason stands in place of the numbers. Only the rules are
     held out: the policy itself may have learned from the later half, too.
 
-    The loss of tune is that of profiles whose every knob the driver reaches by prefix that `configtron tune` would take
-    here, the other knobs at their default; those knobs are named. Where no such driver is here, it is the one that
-    reaches most. Values beyond the operator's bounds, and profiles that the guard calls unfair, are out: `--bound` and
-    `--allow-unfair` as `configtron tune` takes them; what its settings say holds, too.
+    The loss `tune` is that of profiles as a driver of `configtron tune` can set them: knobs that the driver does not
+    reach by prefix stay at their default, and are named. It is the driver that `tune` would take here; where none is
+    here, the one that reaches most. Left out are values beyond the operator's bounds, and profiles that the guard calls
+    unfair: by --bound and --allow-unfair, as `configtron tune` takes them, and by its section of the settings file.
 
     A class gets a profile only where it is proven to be faster than Default: the lower bound of its gain is above 0.
-    The bounds hold for all profiles and classes together, and for all tests of a growing log together (5 %): the log is
-    tested anew when it has grown by a quarter, in between the verdict stands. Propensities are needed. All other
-    classes keep Default. With --to-tune these profiles, and their prefixes, are printed and become what is wanted
-    (`configtron tune profile list`); nothing is put in force: `configtron tune plan` says what would change. Prefixes
-    that have a profile of an earlier export get their new one, or none. A profile or prefix that a human set stays, and
-    so do the clients within that prefix.
+    All other classes keep Default. The bounds hold for all profiles and classes together, and for all tests of a
+    growing log together (an error of 5 %): the log is tested again when it has grown by a quarter; until then the
+    verdict stands. The test needs propensities. With --to-tune these profiles, and their prefixes, are printed and
+    stored as wanted (`configtron tune profile list`); nothing is put in force: `configtron tune plan` shows what would
+    change. Prefixes that have a profile of an earlier export get their new one, or none. A profile or prefix that a
+    human set stays, and so do the clients within that prefix.
 
-    A policy that was made with a bound on damage to neighbours (`learn run --damage`) hands over nothing beyond it, for
-    cells, classes and prefixes (the tree, which merges classes, is to be read); --damage takes another bound,
-    --damage-from another tensor's measurements.
+    If the policy was made with a bound on damage to neighbours (`learn run --damage`), the rules for cells, classes and
+    prefixes keep to it; the tree, which merges classes, does not. --damage sets another bound, --damage-from takes
+    another tensor's measurements.
 
-    With --unjudged the policy's wishes are handed over without a test. A policy with a model over all cells and no warm
-    start wishes for no value of a knob that was loaded less than 100 times: beyond what was seen it guesses. Of one
-    without such a model, a class of which no client has loaded what it would get takes the fastest of what they did
-    load, else Default; how many do is told.
+    With --unjudged what the policy prefers is exported without a test. A policy with a model over all cells and no
+    warm start prefers no value of a knob that was loaded less than 100 times: it would be a guess. With any other
+    policy, a class that has no load of its preferred profile gets the fastest one that its clients did load, else
+    Default; the row `tune` counts these classes.
+
+    Exit code 0 also where nothing is proven. 2: no outcomes, no such policy, a log of other configurations than the
+    policy's (with --to-tune), or --damage without a tensor that measured it.
     """
     from configtron.cli.learn.gains import tested
     from configtron.cli.learn.options import revived, saved
@@ -97,7 +100,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     from configtron.learner.reached import unreached
 
     if unjudged and not to_tune:
-        raise BadInput("--unjudged says what may be handed over: give --to-tune with it, or leave it out")
+        raise BadInput("--unjudged changes what --to-tune exports: give --to-tune with it, or leave it out")
     with Outcomes(settings().db) as store:
         found = saved(store, name)
         logged = store.last(last, log or found.log)

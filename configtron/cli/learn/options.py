@@ -75,14 +75,14 @@ def last_option(command: Command) -> Command:
 
 
 def damage_options(command: Command) -> Command:
-    """The price of a configuration."""
+    """The bound on damage to neighbours, and the tensor that measured it."""
     most = click.option(
         "--damage", default="", metavar="BYTES",
-        help="Serve nothing by which neighbours lose more for each byte of a page; none: no bound."
-             "  [default: 1.25 where it was measured]",
+        help="Serve no configuration by which neighbours lose more bytes for each byte of a page; none: no bound."
+             "  [default: 1.25 where it was measured; to export, the policy's own]",
     )  # fmt: skip
     where = click.option("--damage-from", type=click.File("rb"), metavar="FILE",
-                         help="A PLT-tensor that says what neighbours lose, if --warm's does not.")  # fmt: skip
+                         help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]")  # fmt: skip
     return most(where(command))
 
 

@@ -34,82 +34,82 @@ MAKING = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
 @click.option("--policy", default="", metavar="POLICY", shell_complete=either,
-              help="Which: one of `learn status` goes on, one of `learn policies`, or a class package.module:Class,"
-                   " is made.  [default: thompson]")
+              help="Which: one of `learn status` goes on; one of `learn policies`, or a class package.module:Class,"
+                   " is made new.  [default: thompson]")
 @click.option("--name", default="", metavar="NAME",
-              help="What one that is made is called, from then on also to --policy.  [default: as --policy]")
+              help="Name of a policy that is made new; --policy takes it from then on.  [default: as --policy]")
 @log_option
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all its chance.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
 @click.option("--classes", default="auto", show_default=True, metavar="K",
               help="Network classes to begin with, at most 400; auto: as few as keep their members alike.")  # fmt: skip
 @click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
               help="Outcomes between two updates; those after the last one wait for the next.")  # fmt: skip
 @click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
-              help="What searches cells, where a policy does (`learn policies`): grid, gpyopt, gpyopt-classic.")
+              help="Search engine of policies that search cells (`learn policies`): grid, gpyopt, gpyopt-classic.")
 @click.option("--warm", type=click.File("rb"), metavar="FILE",
-              help="An emulated PLT-tensor to start from, where a policy can (`learn policies`).")
+              help="An emulated PLT-tensor to start from, for policies that can (`learn policies`).")
 @click.option("--watch", is_flag=True,
               help="Decide for a client by what its own outcomes showed since its network changed.")
 @click.option("--evolve", is_flag=True,
               help="Split a class where its members come to differ, or to want different configurations.")
 @click.option("--by-device", is_flag=True,
-              help="As many classes again for each device of which the first outcomes have enough.")
+              help="As many classes again for each device that has 200 of the first 10 000 outcomes.")
 @click.option("--features", type=click.Choice(("auto", "few")), default="auto", show_default=True,
-              help="What classes live over beside bandwidth, round trip, loss: what decides page loads, or nothing.")
+              help="Features of classes beside bandwidth, round trip, loss. auto: those that pass a test; few: none.")
 @damage_options
 @guard_options
 @click.option("--all-configurations", is_flag=True,
-              help="Choose those too that `configtron tune` would refuse here: for simulations.")
+              help="Choose also what `configtron tune` would refuse here: for simulations.")
 @click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
-              help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps that.")
+              help="What exploration may cost, as a share of Default's mean page load time (`learn policies`).")
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
-@click.option("--fresh", is_flag=True, help="Forget what it knows and decided, and start it anew.")
+@click.option("--fresh", is_flag=True, help="Delete what the policy learned and decided, and start it anew.")
 @form_options
 def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str,
         **making: object) -> int:  # fmt: skip
     """Let a policy learn from the database's outcomes, in order of arrival; whoever decided them.
 
-    For each outcome's client the policy first decides itself: profile, arm, class and propensity are kept (table
-    `decision`). Then it is told what the outcome was. It is saved as it goes, in one transaction with its decisions:
-    after an interruption, or a kill, --policy NAME alone goes on (options that it was made by are refused, --fresh
-    begins anew, --outcomes counts from there), and all comes out as if it had never been interrupted. One that is
-    there goes on with what is new; --name keeps several of a kind side by side.
+    For each outcome's client the policy first makes its own decision; profile, arm, class and propensity are stored
+    (table `decision`). Then it learns the outcome. Its state is saved with its decisions, in one transaction: after an
+    interruption or a kill, --policy NAME alone resumes, with the same result as an uninterrupted run (options that
+    were fixed when it was made are refused, --fresh begins anew, --outcomes counts from there). A policy that has read
+    all outcomes goes on with new ones; --name keeps several of a kind side by side.
 
-    With --watch each outcome is taken as a sample of its client's network: the client is decided for by the medians
-    of those before it, since the last change that a detector found in its round trips. How often a client came to
-    another class, and with how many outcomes after the change, is told (`reclassified`, `latency` in JSON).
+    With --watch each outcome is taken as a sample of its client's network: the policy decides for a client by the
+    medians of its earlier outcomes since the last change that a detector found in its round trips. How often clients
+    changed class, and after how many outcomes, is printed (`reclassified`, `latency` in JSON).
 
-    With --classes auto members of a class may differ by 0.25 in ln(ms), and by the noise of single loads: that is
-    measured where the first 10 000 outcomes repeat a prefix, site and profile, and it is said how large it is, or why
-    it is not known; so it is if not even 64 classes, the most that are made, keep members that alike. With --evolve a
-    class is split whose members come to differ by more, or of which two halves want different configurations; classes
-    keep their names.
+    With --classes auto members of a class may differ by 0.25 in ln(ms), beside the noise of single loads. That noise
+    is measured where the first 10 000 outcomes repeat a prefix, site and profile; it is printed, or why it is not
+    known, and whether even 64 classes, the most that are made, leave members further apart. --evolve splits a class
+    when its members come to differ by more, or two halves of it want different configurations; classes keep their
+    names.
 
-    What the first 10 000 outcomes know of a client beyond bandwidth, round trip and loss (queueing delay, runs of
-    losses, window, ...; network, country, device, browser: docs/fields.md) is asked whether it decides page load times:
-    what does, beyond chance, is what classes live over too, and it is said. --features few asks nothing.
+    The first 10 000 outcomes also decide which further features of a client count (queueing delay, runs of losses,
+    window, ...; network, country, device, browser: docs/fields.md): those that decide page load times beyond bandwidth,
+    round trip and loss, and beyond chance. Classes use these too, and they are printed. --features few skips the test.
 
-    Where --warm or --damage-from says what neighbours on the bottleneck lose, load time is not all that counts: a class
-    is served no configuration by which they lost more than --damage bytes for each byte of a page under the conditions
-    that it stands near (the page itself needs 1.0), whatever its congestion control or number of connections is called.
+    If --warm or --damage-from has measured what neighbours on the bottleneck lose (docs/tensor.md), a class is served
+    no configuration by which they lost more than --damage bytes for each byte of a page, under conditions near that
+    class (the page itself takes 1.0). Measurements decide, not the name of a congestion control.
 
-    Configurations that `configtron tune` would refuse here are not chosen, and it is said how many and why: beyond the
-    operator's bounds, or unfair to others' traffic (`--bound`, `--allow-unfair`, and what the settings of `tune` say).
-    What others did with them is learned from all the same. A knob that no driver sets by prefix may be chosen: a router
-    sets the HTTP version. --all-configurations leaves all to choose from.
+    Configurations that `configtron tune` would refuse here are not chosen; how many and why is printed: they are beyond
+    the operator's bounds, or unfair to others' traffic (--bound, --allow-unfair, and `tune`'s section of the settings
+    file). Outcomes of such configurations are learned all the same. A knob that no driver sets by prefix may be chosen:
+    a router sets the HTTP version. --all-configurations chooses among all; the bound on damage stays.
 
-    At 10 000 outcomes, and whenever they have doubled, it is looked for knobs that do nothing. One that is proven to
-    (an effect of 3 % in the means of any two of class, site and other knobs would have been seen; one in twenty knobs
-    with just that is called dead all the same) is not explored from then on: that is said, by later runs too, and is
-    `unexplored` in JSON; the policy learns all outcomes once more without it. What three things decide together may be
-    given up with it.
+    At 10 000 outcomes, and whenever they have doubled, the policy looks for knobs without effect. A knob is dead where
+    an effect of 3 % in the means of any two of class, site and other knobs would have been seen (one in twenty knobs
+    with just that effect is called dead all the same). It is not explored from then on: this and later runs print it
+    (`unexplored` in JSON), and the policy learns all outcomes once more without it. Effects that need three things
+    together may be given up with it.
 
-    --budget is the degree of randomness: what a policy that keeps one explores may cost so much of Default's mean page
-    load time, from the first decision on; what is proven to gain is spent on exploring too. What is several times
-    slower is dropped between updates. `learn status` says what is spent, and what is dropped.
+    --budget bounds what exploration may cost in all, as a share of Default's mean page load time, from the first
+    decision on; proven gains are spent on exploration too. Only policies that keep a budget take it. A configuration
+    that is several times slower is dropped between updates. `learn status` shows what is spent, and what is dropped.
 
-    `agreed` is the share of its decisions that were the logger's too. A website that the log did not have when the
-    policy was made is learned about with all others of the kind; a profile that it did not have asks for --fresh.
+    `agreed` is the share of decisions in which policy and logger agree. A website that was not in the log when the
+    policy was made is modelled with all other such websites; a profile that was not asks for --fresh.
     """
     from configtron.cli.learn import lessons
     from configtron.db.outcomes import Outcomes
