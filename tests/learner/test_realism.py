@@ -79,6 +79,16 @@ def test_the_study_says_what_features_and_bounds_are_worth() -> None:
     assert SHALLOW.sum() and BBR.any()
 
 
+def test_no_row_is_without_a_number_where_no_configuration_is_within_the_bound_everywhere() -> None:
+    assert TENSOR.damage is not None
+    harms = np.full(TENSOR.damage.shape, 9.0)
+    even = np.arange(len(TENSOR.names)) % 2 == 0
+    half = np.arange(len(TENSOR.grid)) % 2 == 0
+    harms[np.ix_(even, half)], harms[np.ix_(~even, ~half)] = 1.0, 1.0
+    found = points(replace(TENSOR, damage=harms, damage_high=harms), 600)
+    assert np.isfinite(list(found.values())).all() and ("bounded: static", "mean regret") not in found
+
+
 def test_loads_stay_where_cells_are_missing() -> None:
     """Held-out gains need them; a condition without Default and a configuration with a hole go, loads and all."""
     loads = repeated(0.0)
