@@ -94,9 +94,20 @@ def _rich(value: Any) -> Any:
             raise ValueError(f"no array is of {value['dtype']!r}")
         return np.frombuffer(raw, dtype=np.dtype(value["dtype"])).reshape(value["shape"]).copy()
     if "kind" in value:
-        return KINDS[value["kind"]](**{name: _rich(item) for name, item in value["fields"].items()})
+        return _of_kind(KINDS[value["kind"]], {name: _rich(item) for name, item in value["fields"].items()})
     if "float" in value:
         return float(value["float"])
     if "tuple" in value:
         return tuple(_rich(item) for item in value["tuple"])
     return {_rich(key): _rich(item) for key, item in value["map"]}
+
+
+def _of_kind(kind: type, given: dict[str, Any]) -> Any:
+    """One of `KINDS`. Errors: `BadInput` where it had other fields when it was saved."""
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise BadInput(
+            "the policy was saved by another version of configtron, which knew other things of a client;"
+            " make it anew: `configtron learn run --policy NAME --fresh` (outcomes and rules stay)"
+        ) from error

@@ -16,12 +16,14 @@ Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per seco
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from configtron.errors import BadInput
+from configtron.learner.imports.reading import Reading
 
 Form = dict[str, Any]
 # Names under which senders put what beacons themselves do not have.
@@ -90,25 +92,47 @@ class Vitals:
         self._waiting.clear()
 
 
-def archive(text: str, left: Counter[str], epoch_ns: Any) -> Iterator[Form]:
-    """The page loads of an HTTP archive. `epoch_ns`: of a date as ISO 8601. Errors: `BadInput`."""
+def archive(text: str, reading: Reading, epoch_ns: Any) -> Iterator[tuple[int, Form]]:
+    """The page loads of an HTTP archive, with each page's number from 1; a page that is none is refused
+    (`Reading.refuse`). `epoch_ns`: of a date as ISO 8601. Errors: `BadInput` for a file that is no archive."""
     try:
         log = json.loads(text)["log"]
         pages, entries = log["pages"], log.get("entries", [])
-        agent = str(log.get("browser", {}).get("name", ""))
-        for page in pages:
-            took = page.get("pageTimings", {}).get("onLoad")
-            if took is None or took <= 0:
-                left["a page without onLoad"] += 1
-                continue
-            first = next((one for one in entries if one.get("pageref") == page["id"]), None)
-            url = first["request"]["url"] if first else page.get("title", "")
-            sent = first["request"].get("headers", []) if first else []
-            said = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
-            ended = epoch_ns(page["startedDateTime"]) + round(took * 1e6)
-            yield {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": said, "address": ""}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"no HTTP archive: {type(error).__name__} {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{reading.name}: no HTTP archive, for it is not JSON ({error}); export it anew") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{reading.name}: no HTTP archive: it has no log.pages; export it anew") from error
+    if not isinstance(pages, list) or not isinstance(entries, list):
+        raise BadInput(f"{reading.name}: no HTTP archive: log.pages and log.entries are lists; export it anew")
+    browser = log.get("browser")
+    agent = str(browser.get("name", "")) if isinstance(browser, dict) else ""
+    for number, page in enumerate(pages, start=1):
+        reading.lines += 1
+        try:
+            form = _archived(page, entries, agent, epoch_ns)
+        except BadInput as error:
+            reading.refuse(number, error)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+            reading.refuse(number, "a field of the page, or of its first entry, is missing or of the wrong kind")
+        else:
+            if form is not None:
+                yield number, form
+            else:
+                reading.left["a page without onLoad"] += 1
+
+
+def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form | None:
+    """A page of an archive; None of one that has not loaded."""
+    took = page.get("pageTimings", {}).get("onLoad")
+    if took is None or took <= 0:
+        return None
+    mine = (one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"])
+    first = next(mine, None)
+    url = first["request"]["url"] if first else page.get("title", "")
+    sent = first["request"].get("headers", []) if first else []
+    said = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
+    ended = epoch_ns(page["startedDateTime"]) + round(took * 1e6)
+    return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": said, "address": ""}
 
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
@@ -156,8 +180,11 @@ def word(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def float_of(name: str, value: Any) -> float:
-    """A number. Errors: `BadInput`."""
+    """A finite number. Errors: `BadInput`."""
     try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{name}: {str(value)[:60]!r} is no number") from error
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadInput(f"{name}: {str(value)[:60]!r} is no number")
+    return number

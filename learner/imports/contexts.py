@@ -33,5 +33,8 @@ def sighting_of(form: Mapping[str, Any]) -> Sighting | None:
             form["source"], at, str(local.get("address", "")), port, "", 0, form["way"], str(form["ended"]),
             None if age is None else float(age), sent, got, bool(form["bounded"]), context, reasons,
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except KeyError as error:
+        raise BadInput(f"no context: {error.args[0]} is missing; `configtron fingerprint contexts -f jsonl` writes"
+                       " whole ones") from error  # fmt: skip
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"no context: {type(error).__name__} {str(error)[:60]}") from error

@@ -19,7 +19,7 @@ from configtron.learner.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Pa
 from configtron.learner.imports.inforce import InForce
 from configtron.learner.imports.reading import Reading
 from configtron.learner.imports.views import GOOD_PAGE, View, Views
-from configtron.learner.told import LEAST_MS, LONGEST, MOST_MS, context_of, objects, outcome_of, propensity_of
+from configtron.learner.told import LEAST_MS, LONGEST, MOST_MS, MOST_NS, context_of, objects, outcome_of, propensity_of
 from configtron.nouns import Decision, Outcome, Profile
 
 OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
@@ -111,9 +111,9 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """The outcomes of an HTTP archive. Errors: `BadInput`."""
-    maker = _Maker(reading, wanted)
-    for form in beacons.archive(text, reading.left, wanted.epoch_ns):
-        yield from maker.beacon(0, form)
+    reading.unit, maker = "page", _Maker(reading, wanted)
+    for number, form in beacons.archive(text, reading, wanted.epoch_ns):
+        yield from maker.beacon(number, form)
 
 
 def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
@@ -224,6 +224,8 @@ class _Maker:
             return
         begin, end = round(hit.begin_s * 1e6) * 1000, round(end_s * 1e6) * 1000
         try:
+            if not 0 <= begin <= end <= MOST_NS:
+                raise BadInput("its date is not from 1970 to 2262; is msec, or begin_ms, in the unit of its name?")
             profile = self._profile(hit.address, begin, end, hit.fields.get("profile"))
             if isinstance(profile, str):
                 self.reading.left[profile] += 1

@@ -23,6 +23,7 @@ class Reading:
     """What became of a file's lines.
 
     name     the file's, for complaints
+    unit     what `number` counts in complaints: lines, or pages of an HTTP archive
     strict   raise `BadInput` at the first bad line
     lines    lines that were read, empty ones too
     bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
@@ -35,10 +36,11 @@ class Reading:
     bad: int = 0
     first: list[str] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
+    unit: str = "line"
 
     def refuse(self, number: int, what: object) -> None:
         """Count a bad line. Errors: `BadInput` where lines must all be good."""
-        where = f"{self.name}, line {number}: {what}"
+        where = f"{self.name}, {self.unit} {number}: {what}"
         if self.strict:
             raise BadInput(where)
         self.bad += 1

@@ -37,6 +37,8 @@ from configtron.tensor import read as read_tensor
 
 FORMAT, VERSION = "configtron-world", 1
 # The header's key, and what may stand under it.
+# Prefixes that sessions are drawn from: their shares are one column. And the least rate, that of `--rate`.
+MOST_PREFIXES, LEAST_PER_S = 1_000_000, 0.001
 KEY, WORDS = "world", ("format", "version", "arrivals", "noise", "prefixes")
 # Columns of sessions; all of them or none.
 SESSION = (
@@ -102,8 +104,10 @@ def _brought(tensor: Tensor, extra: dict[str, Any], name: str) -> Brought:
     if strange := [word for word in about if word not in WORDS]:
         raise BadInput(f"{name}: the header's {KEY!r} has no {strange[0][:40]!r}; it has: {', '.join(WORDS)}")
     arrivals = Arrivals(**_numbers(about.get("arrivals", {}), Arrivals, name))
-    if arrivals.prefixes < 1 or arrivals.per_s <= 0 or arrivals.change_share > 1:
-        raise BadInput(f"{name}: arrivals need prefixes of at least 1, per_s above 0 and a change_share up to 1")
+    if not 1 <= arrivals.prefixes <= MOST_PREFIXES:
+        raise BadInput(f"{name}: arrivals need prefixes of at least 1 and at most {MOST_PREFIXES}")
+    if arrivals.per_s < LEAST_PER_S or arrivals.change_share > 1:
+        raise BadInput(f"{name}: arrivals need per_s of at least {LEAST_PER_S} and a change_share up to 1")
     noise = _noise(about.get("noise", {}), tensor, name)
     sessions = _sessions(tensor, extra, about.get("prefixes", []), name) if extra else None
     return whole(Brought(tensor, sessions, arrivals, noise), name, spread=not about.get("noise"))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,6 @@ def test_what_is_encoded_comes_back() -> None:
         '{"map": 5}',
         '{"map": [["a"]]}',
         '{"map": [["a", {"kind": "NetworkClass", "fields": []}]]}',
-        '{"map": [["a", {"kind": "NetworkClass", "fields": {}}]]}',
         '{"map": [["a", {"kind": "nothing", "fields": {}}]]}',
         '{"map": [["a", {"float": 1%s}]]}' % ("0" * 400),
         '{"map": [["a", {"array": 5, "dtype": "<f8", "shape": [1]}]]}',
@@ -38,3 +39,11 @@ def test_what_is_encoded_comes_back() -> None:
 def test_what_was_not_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="no saved policy"):
         decode(text)
+
+
+@pytest.mark.parametrize("fields", [{}, {"hops": 3}])
+def test_a_state_with_other_fields_is_one_of_another_version(fields: dict[str, int]) -> None:
+    kept = {"map": [["a", {"kind": "NetworkClass", "fields": fields}]]}
+    with pytest.raises(BadInput, match="saved by another version.*--fresh") as refused:
+        decode(json.dumps(kept))
+    assert "__init__" not in str(refused.value) and "\n" not in str(refused.value)

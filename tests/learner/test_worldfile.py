@@ -202,6 +202,8 @@ def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (_world(arrivals={"prefixes": "many"}), "prefixes must be a number"),
         (_world(arrivals={"hops": 3}), "arrivals has no 'hops'"),
         (_world(arrivals={"prefixes": 0}), "arrivals need prefixes of at least 1"),
+        (_world(arrivals={"prefixes": 10**12}), "at most 1000000"),
+        (_world(arrivals={"per_s": 1e-300}), "per_s of at least 0.001"),
         (_world(prefixes=[1]), "no list of names"),
         (_world(prefixes=["a"]), "session_prefix has a position outside its axis of 1"),
         (lambda columns: columns["about"].update(world=3), "is no object"),

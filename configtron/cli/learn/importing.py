@@ -140,7 +140,7 @@ def _ended(reading: Reading, kept: int) -> int:
         if count:
             say(f"{count} not taken: {why}")
     if not kept and reading.bad:
-        more = f"; {reading.bad} such lines, and no outcome" if reading.bad > 1 else ""
+        more = f"; {reading.bad} such {reading.unit}s, and no outcome" if reading.bad > 1 else ""
         raise BadInput(f"{reading.first[0]}{more}")
     if not kept:
         say(f"{reading.name}: no outcome in it")
@@ -148,5 +148,5 @@ def _ended(reading: Reading, kept: int) -> int:
     for where in reading.first:
         say(where)
     if reading.bad:
-        say(f"{reading.bad} of {reading.lines} lines are bad and left out; --strict stops at the first")
+        say(f"{reading.bad} of {reading.lines} {reading.unit}s are bad and left out; --strict stops at the first")
     return PARTIAL if reading.bad else DONE

@@ -11,7 +11,7 @@ import click
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE
+from configtron.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
@@ -65,16 +65,23 @@ def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
     from configtron.learner.saved import classes_in, features_in, recipe_of, safety_in, set_aside_in
 
     for one in store.learners():
-        classes, splits = classes_in(one.state)
-        waiting, safety = store.count(one.log, one.position), safety_in(one.state, recipe_of(one.recipe))
-        kept: dict[str, Json] = {}
-        if safety is not None:
-            kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
-                    "dropped": list(safety.dropped)}  # fmt: skip
+        waiting = store.count(one.log, one.position)
         about = f"{one.policy}, from {_which(store, one.log)}"
-        features = features_in(one.recipe)
+        classes: int | None = None
+        splits: int | None = None
+        features: tuple[str, ...] = ()
+        aside: dict[str, int] = {}
+        kept: dict[str, Json] = {}
+        try:
+            classes, splits = classes_in(one.state)
+            features, aside = features_in(one.recipe), set_aside_in(one.state)
+            safety = safety_in(one.state, recipe_of(one.recipe))
+            if safety is not None:
+                kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
+                        "dropped": list(safety.dropped)}  # fmt: skip
+        except BadInput as error:  # of another version: the others, and the logs, are shown all the same
+            about += f"; cannot be read: {error}"
         about += f"; classes over {', '.join(features)}" if len(features) > BASE_FEATURES else ""
-        aside = set_aside_in(one.state)
         yield {
             "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
             "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,

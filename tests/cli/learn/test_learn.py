@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,6 +170,24 @@ def test_status_and_policies(filled: Typed) -> None:
     assert [row["policy"] for row in rows(out)] == list(POLICIES)
     assert [row["policy"] for row in rows(out) if row["default"]] == [PREFERRED]
     assert {row["policy"] for row in rows(out) if row["runs"] != "anywhere"} == {"static", "optimal", "cell_optimum"}
+
+
+def test_a_policy_of_another_version_hides_nothing_else(filled: Typed, tmp_path: Path) -> None:
+    assert filled("learn", "run", "--policy", "mab_nc")[0] == 0
+    assert filled("learn", "run", "--policy", "linucb")[0] == 0
+    with sqlite3.connect(tmp_path / "l.db") as base:
+        other = "UPDATE learner SET state = replace(state, '\"centroid\":', '\"centre\":') WHERE name = 'linucb'"
+        assert base.execute(other).rowcount == 1
+    code, out, _ = filled("learn", "status", "-f", "jsonl")
+    log, first, second = rows(out)
+    assert code == 0 and log["kind"] == "log" and {first["name"], second["name"]} == {"linucb", "mab_nc"}
+    old, kept = (first, second) if first["name"] == "linucb" else (second, first)
+    assert old["classes"] is None and "another version" in old["about"] and "--fresh" in old["about"]
+    assert kept["classes"] > 0 and "another version" not in kept["about"]
+    for words in (("run", "--policy", "linucb"), ("export", "--policy", "linucb", "--to-tune")):
+        code, _, err = filled("learn", *words)
+        assert code == USAGE and "another version" in err.splitlines()[-1] and "--fresh" in err.splitlines()[-1]
+    assert filled("learn", "run", "--policy", "linucb", "--fresh")[0] == 0
 
 
 def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) -> None:
