@@ -103,7 +103,9 @@ class Power:
     least_ln: float
 
     def smallest(self, error_ln: float) -> float:
-        """The gain, as a share, that is found with probability `POWER`."""
+        """The gain, as a share, that is found with probability `POWER`; infinite where nothing can be compared."""
+        if not np.isfinite(error_ln):
+            return float("inf")
         return float(-np.expm1(-(self.critical + normal_quantile(POWER)) * error_ln))
 
     def more(self, gain: float) -> float:

@@ -97,7 +97,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     from configtron.db.outcomes import Outcomes
     from configtron.learner.classpolicy import ClassPolicy
     from configtron.learner.handed import handed
-    from configtron.learner.reached import unreached
+    from configtron.learner.reached import LEAST_LOADS, unreached
 
     if unjudged and not to_tune:
         raise BadInput("--unjudged changes what --to-tune exports: give --to-tune with it, or leave it out")
@@ -113,6 +113,9 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         if to_tune and why and not unjudged:
             raise BadInput(f"{why}; nothing is handed over: learn from this log, or give --unjudged")
         among = _among(policy, held, warm=bool(found.warm))
+        if to_tune and not unjudged and found.outcomes < LEAST_LOADS:
+            raise BadInput(f"{found.name} has learned from {found.outcomes} outcomes, too few to test profiles; "
+                           f"go on: configtron learn run --policy {found.name}")  # fmt: skip
         test = None
         if isinstance(policy, ClassPolicy) and not unjudged and not why:
             test = tested(store, found, policy, log or found.log, logged, among)

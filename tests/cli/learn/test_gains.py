@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, REFUSED, USAGE
 from configtron.learner.gain import HELD_REASONS
-from tests.cli.learn.typed import Typed, rows, typed
+from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.test_layers import ROOT
 
-__all__ = ["typed"]
+__all__ = ["filled", "typed"]
 
 PREFIXES = [f"198.51.{at}.0/24" for at in range(90)]
 WINDOWS, CONTROLS = (10, 30), ("cubic", "reno", "bbr")
@@ -164,3 +165,11 @@ def test_every_reason_is_documented() -> None:
     page = (ROOT / "docs" / "reasons.md").read_text()
     listed = page[page.index("## What `learn export` holds back") :]
     assert [why for why in HELD_REASONS if f"* `{why}`:" not in listed] == []
+
+
+def test_a_policy_that_learned_next_to_nothing_spends_no_test(filled: Typed, tmp_path: Path) -> None:
+    filled("learn", "run", "--policy", "thompson", "--outcomes", 1)
+    code, out, err = filled("learn", "export", "--to-tune")
+    assert code == USAGE and out == "" and "learned from 1 outcomes" in err and err.count("\n") <= 2
+    with Outcomes(tmp_path / "l.db") as store:
+        assert not store.gain_tests(0)

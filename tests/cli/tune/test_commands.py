@@ -50,12 +50,12 @@ def test_profiles(wanted: Said) -> None:
 
 def test_prefixes(wanted: Said, tmp_path: Path) -> None:
     code, listed, _ = wanted("prefix", "list", "-f", "csv")
-    assert listed == "prefix,profile\n10.1.0.0/16,web\n2001:db8::/32,web\ndefault,small\n"
+    assert listed == "prefix,profile,owner\n10.1.0.0/16,web,human\n2001:db8::/32,web,human\ndefault,small,human\n"
     (tmp_path / "p.csv").write_text(listed.replace("10.1.0.0/16", "10.9.0.0/16") + "\n# none\n192.0.2.1 small\n")
     code, _, told = wanted("prefix", "import", "--whole", str(tmp_path / "p.csv"))
     assert (code, told) == (DONE, "3 prefixes read, +1 in all\n")
     assert wanted("prefix", "list", "-f", "csv")[1].splitlines()[1:] == [
-        "10.9.0.0/16,web", "192.0.2.1/32,small", "2001:db8::/32,web", "default,small",
+        "10.9.0.0/16,web,human", "192.0.2.1/32,small,human", "2001:db8::/32,web,human", "default,small,human",
     ]  # fmt: skip
     shown = rows(wanted("prefix", "show", "10.9.3.4", "::ffff:192.0.2.1", "8.8.8.8", "-f", "jsonl")[1])
     assert [(row["prefix"], row["profile"]) for row in shown] == [
