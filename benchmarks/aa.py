@@ -83,7 +83,9 @@ def log(seed: int, grid: Grid, n: int, kind: str = "even", gain: float = 0.0) ->
     nothing, row = np.zeros(n, dtype=np.int64), np.full(n, -1)
     propensity = chance[np.arange(n), configuration]
     made = Decisions(row, row, configuration, nothing, propensity, np.full(n, np.nan))
-    return Logged(nothing, contexts, made, np.exp(ln), np.arange(n), grid.profiles, ())
+    # What no clock of a browser shows: below a microsecond, above a day.
+    ms = np.exp(ln).clip(1e-3, 86_400_000.0)
+    return Logged(nothing, contexts, made, ms, np.arange(n), grid.profiles, ())
 
 
 def wide(grid: Grid) -> Mask:
