@@ -12,48 +12,29 @@ step failed, nothing was learned, or a client got another window than the rules 
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.guest_play import play
 from benchmarks.learned.inside import EXPLORED
 from benchmarks.tuned.judged import aligned
 from benchmarks.tuned.place import UNTOUCHED, Client
 from benchmarks.tuned.reading import Flight, flights
 from configtron.errors import ConfigtronError
-from configtron.lab.uml import Job, pick
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # Clients, rounds, loads of each client and round.
 USUAL = (16, 12, 8)
 LIMIT_S = 3000
-LOOK_S = 0.2
 VISITS = ("untouched", "in force", "rolled back")
 
 
 def played(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
-    """Boot the guest, run the tour in it, return the contents of its found.json; captures stay in the folder."""
-    backend, _ = pick("uml-virtual")
-    environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "120"), ("OPENBLAS_NUM_THREADS", "1"))
-    words = (sys.executable, "-m", "benchmarks.learned.inside", *map(str, numbers))
-    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), memory_mb=1024, environment=environment,
-              limit_s=LIMIT_S)  # fmt: skip
-    running = backend.boot(job)
-    shown = 0
-    while running.poll() is None:
-        time.sleep(LOOK_S)
-        fresh = running.console.read_text(errors="replace")[shown:]
-        shown += len(fresh)
-        print(fresh, end="", flush=True)
-    if running.wait():
-        raise SystemExit(f"the guest failed:\n{running.last_words()}")
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
-    return found
+    """Run the tour in a guest, return the contents of its found.json; captures stay in the folder."""
+    words = tuple(map(str, numbers))
+    return play(folder, "benchmarks.learned.inside", words, columns=120, limit_s=LIMIT_S, memory_mb=1024)
 
 
 def wanted(found: dict[str, Any]) -> dict[str, int]:

@@ -88,13 +88,7 @@ def _nginx() -> subprocess.Popen[bytes]:
         (FOLDER / "page" / name[1:]).write_bytes(b"x" * (OBJECT_BYTES if name == OBJECTS[0] else 60))
     file = FOLDER / "nginx.conf"
     file.write_text(NGINX.format(folder=FOLDER, log=LOG, port=PORT, temporary=nginx_temporary(f"{FOLDER}/")))
-    server = subprocess.Popen(["nginx", "-c", str(file), "-e", str(FOLDER / "nginx.log")])
-    deadline = time.monotonic() + PATIENCE_S
-    while not links.listens("", PORT):
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"nginx failed: {(FOLDER / 'nginx.log').read_text()}")
-        time.sleep(0.05)
-    return server
+    return place.started_nginx(file)
 
 
 def lossless(every: Sequence[Client]) -> None:

@@ -12,51 +12,31 @@ stands a choice by gateway. Exit code 1: anything differs from what was wanted.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import guest_module
+from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
 from configtron.errors import USAGE, ConfigtronError
-from configtron.lab.uml import Job, pick
 from configtron.report.page.tuned import Shown, Sights, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # Those that tell prefixes apart, best first.
 DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)
 # Of real time; a minute of virtual time takes some ten seconds of it.
 LIMIT_S = 600
-# How often to look for what the guest has said.
-LOOK_S = 0.2
 
 
 def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned.inside") -> dict[str, Any]:
-    """Boot the guest, play all scenes in it, come back with what was written down; captures stay in the folder."""
-    backend, _ = pick("uml-virtual")
+    """Play all scenes in a guest, come back with what was written down; captures stay in the folder."""
     if "kmod" in drivers:
         guest_module.build(folder)
-    environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", "100"))
-    words = (sys.executable, "-m", module, *drivers)
-    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)
-    running = backend.boot(job)
-    shown = 0
-    while running.poll() is None:
-        time.sleep(LOOK_S)
-        fresh = running.console.read_text(errors="replace")[shown:]
-        shown += len(fresh)
-        print(fresh, end="", flush=True)
-    if running.wait():
-        raise SystemExit(f"the guest failed:\n{running.last_words()}")
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
-    return found
+    return play(folder, module, drivers, columns=100, limit_s=LIMIT_S)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -144,11 +144,17 @@ def _nginx() -> subprocess.Popen[bytes]:
     (FOLDER / "page" / "index.html").write_bytes(b"<p>configtron</p>\n" * (PAGE_BYTES // 18))
     file = FOLDER / "nginx.conf"
     file.write_text(NGINX.format(folder=FOLDER, port=PORT, temporary=nginx_temporary(f"{FOLDER}/")))
-    server = subprocess.Popen(["nginx", "-c", str(file), "-e", str(FOLDER / "nginx.log")])
+    return started_nginx(file)
+
+
+def started_nginx(file: Path) -> subprocess.Popen[bytes]:
+    """nginx with that configuration, once it listens at PORT; its log is beside the file. Errors: `SystemExit`."""
+    log = file.with_name("nginx.log")
+    server = subprocess.Popen(["nginx", "-c", str(file), "-e", str(log)])
     deadline = time.monotonic() + PATIENCE_S
     while not links.listens("", PORT):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"nginx failed: {(FOLDER / 'nginx.log').read_text()}")
+            raise SystemExit(f"nginx failed: {log.read_text()}")
         time.sleep(0.05)
     return server
 
