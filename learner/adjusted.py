@@ -22,7 +22,9 @@ import numpy.typing as npt
 
 from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.differing import values_of
 from configtron.learner.features import CENTRE_LN, network_features
+from configtron.learner.repeated import SIGMAS_PER_MAD
 
 # Sites that get a level of their own: columns grow with them.
 MOST_SITES = 20
@@ -32,35 +34,22 @@ KINKS = (-1.0, 0.0, 1.0)
 LEVEL_LN, EFFECT_LN, NOISE_LN = 3.0, 0.3, 0.3
 # Deviations beyond which a remainder counts as just that far.
 MOST_SIGMAS = 4.0
-# A deviation is so many times the median distance from the median, for normal remainders.
-OF_MEDIAN = 1.4826
 # Rows whose columns are made at a time: bounds memory.
 ROWS_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjusted:
-    """n loads: level and remainder (n,); effect (n, f) of each column of `knob_values`, all in ln(ms)."""
+    """n loads: level and remainder (n,); effect (n, f) of each column of `values_of`, all in ln(ms)."""
 
     level: Floats
     effect: Floats
     rest: Floats
 
 
-def knob_values(grid: Grid) -> Floats:
-    """(configurations, f) one column for each value of a knob that is not its default: 1 where it is set."""
-    columns = [
-        (position == value).astype(np.float64)
-        for position in grid.positions.T
-        for value in np.unique(position)
-        if value != position[grid.default]
-    ]
-    return np.stack(columns, axis=1) if columns else np.zeros((len(grid), 0))
-
-
 def adjusted(grid: Grid, contexts: Contexts, configuration: Codes, ms: Floats, half: Codes) -> Adjusted:
     """n loads, each by the regression that was fitted on the other half. half: (n,) 0 or 1."""
-    features, log_ms = knob_values(grid), np.log(ms)
+    features, log_ms = values_of(grid), np.log(ms)
     level, effect, rest = np.empty(len(ms)), np.empty((len(ms), features.shape[1])), np.empty(len(ms))
     often = np.bincount(contexts.site[contexts.site >= 0], minlength=len(contexts.sites))
     sites = np.argsort(-often, kind="stable")[:MOST_SITES]
@@ -107,7 +96,7 @@ def _fit(features: Floats, contexts: Contexts, configuration: Codes, log_ms: Flo
 def _within(log_ms: Floats) -> tuple[float, float]:
     """What loads lie between, wild ones apart: five deviations of them all to either side."""
     middle = float(np.median(log_ms))
-    reach = 5.0 * OF_MEDIAN * float(np.median(np.abs(log_ms - middle)))
+    reach = 5.0 * SIGMAS_PER_MAD * float(np.median(np.abs(log_ms - middle)))
     return middle - max(reach, NOISE_LN), middle + max(reach, NOISE_LN)
 
 
@@ -119,7 +108,7 @@ def _explained(fitted: _Fitted, contexts: Contexts, sites: Codes) -> tuple[Float
 def _deviation(log_ms: Floats, fitted: _Fitted, contexts: Contexts, features: Floats, sites: Codes) -> float:
     level, effect = _explained(fitted, contexts, sites)
     left = log_ms - level - (effect * features).sum(axis=1)
-    return max(OF_MEDIAN * float(np.median(np.abs(left - np.median(left)))), 1e-6)
+    return max(SIGMAS_PER_MAD * float(np.median(np.abs(left - np.median(left)))), 1e-6)
 
 
 def _products(features: Floats, where: Floats) -> npt.NDArray[np.float64]:

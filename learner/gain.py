@@ -33,8 +33,9 @@ from statistics import NormalDist
 import numpy as np
 
 from configtron.grid import Grid
-from configtron.learner.adjusted import Adjusted, adjusted, knob_values
+from configtron.learner.adjusted import Adjusted, adjusted
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.differing import values_of
 from configtron.learner.groups import Group
 from configtron.learner.reached import Mask
 
@@ -52,6 +53,7 @@ TOGETHER_ERROR, UNBALANCED_ERROR = 0.01, 1e-4
 OFF_ONE = 0.05
 # The probability at which a gain counts as one that the log would show.
 POWER = 0.8
+NORMAL = NormalDist()
 
 # Why a class keeps Default, or a prefix what it had.
 HELD_REASONS = {
@@ -106,13 +108,13 @@ class Power:
         """The gain, as a share, that is found with probability `POWER`; infinite where nothing can be compared."""
         if not np.isfinite(error_ln):
             return float("inf")
-        return float(-np.expm1(-(self.critical + normal_quantile(POWER)) * error_ln))
+        return float(-np.expm1(-(self.critical + NORMAL.inv_cdf(POWER)) * error_ln))
 
     def more(self, gain: float) -> float:
         """Loads that are missing until a gain of that share, of the median profile, would be found so."""
         if not np.isfinite(self.critical):
             return float("inf")
-        needed = self.loads * ((self.critical + normal_quantile(POWER)) * self.median_ln / -np.log1p(-gain)) ** 2
+        needed = self.loads * ((self.critical + NORMAL.inv_cdf(POWER)) * self.median_ln / -np.log1p(-gain)) ** 2
         return max(0.0, float(needed) - self.loads)
 
 
@@ -142,7 +144,7 @@ class Comparison:
         """(C,) lower bounds, all at once; minus infinity where none is known."""
         found = np.full(len(self.gain), -np.inf)
         if self.able.any():
-            edge = student_quantile(self.freedom[self.able], normal_share(self.critical))
+            edge = student_quantile(self.freedom[self.able], NORMAL.cdf(self.critical))
             found[self.able] = self.gain[self.able] - edge * self.error[self.able]
         return found
 
@@ -187,14 +189,14 @@ class Compared:
         drawn = weight.T[self.trial.configuration]
         if plain is not None:
             return drawn * (plain * self.inverse)[:, None]
-        expected = self.adjusted.effect @ (weight @ knob_values(self.grid)).T
+        expected = self.adjusted.effect @ (weight @ values_of(self.grid)).T
         return expected + drawn * (self.adjusted.rest * self.inverse)[:, None]
 
     def unbalanced(self) -> Mask:
         """(C,) whether network and site alone tell the sides apart, beyond chance: propensities are not the log's."""
         level = self.adjusted.level - self.adjusted.level.mean()
         found = self._means(self.terms_of(self.weight, level), np.arange(len(self.trial)))[0]
-        bound = -normal_quantile(UNBALANCED_ERROR / 2.0)
+        bound = -NORMAL.inv_cdf(UNBALANCED_ERROR / 2.0)
         return np.abs(found.gain) > bound * np.maximum(found.error, 1e-12)
 
     def within(self, rows: Codes, error: float, barred: Mask) -> Comparison:
@@ -321,7 +323,7 @@ def _power(of: str, loads: int, found: Comparison) -> Power:
     errors = found.error[found.able]
     if not len(errors):
         return Power(of, loads, np.inf, np.inf, np.inf)
-    edge = student_quantile(float(np.median(found.freedom[found.able])), normal_share(found.critical))
+    edge = student_quantile(float(np.median(found.freedom[found.able])), NORMAL.cdf(found.critical))
     return Power(of, loads, float(edge), float(np.median(errors)), float(errors.min()))
 
 
@@ -329,7 +331,7 @@ def _critical(scores: Floats, error: float) -> float:
     """Critical value, in standard errors, that the largest of C correlated means exceeds with probability `error`, by
     their scores (clusters, C)."""
     count = scores.shape[1]
-    bonferroni = -normal_quantile(error / count)
+    bonferroni = -NORMAL.inv_cdf(error / count)
     if error < LEAST_DRAWN or count == 1:
         return bonferroni
     square = scores.T @ scores
@@ -362,16 +364,6 @@ def _halves(cluster: Codes) -> Codes:
 def _rows_of(network: Codes, classes: int) -> list[Codes]:
     order = np.argsort(network, kind="stable")
     return list(np.split(order, np.searchsorted(network[order], np.arange(1, classes))))
-
-
-def normal_quantile(share: float) -> float:
-    """The standard normal's quantile of a share above 0 and below 1."""
-    return NormalDist().inv_cdf(share)
-
-
-def normal_share(quantile: float) -> float:
-    """The share of the standard normal below a quantile."""
-    return NormalDist().cdf(quantile)
 
 
 def student_quantile(freedom: Floats | float, share: float) -> Floats:

@@ -187,6 +187,7 @@ class Model:
         # Variance of the residual once seen `count` times.
         self.residual_variance = residual_ln**2 * (1.0 - self._shrink)
         self._mean_effects = self.effects(self._centre[None])
+        self._mean: Floats | None = None
 
     def effects(self, shared: Floats, rng: np.random.Generator | None = None, boldness: float = 0.0) -> Floats:
         """(n, cells, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means given
@@ -229,9 +230,11 @@ class Model:
         return found
 
     def mean(self) -> Floats:
-        """(cells, configurations) posterior mean of the excess over the cell's level, ln(ms)."""
-        found: Floats = self.table(self._mean_effects)[0]
-        return found
+        """(cells, configurations) posterior mean of the excess over the cell's level, ln(ms); computed once, not to be
+        changed."""
+        if self._mean is None:
+            self._mean = self.table(self._mean_effects)[0]
+        return self._mean
 
     def levels(self) -> Floats:
         """(cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""

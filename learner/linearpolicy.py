@@ -169,6 +169,10 @@ class LinearPolicy(ClassPolicy):
         warm = None if self._warm is None or self.distrusted else self._warm.rounds
         return rounds_of(self.classes_.centroid, level_ln, loads, warm)
 
+    def _usual_ln(self, rounds_ln: Floats) -> Floats:
+        """(rows,) ln(ms) of a load that takes so many round trips (classes, sites + 1), ln, of its class's."""
+        return (rounds_ln + self.classes_.centroid[:, 1:2]).ravel()
+
     def _count_rounds(self, level: Floats) -> None:
         """Round trips from what loads took, set right by the model for what they were served, but not by any amount:
         else one cell's wild guess makes its own feature, and that feature the guess."""
@@ -268,8 +272,7 @@ class LinearPolicy(ClassPolicy):
             both = joined([before, seen])
             return first_expected(both.point[:, :3], both.site, both.log_ms)[len(before) :][known]
         expected = self.expected_[row, seen.configuration[known]]
-        level = (self.rounds_ln_ + self.classes_.centroid[:, 1:2]).ravel()[row]
-        return np.where(np.isnan(expected), level, expected)
+        return np.where(np.isnan(expected), self._usual_ln(self.rounds_ln_)[row], expected)
 
     def _as_at_centroid(self, seen: Seen) -> Seen:
         """Loads corrected for where in its class a client is, and drawn in where they are far off."""

@@ -6,13 +6,11 @@ observing one by one or as columns, updates at the same outcome whatever the bat
 
 `observe_many` cuts its columns where an update falls due. A caller that wants decisions independent of its batches
 never chooses more than `due()` clients ahead of what it has observed, and, of a policy that screens outcomes between
-updates, decides anew what comes after an outcome that changed the table; `sim/loop.py`, `logged.taught` and
-`played` do.
+updates, decides anew what comes after an outcome that changed the table; `sim/loop.py` and `logged.taught` do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,30 +67,6 @@ def joined(parts: list[Seen]) -> Seen:
         return parts[0]
     names = Seen.__dataclass_fields__
     return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def played(
-    policy: TablePolicy, contexts: Contexts, load: Callable[[slice, Codes], Floats]
-) -> tuple[Decisions, Floats]:
-    """Decide for contexts and learn from their loads, each as soon as it is decided; the same bits however contexts are
-    cut into calls. load(rows, configurations): ms of those contexts under these configurations.
-
-    No more contexts than `policy.due()`. Returns decisions and ms.
-    """
-    chance, at = policy.chances(len(contexts)), 0
-    parts, took = [], np.empty(len(contexts))
-    while at < len(contexts):
-        rows = slice(at, len(contexts))
-        chosen = policy.decide(contexts[rows], chance[rows])
-        took[rows] = load(rows, chosen.configuration)
-        taken = policy.screen_many(contexts[rows], chosen, took[rows])[0]
-        policy.commit(chosen[:taken])
-        parts.append(chosen[:taken])
-        at += taken
-    names = Decisions.__dataclass_fields__
-    decisions = Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    policy.observe_many(contexts, decisions, took, screened=True)
-    return decisions, took
 
 
 class TablePolicy:

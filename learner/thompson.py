@@ -150,9 +150,11 @@ class Thompson(LinearPolicy):
         mean = model.mean()[:, self.candidates_] + own
         unguarded = self._draws_unproven()
         drawn = model.draws(unguarded + self.draws, self.rng, self.boldness, self.candidates_) + own
-        default = int(np.flatnonzero(self.candidates_ == self.grid.default)[0])
-        excess = (mean + (drawn - mean) / max(self.boldness, 1e-9)) if self.budget is not None else drawn
-        excess = excess - excess[:, :, default, None]
+        default = self._default_at()
+        excess = drawn - mean
+        excess /= max(self.boldness, 1e-9)
+        excess += mean
+        excess -= excess[:, :, default, None].copy()
         drawn[:, self._out()[:, self.candidates_]] = np.inf
         free = drawn[:unguarded].copy()
         if self.guard_ln is not None:
@@ -164,12 +166,16 @@ class Thompson(LinearPolicy):
         which, shares_ = self._shares(parts, excess, level_ms)
         picks = np.concatenate((parts[which], proven), axis=1)
         if shares_[1] <= 0.0:
-            picks[:, :unguarded] = np.flatnonzero(self.candidates_ == self.grid.default)
+            picks[:, :unguarded] = default
         self.unproven_ = self._marked(picks, unguarded)
         expected = np.exp(np.take_along_axis(mean, picks, axis=1)) * level_ms[:, None]
         sizes = (unguarded, self.draws)
         weight = np.concatenate([np.full(n, share / n) for n, share in zip(sizes, reversed(shares_), strict=True)])
         return self._with_default(self.candidates_[picks], weight, expected, level_ms)
+
+    def _default_at(self) -> int:
+        """Default's position among the candidates."""
+        return int(np.searchsorted(self.candidates_, self.grid.default))
 
     def _near(self, proven: Codes) -> Any:
         """(candidates,) whether a configuration is Default or one knob from it, or from one that the proven part
@@ -203,9 +209,11 @@ class Thompson(LinearPolicy):
 
     def _default_ms(self, model: Model) -> Floats:
         """(rows,) what Default is expected to take, by what other cells say where none was loaded."""
-        usual = self.rounds_ln_.ravel() + np.repeat(self.classes_.centroid[:, 1], len(self.sites) + 1)
-        level = model.levels()
-        found: Floats = np.exp(np.where(np.isnan(level), usual, level))
+        return self._default_known_ms(model.levels())
+
+    def _default_known_ms(self, known_ln: Floats) -> Floats:
+        """(rows,) what Default takes where its ln(ms) (rows,) is known, else what round trips say."""
+        found: Floats = np.exp(np.where(np.isnan(known_ln), self._usual_ln(self.rounds_ln_), known_ln))
         return found
 
     def _shares(self, parts: list[Codes], excess: Floats, default_ms: Floats) -> tuple[int, tuple[float, float]]:
@@ -229,7 +237,7 @@ class Thompson(LinearPolicy):
         which, found = 2, shares(income, proven, FAR_TIMES * near, self.allowance)
         if found[1] < self.allowance:
             which, found = 1, shares(income, proven, near, self.allowance)
-        default = int(np.flatnonzero(self.candidates_ == self.grid.default)[0])
+        default = self._default_at()
         found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()))
         self.account_ = replace(account, share=found[1])
         return which, found
@@ -275,7 +283,7 @@ class Thompson(LinearPolicy):
 
     def _guarded(self, mean: Floats, drawn: Floats, guard_ln: float, unguarded: int) -> Floats:
         """The draws, what is too risky put at infinity, but for the first `unguarded` of them."""
-        default = int(np.flatnonzero(self.candidates_ == self.grid.default)[0])
+        default = self._default_at()
         for at in range(0, self.rows, ROWS_AT_ONCE):
             rows = slice(at, at + ROWS_AT_ONCE)
             with np.errstate(invalid="ignore"):
@@ -317,10 +325,7 @@ class Thompson(LinearPolicy):
 
     def _expected_default_ms(self) -> Floats:
         """(rows,) as the last update has it."""
-        usual = self.rounds_ln_.ravel() + np.repeat(self.classes_.centroid[:, 1], len(self.sites) + 1)
-        known = self.expected_[:, self.grid.default]
-        found: Floats = np.exp(np.where(np.isnan(known), usual, known))
-        return found
+        return self._default_known_ms(self.expected_[:, self.grid.default])
 
     def _groups(self) -> Codes:
         """(classes,) the class of the start that each is of, or was cut from: the nearest."""
@@ -388,8 +393,7 @@ class Thompson(LinearPolicy):
         default, table = self.grid.default, (len(self.classes_), len(self.sites) + 1)
         loads = self.tally_.count[:, default]
         level = np.where(loads > 0, self.tally_.total[:, default] / np.maximum(loads, 1.0), np.nan)
-        rounds = self._rounds(level.reshape(table), loads.reshape(table))
-        others = rounds.ravel() + np.repeat(self.classes_.centroid[:, 1], table[1])
+        others = self._usual_ln(self._rounds(level.reshape(table), loads.reshape(table)))
         before = self.expected_[:, default]
         drawn = (loads * np.nan_to_num(level) + OPINION_LOADS * before) / (loads + OPINION_LOADS)
         found: Floats = np.where(np.isnan(before), others, drawn)

@@ -14,22 +14,10 @@ import pytest
 
 from configtron.errors import BadInput
 from configtron.learner import Setting, policy, row_of, untaken
-from tests.learner.worlds import SITES, clients, small_classes, small_tensor
+from tests.learner.worlds import FASTEST, SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
-OWN = """
-from configtron.learner.cells import observed_best
-from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.policy import TablePolicy
-from configtron.learner.served import always
-
-class Fastest(ClassPolicy):
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        self.learn(self.recent_)
-
-    def learn(self, seen):
-        self.served_ = always(observed_best(self.tally_, self.grid.default), "greedy", self.grid.default)
+OWN = f"""{FASTEST}
 
 class Raises(Fastest):
     def learn(self, seen):
@@ -50,6 +38,8 @@ class Heavy(Fastest):
     def learn(self, seen):
         super().learn(seen)
         self.served_.weight[:] = 0.7 if len(seen) else 1.0
+
+from configtron.learner.policy import TablePolicy
 
 class Empty(TablePolicy):
     pass

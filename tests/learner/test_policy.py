@@ -12,11 +12,11 @@ import pytest
 from configtron.errors import BadInput
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
-from configtron.learner.policy import TablePolicy, played
+from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
 from configtron.nouns import Context, Outcome
 from configtron.tensor import Tensor
-from tests.learner.worlds import clients, small_classes, small_tensor
+from tests.learner.worlds import clients, played, small_classes, small_tensor
 
 SESSIONS = 600
 CLASSES, WARM = small_classes(small_tensor()), small_tensor(seed=9)

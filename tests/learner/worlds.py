@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from configtron.grid import live_grid
@@ -77,3 +79,41 @@ def lived(
     names = Decisions.__dataclass_fields__
     together = Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     return contexts, condition, together, ms
+
+
+def played(policy: TablePolicy, contexts: Contexts, load: Callable[[slice, Codes], Floats]) -> tuple[Decisions, Floats]:
+    """Decide for contexts and learn from their loads, each as soon as it is decided; the same bits however contexts are
+    cut into calls. load(rows, configurations): ms of those contexts under these configurations.
+
+    No more contexts than `policy.due()`. Returns decisions and ms.
+    """
+    chance, at = policy.chances(len(contexts)), 0
+    parts, took = [], np.empty(len(contexts))
+    while at < len(contexts):
+        rows = slice(at, len(contexts))
+        chosen = policy.decide(contexts[rows], chance[rows])
+        took[rows] = load(rows, chosen.configuration)
+        taken = policy.screen_many(contexts[rows], chosen, took[rows])[0]
+        policy.commit(chosen[:taken])
+        parts.append(chosen[:taken])
+        at += taken
+    names = Decisions.__dataclass_fields__
+    decisions = Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    policy.observe_many(contexts, decisions, took, screened=True)
+    return decisions, took
+
+
+# A policy of one's own, as docs/learn.md has it.
+FASTEST = """
+from configtron.learner.cells import observed_best
+from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.served import always
+
+class Fastest(ClassPolicy):
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        self.learn(self.recent_)
+
+    def learn(self, seen):
+        self.served_ = always(observed_best(self.tally_, self.grid.default), "greedy", self.grid.default)
+"""

@@ -12,21 +12,9 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.errors import DONE, BadInput, Missing
 from tests.cli.learn.typed import Typed, filled, typed
+from tests.learner.worlds import FASTEST
 
 __all__ = ["filled", "typed"]
-OWN = """
-from configtron.learner.cells import observed_best
-from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.served import always
-
-class Fastest(ClassPolicy):
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        self.learn(self.recent_)
-
-    def learn(self, seen):
-        self.served_ = always(observed_best(self.tally_, self.grid.default), "greedy", self.grid.default)
-"""
 
 
 @pytest.mark.parametrize("engine", ["gpyopt", "gpyopt-classic"])
@@ -83,7 +71,7 @@ def test_learn_run_searches_by_gpyopt_where_the_log_tries_what_it_asks_for(
 def test_a_policy_of_ones_own_is_replayed_learns_and_goes_on(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "mine_for_test.py").write_text(OWN)
+    (tmp_path / "mine_for_test.py").write_text(FASTEST)
     monkeypatch.chdir(tmp_path)
     given = ("--policy", "mine_for_test:Fastest", "--sessions", 600, "--log", "-f", "jsonl")
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *given)
