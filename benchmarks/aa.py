@@ -30,8 +30,6 @@ from scipy.special import bdtrc, betaincinv
 
 from configtron.cli.learn.gains import Tested, tested
 from configtron.db.outcomes import Learner, Outcomes
-from configtron.grid import Grid, live_grid
-from configtron.knobs import KNOBS
 from configtron.learner.classes import fit
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Contexts, Decisions, Floats
@@ -41,6 +39,8 @@ from configtron.learner.logged import Logged, taught
 from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import Rulebook
 from configtron.learner.saved import Recipe
+from configtron.model.grid import Grid, live_grid
+from configtron.model.knobs import KNOBS
 
 LOGS, OUTCOMES, PREFIXES = 200, 10_000, 1_200
 KINDS = ("even", "tails", "alike", "looking", "sticky", "looks")

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
-from configtron.errors import ConfigtronError
 from configtron.lab.bed import families, loads, model, network, servers
 from configtron.lab.bed.browser import Browser
 from configtron.lab.bed.stack import Stack
 from configtron.lab.uml import GUEST_OUTPUT
-from configtron.nouns import Profile
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile
 from configtron.tune.drivers import load as driver
 
 # Congestion control, initial window, the servers' queue: what the papers found to matter most, each beside the default.

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from configtron.nouns import ACK, FIN, PSH, SYN
+from configtron.model.nouns import ACK, FIN, PSH, SYN
 from configtron.probe.wire.frames import write_options
 
 PACKETS, SNAP = 200_000, 128

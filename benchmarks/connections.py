@@ -13,7 +13,7 @@ import time
 
 from benchmarks.servers import raised
 from configtron.fingerprint import read
-from configtron.nouns import Trace
+from configtron.model.nouns import Trace
 from configtron.probe.wire.pump import Pump
 
 # Flows held open together: a flow lasts about a third of a second, most of it the server's retransmission timer.

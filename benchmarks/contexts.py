@@ -26,9 +26,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from configtron import netns
 from configtron.lab import links
 from configtron.lab.uml import GUEST_OUTPUT, Job, pick
+from configtron.linux import netns
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER, CLIENT = "10.9.1.2", "10.9.2.2"

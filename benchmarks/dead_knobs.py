@@ -25,13 +25,13 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from configtron import netns
 from configtron.lab.bed.differential import Certificate, certify
 from configtron.lab.bed.families import named
 from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.bed.stack import Stack
 from configtron.lab.uml import GUEST_OUTPUT, Job, pick
-from configtron.nouns import Profile, Value
+from configtron.linux import netns
+from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
 
 ROOT = Path(__file__).resolve().parent.parent

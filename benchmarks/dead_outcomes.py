@@ -36,7 +36,7 @@ from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
 from configtron.learner.warmstart import FIRST_NOISE_LN
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 KNOB = "pacing"
 # Of the classes, and of which of them are sped up at which site.

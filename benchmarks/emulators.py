@@ -36,7 +36,7 @@ from configtron.lab.bed.cellular import LINKS
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
 from configtron.lab.uml import Job, pick
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 ROOT = Path(__file__).resolve().parent.parent
 # The payload of a full segment: IP, TCP and its timestamps take 52 bytes.

@@ -37,8 +37,8 @@ from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERV
 from configtron.lab.bed.stack import Stack
 from configtron.lab.bed.wires import FAR
 from configtron.lab.uml import GUEST_OUTPUT
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.nouns import Profile
 from configtron.tune.drivers import load
 
 PORT = 7000

@@ -28,7 +28,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import WORSE, best_ms, default_ms, over
 from configtron.learner.sim.sessions import drawn
 from configtron.learner.thompson import BUDGET, Thompson
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 FIRST, SESSIONS, EVERY_S, SEED = 1000, 5000, 50.0, 71_000
 CLAIM_SLOWER, CLAIM_BROKEN, TIMES_SLOWER = 0.01, 20, 10.0

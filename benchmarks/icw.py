@@ -23,7 +23,7 @@ from typing import NamedTuple
 from benchmarks.servers import Raised, raised
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge
-from configtron.nouns import Observation, Target, Trace, Value
+from configtron.model.nouns import Observation, Target, Trace, Value
 from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pump import Pump
 

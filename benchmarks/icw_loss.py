@@ -24,9 +24,9 @@ from pathlib import Path
 
 from configtron.cli.probe.truth import judged
 from configtron.db.store import Store
-from configtron.errors import DONE, PARTIAL
 from configtron.fingerprint import icw
-from configtron.nouns import SYN, Observation, Trace
+from configtron.model.errors import DONE, PARTIAL
+from configtron.model.nouns import SYN, Observation, Trace
 from configtron.probe.wire.pcap import read_evidence
 
 EDGE_CLAIM, VERDICT_CLAIM = 0.98, 0.995

@@ -25,8 +25,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.town import Town, command, dark, lit, town
-from configtron.errors import DONE, PARTIAL
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import DONE, PARTIAL
 from configtron.probe.wire.namespaces import abandoned
 from configtron.probe.wire.pcap import read_evidence
 

@@ -24,8 +24,6 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.claims import Claims
-from configtron.errors import Missing
-from configtron.grid import live_grid, paper_grid
 from configtron.learner import Setting, policy
 from configtron.learner.baselines.search import ClassSearch, PrefixSearch
 from configtron.learner.classes import Classes, fit
@@ -35,7 +33,9 @@ from configtron.learner.engines.grid import Engine, GridEngine, Suggestion, coor
 from configtron.learner.engines.lhc import latin
 from configtron.learner.ensemble import Ensemble
 from configtron.learner.policy import TablePolicy
-from configtron.tensor import Tensor
+from configtron.model.errors import Missing
+from configtron.model.grid import live_grid, paper_grid
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import clients, lived, small_tensor
 
 CLAIM_SUGGESTION_MS, CLAIM_RATIO, CLAIM_UPDATE_S = 2.0, 100.0, 1.0

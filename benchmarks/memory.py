@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.kills import asked
 from benchmarks.town import command, lit, town
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 SMALL, LARGE = 1000, 100_000
 ADDRESSES = 32_000

@@ -34,9 +34,9 @@ from configtron.db.store import Store
 from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.merge import merge_all
 from configtron.lab.truth import from_json
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
+from configtron.model.records import Result
 from configtron.probe.profiles import APART, APART_MOST, Params
-from configtron.records import Result
 from configtron.report.planted import share
 
 # Seeds that were not used in development.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from threading import Event
 from time import sleep
 
-from configtron.nouns import SYN, Trace
+from configtron.model.nouns import SYN, Trace
 
 # What such scripts offer, and how long they listen: above Linux's smallest retransmission timeout.
 MSS = 64

@@ -46,7 +46,7 @@ from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
 from configtron.learner.templates import templates
 from configtron.learner.value import Estimate, clusters_of, models_of, value
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 CLAIM_HELD, CLAIM_GIVEN = 0.90, 0.50
 TRUTH_SESSIONS, LEARNED_SESSIONS, TEMPLATES = 72_000, 6_000, 32

@@ -21,7 +21,7 @@ from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import clients, small_tensor
 
 CONDITIONS, SITES, CLASSES, EVERY = 300, 6, 24, 500

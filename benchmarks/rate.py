@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from benchmarks.town import Town, command, dark, lit, town
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 RATES = (50, 200, 1000)
 VANTAGES = 3

@@ -27,7 +27,7 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.sessions import Sessions, drawn, networks_of
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 
 def away(world: Tensor, sessions: Sessions, configuration: Codes) -> str:

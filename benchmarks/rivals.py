@@ -32,7 +32,7 @@ from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Sessions, drawn
 from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 TEMPLATES, FIRST = 32, 1000
 # Outcomes an update: what `benchmarks.simulator goals` has, and what a manager of a busy site has.

@@ -22,10 +22,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab.certificates import issue
-from configtron.netns import inside
-from configtron.nouns import Target, Vantage
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
 
 TEMPLATES = Path(__file__).with_name("servers")

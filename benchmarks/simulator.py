@@ -42,7 +42,7 @@ from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
 from configtron.learner.sim.watched import watched
 from configtron.learner.tree import tree_columns
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 CLASSES, EVERY_S, FIRST = 20, 50.0, 1000
 # Goals, as shares of the optimum's load time (median, p95, first thousand, after a drift, of exported rules), of the

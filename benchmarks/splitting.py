@@ -48,7 +48,7 @@ from configtron.learner.sim.sessions import USUAL, Sessions, drawn, networks_of
 from configtron.learner.sim.studies.classing import measured_noise
 from configtron.learner.sim.studies.study import last_half, lived
 from configtron.learner.sim.world import World
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 SESSIONS, CLIENTS, SITES, KINDS, EACH = 24_000, 480, 5, 8, 6
 VALIDATION = (1, 2, 3, 4, 5)

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.servers import ended
-from configtron.errors import Missing
 from configtron.lab.kernel import cache_folder, key
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
 
 SOURCES = Path(__file__).with_name("stacks")

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from configtron.db.store import Store
-from configtron.nouns import Observation, Target
-from configtron.records import Result
+from configtron.model.nouns import Observation, Target
+from configtron.model.records import Result
 
 TRACES, READINGS = 40_000, 4
 BATCHES = (1000, 50, 1)

@@ -32,14 +32,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from configtron.errors import DONE, USAGE, ConfigtronError
 from configtron.lab import uml
 from configtron.lab.bed import measure, orphans
 from configtron.lab.bed.layout import Layout, laid_out
 from configtron.lab.bed.measure import Ended, Guests
 from configtron.lab.bed.shard import ORDERS, Orders
 from configtron.lab.bed.studies import STUDIES
-from configtron.repeats import Rule
+from configtron.model.errors import DONE, USAGE, ConfigtronError
+from configtron.model.repeats import Rule
 
 WORKER = "configtron.cli.shard"
 PARTS = ("speed", "smoke", "same", "kill", "grid")

@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 
 from configtron.cli import shard
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 FRAMES = "frames.pcap"
 # <linux/if_ether.h>, <asm-generic/socket.h>, as new as time_t of 64 bits

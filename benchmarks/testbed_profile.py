@@ -35,14 +35,14 @@ from typing import NamedTuple
 
 from benchmarks import testbed_naive as naive_ways
 from benchmarks.testbed import LINK, WORKER, YARDSTICK, children_s, layout
-from configtron.errors import DONE, USAGE, ConfigtronError, Missing
 from configtron.lab import uml
 from configtron.lab.bed import loads, measure
 from configtron.lab.bed.measure import Guests
 from configtron.lab.bed.shard import Orders
 from configtron.lab.bed.studies import SITES
 from configtron.lab.enclosure import Job, Running
-from configtron.repeats import Rule
+from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
+from configtron.model.repeats import Rule
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADS = 30

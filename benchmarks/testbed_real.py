@@ -25,12 +25,12 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from benchmarks.testbed import CORES, WORKER, layout
-from configtron.errors import DONE, USAGE, ConfigtronError
 from configtron.lab import uml
 from configtron.lab.bed import measure
 from configtron.lab.bed.families import hotcloud
 from configtron.lab.bed.measure import Guests
 from configtron.lab.bed.shard import Orders
+from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 # One connection's page, one of two origins, one of three.
 SITES = ("search", "bank", "blog")

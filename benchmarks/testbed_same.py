@@ -22,9 +22,9 @@ from pathlib import Path
 
 from benchmarks import testbed_capture
 from benchmarks.testbed import CORES, WORKER, layout
-from configtron.errors import DONE, USAGE, ConfigtronError
 from configtron.lab.bed import measure
 from configtron.lab.bed.shard import LINES
+from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 RUNS = 100
 # Loss, both versions, a model-based congestion control and a loss-based one; pages of one object and of eight.

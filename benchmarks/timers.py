@@ -20,7 +20,7 @@ from typing import Any
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.schedule import WHEEL
-from configtron.nouns import Observation, Target, Trace
+from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.play import play
 from configtron.probe.rto import rto
 from tests.halfopen import HalfOpenServer, Relative

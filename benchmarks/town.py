@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.servers import SERVERS, running
-from configtron.netns import inside
-from configtron.nouns import Vantage
+from configtron.linux.netns import inside
+from configtron.model.nouns import Vantage
 from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed, nobody's.

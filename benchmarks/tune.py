@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 from benchmarks import guest_module
 from benchmarks.cpu_outside import Meter
-from configtron.errors import USAGE, ConfigtronError
 from configtron.lab.uml import Backend, Job, Netns
+from configtron.model.errors import USAGE, ConfigtronError
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = Path(__file__).resolve().parent / "churn"

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from configtron.cli.tune.processes import end, named
 from configtron.db.tuning import Tuning
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.nouns import Profile
 from configtron.tune.drivers.kmod_device import Device
 
 # With the number of the process: what has this name and no such process was left behind.

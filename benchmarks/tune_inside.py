@@ -26,10 +26,10 @@ from benchmarks.guest_module import MODULE
 from configtron.lab import links
 from configtron.lab.farms import nginx_temporary
 from configtron.lab.uml import GUEST_OUTPUT
-from configtron.netns import enter, inside
-from configtron.nouns import Profile
+from configtron.linux.netns import enter, inside
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
-from configtron.tuning import Changes, Place
 
 OUTPUT = Path(GUEST_OUTPUT)
 PORT = 8080

@@ -29,8 +29,8 @@ from benchmarks import guest_module
 from benchmarks.apart import with_own_pins
 from benchmarks.tune_ground import Ground, differs, ground
 from configtron.cli.tune.processes import alive, end
+from configtron.model.tuning import Place
 from configtron.tune.drivers import load
-from configtron.tuning import Place
 
 COUNT = 60
 DRIVERS = ("sysctl", "route", "ebpf", "kmod")

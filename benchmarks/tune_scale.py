@@ -39,13 +39,13 @@ from random import Random
 
 from benchmarks import guest_module
 from benchmarks.apart import apart
-from configtron.nouns import Profile
-from configtron.ports import Driver
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import objects, pins
 from configtron.tune.drivers.bpf.libbpf import Object, info, library
 from configtron.tune.rules import difference
-from configtron.tuning import Changes, Place, Rules
 
 # Drivers that set a whole namespace and know no prefixes.
 WHOLE = ("sysctl",)

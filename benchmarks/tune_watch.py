@@ -20,8 +20,8 @@ from statistics import median
 from benchmarks.apart import with_own_pins
 from benchmarks.tune_ground import Ground, ground
 from benchmarks.tune_kills import INSIDE
+from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
-from configtron.tuning import Changes, Place
 
 TIMES = 10
 SIZES = (4, 100_000)

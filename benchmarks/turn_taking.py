@@ -32,7 +32,7 @@ from benchmarks.turns.captures import Capture, split, unproven
 from benchmarks.turns.programs import CHAINS, SERVERS, Place, clients, conversation, prepared, serving
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.telling import Told
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 from tests.fingerprint.passive.programs import wait
 from tests.fingerprint.passive.read import told
 from tests.fingerprint.rig import Rig, rig

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
-from configtron.errors import BadInput, Unwritten, cannot_write
+from configtron.model.errors import BadInput, Unwritten, cannot_write
 
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
 LOCK_PATIENCE_S = 30.0

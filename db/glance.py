@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from configtron.db.schema import VERSION
 from configtron.db.tuning import Tuning
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, cast
 
 from configtron import __version__
 from configtron.db.connection import Database
-from configtron.errors import BadInput
-from configtron.nouns import Profile
-from configtron.records import canonical, pairs_form, pairs_of
-from configtron.repeats import Verdict
-from configtron.samples import Cell, Filled, Kept, digest
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.records import canonical, pairs_form, pairs_of
+from configtron.model.repeats import Verdict
+from configtron.model.samples import Cell, Filled, Kept, digest
 
 SELECT_MEASUREMENTS = """
     SELECT id, begun_at, coalesce(finished_at, ''), status, version, study, config,

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from configtron.db.connection import Database
-from configtron.errors import BadInput
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, with_further
 from configtron.learner.logged import Logged
-from configtron.nouns import Profile
-from configtron.records import canonical, pairs_form, pairs_of
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.records import canonical, pairs_form, pairs_of
 
 # What `plt_ms` is of where a log does not name it: a whole page, as its visitor's browser saw it.
 PAGE_LOAD = "plt"

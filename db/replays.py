@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from configtron import __version__
 from configtron.db.connection import Database
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 
 class Replay(NamedTuple):

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from configtron.fingerprint.features import Sighting
-from configtron.nouns import Context, Observation, Target, Value
-from configtron.records import (
+from configtron.model.nouns import Context, Observation, Target, Value
+from configtron.model.records import (
     Result,
     canonical,
     observation_form,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 HERE = Path(__file__).resolve().parent
 # What schema.sql makes. A database with a higher number was written by a newer configtron.

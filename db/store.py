@@ -26,10 +26,10 @@ from configtron.db.rows import (
     sighting_of,
     trace_row,
 )
-from configtron.errors import BadInput
 from configtron.fingerprint.features import Sighting
-from configtron.nouns import Observation
-from configtron.records import Result
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation
+from configtron.model.records import Result
 
 INSERT_TRACE = (
     f"INSERT INTO trace (run, {', '.join(TRACE_COLUMNS)}) VALUES (?{', ?' * len(TRACE_COLUMNS)})"

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, cast
 from zlib import compress, decompress
 
 from configtron.db.connection import Database
-from configtron.errors import BadInput
-from configtron.nouns import Profile
-from configtron.records import canonical, pairs_form, pairs_of
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.records import canonical, pairs_form, pairs_of
+from configtron.model.tuning import Place, Rules
+from configtron.model.tuning_json import place_of, place_text, rules_of, rules_text
 from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Act
 from configtron.tune.rules import inside
-from configtron.tune.text import place_of, place_text, rules_of, rules_text
-from configtron.tuning import Place, Rules
 
 # Enough that nobody who sees which prefixes are held back can tell which others would be.
 SALT_BYTES = 8

@@ -35,7 +35,7 @@ from configtron.fingerprint import (
     tfo,
     tls_versions,
 )
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import OPT_SACK_PERMITTED, OPT_TIMESTAMPS, Observation, Trace
+from configtron.model.nouns import OPT_SACK_PERMITTED, OPT_TIMESTAMPS, Observation, Trace
 
 PROBES = ("signature", "rto", "rwin", "icw", "ecn")
 KNOBS = ("sack", "timestamps")

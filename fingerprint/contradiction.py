@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from configtron.fingerprint.schedule import WHEEL
 from configtron.fingerprint.verdict import number, over, seen
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 REASON = "unclear:contradiction"
 # Tolerance of timers beyond the granularity of the kernel's timer wheel (`WHEEL`): clocks and schedulers take some ms.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import SYN, Observation, Segment, Trace, Value
+from configtron.model.nouns import SYN, Observation, Segment, Trace, Value
 
 PROBES = ("craft",)
 # Bits of the flags' byte, lowest first (RFC 9293 section 3.1, RFC 3168 section 6.1).

@@ -17,7 +17,7 @@ from __future__ import annotations
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no
 from configtron.fingerprint.window import UNIT, read_window
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 
 PROBES = ("cwnd_at_request",)
 KNOBS = ("cwnd_at_request",)

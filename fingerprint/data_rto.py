@@ -33,7 +33,7 @@ from configtron.fingerprint.stream import Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
 from configtron.fingerprint.verdict import AGREE_A, AGREE_B, canonical, count_grade, no, over, seen, yes
 from configtron.fingerprint.window import SYNACK_LOST_S, hold
-from configtron.nouns import Observation, Packet, Trace, Value
+from configtron.model.nouns import Observation, Packet, Trace, Value
 
 UNIT = "s"
 PROBES = ("icw",)

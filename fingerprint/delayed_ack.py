@@ -19,7 +19,7 @@ from statistics import median
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import ACK, Observation, Packet, Trace, Value
+from configtron.model.nouns import ACK, Observation, Packet, Trace, Value
 
 UNIT = "s"
 PROBES = ("delayed_ack",)

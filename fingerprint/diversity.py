@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 # Grades at which a setting is known.
 KNOWN = ("A", "B")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import ACK, CWR, ECE, SYN, Observation, Trace, Value
+from configtron.model.nouns import ACK, CWR, ECE, SYN, Observation, Trace, Value
 
 PROBES = ("ecn", "signature")
 

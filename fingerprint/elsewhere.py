@@ -30,7 +30,7 @@ from configtron.fingerprint.diversity import (
     why,
     wilson,
 )
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 # By target, then region.
 Verdicts = Mapping[str, Mapping[str, Observation]]

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint import tcp_info
 from configtron.fingerprint.tcp_info import Socket
-from configtron.nouns import Context
+from configtron.model.nouns import Context
 
 # A network's share of an address: the longest prefix that is announced everywhere, and what a site gets of IPv6. With
 # 6to4 (RFC 3056 2) a site's /48 is 16 bits and the site's own IPv4 address, so its /24 ends at 40.

@@ -33,7 +33,7 @@ from configtron.fingerprint.h2_frames import (
 )
 from configtron.fingerprint.head import told_by
 from configtron.fingerprint.verdict import count_grade, no, settled, yes
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("h2_settings",)
 # RFC 9113 6.5.2: identifier -> (knob, what holds when it is not announced). None: no limit.

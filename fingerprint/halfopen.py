@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.schedule import WHEEL, schedule_of
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
-from configtron.nouns import ACK, RST, SYN, Packet
+from configtron.model.nouns import ACK, RST, SYN, Packet
 
 # An echo that had to be asked for twice shows a round trip if it agrees with the first answer's, within this share.
 SAME_TRIP = 0.1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 Fields = Sequence[tuple[str, str]]
 

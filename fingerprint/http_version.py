@@ -18,7 +18,7 @@ from hashlib import sha256
 
 from configtron.fingerprint.head import head_fields, head_status, status_version, told_by
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import Message, Observation, Trace, Value
+from configtron.model.nouns import Message, Observation, Trace, Value
 
 PROBES = ("http_version", "h2_settings", "icw", "rwin")
 KNOBS = ("http_version", "http_tls", "http_clear", "h2c")

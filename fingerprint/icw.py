@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 
 PROBES = ("icw",)
 KNOBS = ("icw",)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 
 KNOBS = ("icw_formula",)
 # RFC 6928 section 2 and RFC 3390 section 1, in bytes.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no
 from configtron.fingerprint.window import UNIT, read_window
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 
 PROBES = ("icw_tls",)
 KNOBS = ("icw_tls",)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from configtron.fingerprint.stream import BURST_GAP_MIN_S, BURST_GAP_RTTS, Handshake, handshake_of, is_doubled
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
-from configtron.nouns import SYN, Observation, Packet, Trace, Value
+from configtron.model.nouns import SYN, Observation, Packet, Trace, Value
 
 PROBES = ("idle",)
 KNOBS = ("slow_start_after_idle",)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from configtron.fingerprint.icw_agreement import SUPPORTS
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 KNOBS = ("load_balancing",)
 # Two servers of which one has 60 % of the connections hide from eight of them with chance 0.6 ** 8 + 0.4 ** 8 = 1.7 %,

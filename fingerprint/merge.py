@@ -15,7 +15,7 @@ from configtron.fingerprint import ACROSS
 from configtron.fingerprint.contradiction import upheld
 from configtron.fingerprint.icw_agreement import agree_icw
 from configtron.fingerprint.verdict import AGREE_B, PASSING, count_grade, number, seen, settled
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 
 # A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
 # window where the application had set another; it counts only where there is nothing else.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.stream import Handshake, handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import ACK, OPT_TIMESTAMPS, SYN, Observation, Segment, Trace, Value
+from configtron.model.nouns import ACK, OPT_TIMESTAMPS, SYN, Observation, Segment, Trace, Value
 
 UNIT = "bytes"
 PROBES = ("rto", "icw", "rwin", "signature")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import ECE, OPT_TIMESTAMPS, PSH, URG, Observation, Packet, Trace
+from configtron.model.nouns import ECE, OPT_TIMESTAMPS, PSH, URG, Observation, Packet, Trace
 
 PROBES = ("signature", "rto", "rwin")
 # Initial TTLs in use (RFC 1700 recommended 64; Windows 128; routers and Solaris 255; old stacks 32).

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
-from configtron.nouns import ACK, RST, SYN, Observation, Packet, Trace, Value
+from configtron.model.nouns import ACK, RST, SYN, Observation, Packet, Trace, Value
 
 PROBES = ("icw", "rwin", "ecn", "delayed_ack", "idle")
 # The fastest clock of timestamps, ticks a second, with a tenth for clocks that differ; and so many ticks either way for

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from configtron.nouns import ACK, FIN, RST, SYN, Packet
+from configtron.model.nouns import ACK, FIN, RST, SYN, Packet
 
 # Two SYN-ACKs closer than this are one answer sent twice (seen 10-72 ms apart on CDNs), not a retransmission: the
 # smallest RTO class is 0.2 s, whose timer never fires before 0.175 s.

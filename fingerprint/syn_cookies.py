@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.halfopen import half_open
 from configtron.fingerprint.verdict import count_grade, no, over, seen, yes
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
 KNOBS = ("syn_cookies", "synack_duplicates")

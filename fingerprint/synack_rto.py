@@ -26,7 +26,7 @@ from configtron.fingerprint.halfopen import HalfOpen, half_open
 from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
 KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from configtron.fingerprint.verdict import count_grade, no, over, yes
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("tls_versions",)
 KNOBS = ("tls_versions",)

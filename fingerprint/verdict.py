@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 
 # Trials that must agree for the two best grades.
 AGREE_A, AGREE_B = 3, 2

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.verdict import PASSING
-from configtron.knobs import MEASURED
-from configtron.nouns import Observation
+from configtron.model.knobs import MEASURED
+from configtron.model.nouns import Observation
 
 KNOWN = ("A", "B")
 # Twice the three that grade A asks for: after so many, loss alone seldom keeps any two apart.

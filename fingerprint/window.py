@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.stream import BURST_GAP_RTTS, Flight, Handshake, effective_mss
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import FIN, OPT_SACK_PERMITTED, SYN, Observation, Packet, Trace, Value
+from configtron.model.nouns import FIN, OPT_SACK_PERMITTED, SYN, Observation, Packet, Trace, Value
 
 UNIT = "segments"
 # What a SYN without the option offers (RFC 9293 3.7.1).

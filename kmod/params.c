@@ -3,7 +3,7 @@
  * Parameters: one table of what can be set, in which range, or why not.
  *
  * The table is the interface (CONFIGTRON_PARAM_INFO hands it out): names are those of
- * configtron/knobs.py, times are in microseconds, and a parameter that no connection can have for
+ * configtron/model/knobs.py, times are in microseconds, and a parameter that no connection can have for
  * itself is in it too, with the reason in words. apply.c sets them on a socket. KUnit tests this
  * file by itself.
  */

@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from configtron.errors import DONE, INTERRUPTED, USAGE, ConfigtronError
 from configtron.lab.bed import har
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest, module_for_installed
+from configtron.model.errors import DONE, INTERRUPTED, USAGE, ConfigtronError
 
 USE = "usage: python3 -m configtron.lab kernel | module [lab | RELEASE] | har FILE [NAME]"
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab import bpf
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing
 
 SOURCE = Path(__file__).with_name("box.bpf.c")
 # Beside a world's file, as the sock_ops program is.

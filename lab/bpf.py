@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 
-from configtron.errors import Missing, Refused
 from configtron.lab.kernel import cache_folder
-from configtron.trust import others
+from configtron.linux.trust import others
+from configtron.model.errors import Missing, Refused
 
 
 def compiled(source: Path, folder: Path | None = None) -> Path:

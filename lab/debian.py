@@ -14,8 +14,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab.kernel import Progress, build_lock, cache_folder, is_whole, keep, key
+from configtron.model.errors import Missing
 
 HEADERS_PACKAGE = "linux-headers-amd64"
 HEADERS = Path("/usr/src")

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import configtron
-from configtron.errors import BadInput, Missing
 from configtron.lab.recipes import SOURCES
+from configtron.model.errors import BadInput, Missing
 
 # Where a guest finds its one writable folder; also told to the command as $CONFIGTRON_OUTPUT.
 GUEST_OUTPUT = "/run/output"

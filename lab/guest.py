@@ -23,10 +23,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.errors import BadInput, ConfigtronError, Missing
 from configtron.lab import box, farms, links, sockops, topology
 from configtron.lab.world import World, read
-from configtron.netns import enter
+from configtron.linux.netns import enter
+from configtron.model.errors import BadInput, ConfigtronError, Missing
 
 GROUP_ROOT, PINS_ROOT = Path("/run/cgroup"), Path("/run/bpf")
 GROUP, PINS, BOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "box"

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from configtron.errors import BadInput
 from configtron.lab import stacks
 from configtron.lab.afflict import afflict
 from configtron.lab.deal import deal, stream
@@ -64,6 +63,7 @@ from configtron.lab.sites import (
     Site,
     prefix,
 )
+from configtron.model.errors import BadInput
 
 __all__ = ["REGIONS", "Internet", "Plant", "Region", "Server", "Site", "draw"]
 

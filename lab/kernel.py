@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab.recipes import LAB, SOURCES, Recipe
+from configtron.model.errors import Missing
 
 TARBALL = Path("/usr/src/linux-source-6.12.tar.xz")
 PACKAGE = "linux-source-6.12"

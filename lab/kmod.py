@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import configtron
-from configtron.errors import Missing
 from configtron.lab.kernel import (
     KERNEL_PROGRAMS,
     Progress,
@@ -33,6 +32,7 @@ from configtron.lab.kernel import (
 )
 from configtron.lab.modules import ensure_tree, make_module
 from configtron.lab.recipes import LAB, Recipe
+from configtron.model.errors import Missing
 
 # Of the programs that a kernel needs, those that a module needs.
 PROGRAMS = {name: KERNEL_PROGRAMS[name] for name in ("gcc", "make")}

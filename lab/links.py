@@ -16,8 +16,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.errors import Missing
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing
 
 SIOCETHTOOL = 0x8946
 # <linux/ethtool.h>: feature -> (command that reads, command that sets). Receive first: sending without checksums

@@ -17,7 +17,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab.kernel import (
     UNPACKED,
     Progress,
@@ -31,6 +30,7 @@ from configtron.lab.kernel import (
     tied,
 )
 from configtron.lab.recipes import LAB, Recipe
+from configtron.model.errors import Missing
 
 # What of a kernel's source a module is compiled with; kbuild itself lies in scripts.
 KEPT = ("Makefile", "Kbuild", "arch", "include", "scripts", "tools")

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from configtron.lab.shares import ENABLE_PUSH, MAX_CONCURRENT_STREAMS
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 Pairs = tuple[tuple[int, int], ...]
 # A frame as servers/odd.py reads it: its kind, and what it says.

@@ -15,11 +15,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab import links
 from configtron.lab.addresses import six, six_prefix
 from configtron.lab.shares import CONGESTION_CONTROLS
 from configtron.lab.world import Farm, Link, World
+from configtron.model.errors import Missing
 
 
 def raise_all(world: World) -> None:

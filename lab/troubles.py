@@ -18,7 +18,7 @@ from configtron.lab import oddities
 from configtron.lab.box import Rule
 from configtron.lab.mixes import OTHER_PROGRAM, Mix
 from configtron.lab.sites import Site
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server
 from configtron.lab.stacks import STACKS, Stack
 from configtron.lab.troubles import BY_NAME, Honest
 from configtron.lab.wheel import late_s
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 # Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.
 TICKS_SLACK_S = 0.02

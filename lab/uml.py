@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing
 from configtron.lab.backend import Backend, Guest
 from configtron.lab.enclosure import (
     GUEST_OUTPUT,
@@ -32,6 +31,7 @@ from configtron.lab.enclosure import (
 )
 from configtron.lab.kernel import ensure_programs
 from configtron.lab.recipes import LAB, UML_DEBUG
+from configtron.model.errors import BadInput, Missing
 
 __all__ = [
     "BACKENDS",

@@ -32,7 +32,7 @@ from configtron.lab.sites import (
 )
 from configtron.lab.sockops import Setting
 from configtron.lab.troubles import BY_NAME
-from configtron.nouns import Vantage
+from configtron.model.nouns import Vantage
 
 # Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.
 FIRST_TABLE = 101

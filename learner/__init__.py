@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.baselines.brute import BruteClass, BrutePrefix
 from configtron.learner.baselines.default import Default, Static
 from configtron.learner.baselines.mab import Bandit
@@ -35,7 +33,9 @@ from configtron.learner.mapped import mapped
 from configtron.learner.policy import TablePolicy
 from configtron.learner.templates import templates_of
 from configtron.learner.thompson import BUDGET, Thompson
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 
 __all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TablePolicy", "policy", "row_of", "untaken"]
 

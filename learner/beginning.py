@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.classes import BASE, Classes, choose_k, fit, fit_by_device, mean_spread, points_of
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import FALSE_ALARM, Divergence
@@ -22,6 +21,7 @@ from configtron.learner.repeated import SIGMAS_PER_MAD, Repeats, repeats
 from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.learner.within import no_slopes
+from configtron.model.grid import Grid
 
 # Which features classes live over: what decides page load times, or bandwidth, round trip and loss alone.
 AUTO, FEW = "auto", "few"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.engines.grid import Engine
 from configtron.learner.engines.lhc import latin
 from configtron.learner.state import keep
 from configtron.learner.tally import Tally
+from configtron.model.grid import Grid
 
 # What a row is doing: going through its first samples, searching, or done.
 FIRST, SEARCH, DONE = 0, 1, 2

@@ -7,7 +7,7 @@ Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by i
            within a class by at most one sigma of a single load. A coordinate beyond the first three that is unknown is
            put where its class's members are, until that moves nobody (k-POD).
 Stop when  no larger k is allowed or the spread is within its bound.
-Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/nearest.py`).
+Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/model/nearest.py`).
 Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
 Differs    CT bounds the spread by "one standard deviation of the mean" without its unit: here of ln(ms), the site's
            mean removed, against the standard deviation of repeated loads (docs/design/0018).
@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.state import keep
-from configtron.nouns import Axis, NetworkClass
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Axis, NetworkClass
+from configtron.model.tensor import Tensor
 
 # The interquartile range of a normal distribution, in standard deviations: makes the scale comparable to those.
 IQR_PER_SIGMA = 1.349

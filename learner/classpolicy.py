@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.differing import values_of
@@ -20,6 +19,7 @@ from configtron.learner.evolve import Divergence, parted, remainders, split, spl
 from configtron.learner.policy import Seen, TablePolicy, joined, nothing_seen
 from configtron.learner.reached import Mask, twins
 from configtron.learner.tally import Tally, no_tally
+from configtron.model.grid import Grid
 
 # Loads by which one cell's configuration is drawn to what that configuration did everywhere.
 PRIOR_LOADS = 3.0

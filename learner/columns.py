@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configtron.characteristics import BY_NAME, NAMES
-from configtron.nearest import LEAST_KBPS, LEAST_RTT_MS, LOSS_FLOOR
-from configtron.nouns import Axis, Context
-from configtron.tensor import Tensor
+from configtron.model.characteristics import BY_NAME, NAMES
+from configtron.model.nearest import LEAST_KBPS, LEAST_RTT_MS, LOSS_FLOOR
+from configtron.model.nouns import Axis, Context
+from configtron.model.tensor import Tensor
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -27,13 +27,13 @@ from statistics import NormalDist
 
 import numpy as np
 
-from configtron.grid import Dead, Grid
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, site_codes
 from configtron.learner.importance import DEAD_SIGMAS, REASON, DeadKnob
 from configtron.learner.loads import FIT_SESSIONS, Loads
 from configtron.learner.logged import Logged
 from configtron.learner.repeated import SIGMAS_PER_MAD
+from configtron.model.grid import Dead, Grid
 
 # Loads further off, in deviations by their median, count as so far: one bad moment is no effect of a knob.
 FAR_SIGMAS = 3.0

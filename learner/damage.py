@@ -26,15 +26,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.reached import Mask, twins
 from configtron.learner.served import Served
 from configtron.learner.state import keep
-from configtron.nouns import Profile, Value
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Profile, Value
+from configtron.model.tensor import Tensor
 
 # Bytes that neighbours may lose for each byte of the page, unless said otherwise: a quarter more than it needs.
 BOUND = 1.25

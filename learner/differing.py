@@ -27,9 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.repeated import SIGMAS_PER_MAD
+from configtron.model.grid import Grid
 
 # Lloyd's steps: two crowds are found in a handful, a cloud without any need not be parted to the last member.
 STEPS = 20

@@ -26,7 +26,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from configtron.errors import BadInput
 from configtron.learner.cells import (
     DONE,
     FIRST,
@@ -44,6 +43,7 @@ from configtron.learner.engines.grid import Engine
 from configtron.learner.policy import Seen
 from configtron.learner.served import Served
 from configtron.learner.tree import LEAST_LEAF, Tree, grow, tree_columns
+from configtron.model.errors import BadInput
 
 # CT names the operator's bound and no value: a quarter of the sessions searches a cell in some thirty loads.
 RANDOMNESS = 0.25

@@ -13,8 +13,8 @@ import numpy as np
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import ARMS, contexts_of
 from configtron.learner.policy import TablePolicy
-from configtron.nearest import point
-from configtron.nouns import Context, Profile, Value
+from configtron.model.nearest import point
+from configtron.model.nouns import Context, Profile, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.tree import Tree, grow, tree_columns
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
 
 # Clients in a leaf: fewer than CT's 80, since a leaf here is only read and looked up, never learned from.
 EXPORT_LEAF = 20

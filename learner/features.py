@@ -21,11 +21,11 @@ from itertools import combinations
 
 import numpy as np
 
-from configtron.characteristics import BY_NAME
-from configtron.grid import Grid
-from configtron.knobs import KNOBS
 from configtron.learner.columns import Floats
-from configtron.nouns import Axis, Profile, Value
+from configtron.model.characteristics import BY_NAME
+from configtron.model.grid import Grid
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Axis, Profile, Value
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12

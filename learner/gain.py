@@ -32,12 +32,12 @@ from statistics import NormalDist
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.adjusted import Adjusted, adjusted
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.differing import values_of
 from configtron.learner.groups import Group
 from configtron.learner.reached import Mask
+from configtron.model.grid import Grid
 
 # Share of logs without any effect from which anything may be handed over, all looks at them together.
 ERROR = 0.05

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
@@ -22,6 +21,7 @@ from configtron.learner.judged import Loss, Told, halves, judged, told
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
 from configtron.learner.rulebook import Rulebook, rulebook
+from configtron.model.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.grid import Dead, Grid
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.tally import Tally
-from configtron.tensor import Tensor
+from configtron.model.grid import Dead, Grid
+from configtron.model.tensor import Tensor
 
 # Resamples of a bootstrap interval: its ends move by less than a tenth of its width beyond that.
 RESAMPLES = 200

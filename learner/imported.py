@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from configtron.errors import BadInput, ConfigtronError
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.policy import TablePolicy
 from configtron.learner.served import Served
+from configtron.model.errors import BadInput, ConfigtronError
 
 if TYPE_CHECKING:
     from configtron.learner import Setting

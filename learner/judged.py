@@ -32,7 +32,7 @@ from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.loads import Loads
 from configtron.learner.reached import Mask
-from configtron.student import student
+from configtron.model.student import student
 
 # Loads by which a cell's configuration is drawn to what the regression says of it: a load differs by 0.25 in ln(ms),
 # what a cell's configuration truly takes from the regression by some 0.06 (docs/design/0029).

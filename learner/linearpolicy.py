@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.clients import CAP, Cap, buckets_of, nobody
@@ -37,7 +36,8 @@ from configtron.learner.reached import Mask
 from configtron.learner.served import Served
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
 from configtron.learner.within import no_slopes
-from configtron.tensor import Tensor
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 
 # A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
 # it has wrong begins to show.

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import (
     CENTRE_LN,
@@ -28,6 +27,7 @@ from configtron.learner.features import (
     configuration_features,
     network_features,
 )
+from configtron.model.grid import Grid
 
 # What a load differs by from what network, site and configuration tell, ln: the noise of a load and of its features.
 NOISE_LN = 0.25

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid, live_grid, setting
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
-from configtron.nouns import Decision, Knob, Outcome, Profile
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid, live_grid, setting
+from configtron.model.nouns import Decision, Knob, Outcome, Profile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +141,7 @@ def _decided(policy: TablePolicy, here: Contexts, outcomes: Decisions, plt_ms: F
 def grid_of(profiles: Sequence[Profile]) -> Grid:
     """The grid that logged profiles are of: the live one, else their own settings, with Default.
 
-    A knob's default is the table's (`configtron/knobs.py`) if it was logged, else the first value that was.
+    A knob's default is the table's (`configtron/model/knobs.py`) if it was logged, else the first value that was.
     """
     live = live_grid()
     try:
@@ -153,7 +153,7 @@ def grid_of(profiles: Sequence[Profile]) -> Grid:
 
 
 def _own_grid(profiles: Sequence[Profile]) -> Grid:
-    from configtron.knobs import KNOBS
+    from configtron.model.knobs import KNOBS
 
     settings = {one for profile in profiles for one in profile.settings}
     for name, value in settings:

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.features import features_of
-from configtron.nouns import Value
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Value
+from configtron.model.tensor import Tensor
 
 # Directions that gaps are filled by, and passes over them; below this share of measured cells nothing is filled.
 DIRECTIONS, PASSES, LEAST_MEASURED = 6, 15, 0.25

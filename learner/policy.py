@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.clients import buckets_of, impossible
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.damage import DamageBound, bounded
 from configtron.learner.reached import Mask, twins
 from configtron.learner.served import Served, within
 from configtron.learner.state import decode, encode, keep, rng_state, set_rng_state
-from configtron.nouns import Context, Decision, Outcome
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Context, Decision, Outcome
 
 # Of the texts that `save` writes; raised when old texts no longer say enough.
 STATE_VERSION = 3

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
-from configtron.nouns import Value
+from configtron.model.grid import Grid
+from configtron.model.nouns import Value
 
 Mask = npt.NDArray[np.bool_]
 # So many loads tell a value's effect to a few per cent, where loads spread by a third.

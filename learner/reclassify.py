@@ -23,8 +23,8 @@ import numpy as np
 from configtron.learner.changepoint import Detector, Runs, no_runs
 from configtron.learner.columns import Contexts
 from configtron.learner.state import decode, encode, keep
-from configtron.nearest import LEAST_RTT_MS, nearest
-from configtron.nouns import Context, NetworkClass
+from configtron.model.nearest import LEAST_RTT_MS, nearest
+from configtron.model.nouns import Context, NetworkClass
 
 # kbit/s, ms, share lost.
 Numbers = tuple[float, float, float]

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from configtron.characteristics import BY_NAME, NAMES
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.differing import values_of
-from configtron.nouns import Axis
+from configtron.model.characteristics import BY_NAME, NAMES
+from configtron.model.grid import Grid
+from configtron.model.nouns import Axis
 
 Flags = npt.NDArray[np.bool_]
 

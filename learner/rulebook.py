@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
-from configtron.nouns import Context, Profile
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Context, Profile
 
 # Names that `configtron tune` takes, at most so long.
 LONGEST = 31

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Dead, Grid
 from configtron.learner import Setting, policy, row_of
 from configtron.learner.classes import Classes
 from configtron.learner.clients import BELOW_ROUND_TRIP, Clients
@@ -25,8 +23,10 @@ from configtron.learner.reclassify import Watch
 from configtron.learner.screening import Screen
 from configtron.learner.state import decode, encode, keep
 from configtron.learner.thompson import BUDGET
-from configtron.nouns import Knob
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Dead, Grid
+from configtron.model.nouns import Knob
+from configtron.model.tensor import Tensor
 
 for kind in (Grid, Knob, Dead):
     keep(kind)

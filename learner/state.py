@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.nouns import NetworkClass
+from configtron.model.errors import BadInput
+from configtron.model.nouns import NetworkClass
 
 # Arrays that `encode` writes: little-endian or bytes; truth, whole numbers, fractions, text.
 DTYPE = re.compile(r"[<|][biufU]\d{1,4}")

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.mapped import Mapped, filled
-from configtron.tensor import Tensor
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 
 
 def templates(tensor: Tensor, n: int) -> Codes:

@@ -16,14 +16,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from configtron.characteristics import CHARACTERISTICS
-from configtron.errors import BadInput
 from configtron.fingerprint.features import plain_text, prefix_of
-from configtron.grid import setting
-from configtron.knobs import KNOBS
 from configtron.learner.columns import ARM, ARMS
 from configtron.learner.imports.reading import Reading
-from configtron.nouns import Context, Decision, Outcome, Profile
+from configtron.model.characteristics import CHARACTERISTICS
+from configtron.model.errors import BadInput
+from configtron.model.grid import setting
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Context, Decision, Outcome, Profile
 
 # Nobody waits a day for a page: whoever says so wrote nanoseconds. And none is there within a microsecond.
 LEAST_MS, MOST_MS = 0.001, 86_400_000.0

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
-from configtron.nearest import LOSS_FLOOR
+from configtron.model.errors import BadInput
+from configtron.model.nearest import LOSS_FLOOR
 
 # CT section 5.
 LEAST_LEAF, LEAST_SPLIT = 80, 2

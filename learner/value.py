@@ -31,14 +31,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights, tail_weights
 from configtron.learner.loads import Loads
 from configtron.learner.policy import TablePolicy
 from configtron.learner.propensities import fitted
 from configtron.learner.tails import tail_of
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975

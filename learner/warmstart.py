@@ -25,7 +25,7 @@ from configtron.learner.columns import Codes, Floats, conditions_of
 from configtron.learner.features import NETWORK_COLUMNS, SITE_SHARE, cell_features, rounds_sums
 from configtron.learner.linear import Evidence, Spread, evidence, witnesses
 from configtron.learner.mapped import Mapped, filled
-from configtron.nouns import Axis
+from configtron.model.nouns import Axis
 
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.
 FIRST_NOISE_LN = 0.25

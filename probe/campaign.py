@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from configtron.nouns import Target
+from configtron.model.nouns import Target
 from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, name_of
 
 

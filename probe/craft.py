@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from configtron.errors import BadInput
-from configtron.nouns import OPT_EOL, OPT_NOP, Segment, Target
+from configtron.model.errors import BadInput
+from configtron.model.nouns import OPT_EOL, OPT_NOP, Segment, Target
 from configtron.probe.script import Script, Send, Wait, reset
 
 # How long to listen after a packet unless the template says otherwise (s): a wide area's round trip and its variance.

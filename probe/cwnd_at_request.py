@@ -6,7 +6,7 @@ Read in `fingerprint/cwnd_at_request.py`.
 
 from __future__ import annotations
 
-from configtron.nouns import Session, Target
+from configtron.model.nouns import Session, Target
 from configtron.probe.script import Hold, Offer, Open, StreamScript, get
 
 

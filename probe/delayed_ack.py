@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from configtron.nouns import ACK, FIN, PSH, RST, Packet, Segment, Target
+from configtron.model.nouns import ACK, FIN, PSH, RST, Packet, Segment, Target
 from configtron.probe.script import Script, Send, Wait, get, handshake, reset, syn_options
 
 PIECE_BYTES = 2

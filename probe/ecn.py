@@ -6,7 +6,7 @@ Read in `fingerprint/ecn.py`.
 
 from __future__ import annotations
 
-from configtron.nouns import ACK, CWR, ECE, RST, SYN, Segment, Target
+from configtron.model.nouns import ACK, CWR, ECE, RST, SYN, Segment, Target
 from configtron.probe.script import Script, Send, Wait, echo, get, handshake, request, reset, syn_options
 
 # "Congestion experienced" in the last two bits of the type of service (RFC 3168 section 5).

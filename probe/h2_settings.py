@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from hpack import Encoder  # type: ignore[import-untyped,unused-ignore]
 
 from configtron.fingerprint.h2_frames import ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Frame, read_frames
-from configtron.nouns import Message, Session, Target
+from configtron.model.nouns import Message, Session, Target
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
 
 # RFC 9113 3.4: the client's opening words.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from configtron.fingerprint.head import HEAD_LIMIT_BYTES
-from configtron.nouns import Message, Session, Target
+from configtron.model.nouns import Message, Session, Target
 from configtron.probe.h2_settings import PREFACE, SETTINGS_EMPTY
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write, get
 

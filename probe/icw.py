@@ -7,7 +7,7 @@ The reading, and the essay, are in `fingerprint/icw.py`. The same conversation s
 
 from __future__ import annotations
 
-from configtron.nouns import ACK, Segment, Target
+from configtron.model.nouns import ACK, Segment, Target
 from configtron.probe.script import Offer, Script, Send, echo, get, handshake, syn_options
 from configtron.probe.withhold import WINDOW, asking, settle, withhold
 

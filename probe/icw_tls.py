@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from configtron.nouns import Target
+from configtron.model.nouns import Target
 from configtron.probe.hello import hello
 from configtron.probe.icw import ask_and_withhold
 from configtron.probe.script import Offer, Script

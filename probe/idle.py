@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from configtron.fingerprint.stream import Flight
-from configtron.nouns import ACK, FIN, RST, Packet, Segment, Target
+from configtron.model.nouns import ACK, FIN, RST, Packet, Segment, Target
 from configtron.probe.script import Script, Send, Wait, get, handshake, request, reset, syn_options
 
 MSS, WINDOW, WSCALE = 1460, 65535, 7

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.wants import wants
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
 from configtron.probe.page import redirected
 from configtron.probe.profiles import (
     AGAIN,

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from configtron.errors import BadInput
-from configtron.nouns import Observation, Target
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation, Target
 from configtron.probe.targets import hostname
 
 # RFC 9110 15.4: those that say where else to ask.

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from configtron.errors import Diverged
-from configtron.nouns import (
+from configtron.model.errors import Diverged
+from configtron.model.nouns import (
     ACK,
     CWR,
     ECE,
@@ -22,7 +22,7 @@ from configtron.nouns import (
     Session,
     Trace,
 )
-from configtron.ports import Wire
+from configtron.model.protocols import Wire
 from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Write
 
 Transmit = Callable[[Segment, int], Packet]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 Params = tuple[tuple[str, Value], ...]
 Row = tuple[str, Params]

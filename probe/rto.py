@@ -13,7 +13,7 @@ from collections.abc import Generator
 
 from configtron.fingerprint.schedule import CONSTANT
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
-from configtron.nouns import ACK, RST, SYN, Packet, Segment, Target
+from configtron.model.nouns import ACK, RST, SYN, Packet, Segment, Target
 from configtron.probe.script import SYN_PATIENCE_S, Script, Send, Wait, reset, syn_options
 
 # Two copies of the largest class (3 s) fit: at 3 and at 9 s, an eighth late (timer wheel). One may be lost.

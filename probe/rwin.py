@@ -6,7 +6,7 @@ Read in `fingerprint/rwin.py`.
 
 from __future__ import annotations
 
-from configtron.nouns import ACK, RST, Segment, Target
+from configtron.model.nouns import ACK, RST, Segment, Target
 from configtron.probe.script import Script, Send, Wait, echo, get, handshake, request, reset, syn_options
 
 # The acknowledgement of a request rides on its answer or follows within the delayed-ACK timer (0.2 s at most).

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
-from configtron.nouns import (
+from configtron.model.nouns import (
     ACK,
     OPT_MSS,
     OPT_NOP,

@@ -5,7 +5,7 @@ agreed to, in `fingerprint/agreed.py`.
 
 from __future__ import annotations
 
-from configtron.nouns import CWR, ECE, SYN, Target
+from configtron.model.nouns import CWR, ECE, SYN, Target
 from configtron.probe.script import Offer, Script, Send, handshake, reset, syn_options
 
 # What a SYN may offer beside MSS 1460. Servers echo only what is offered, so each set shows another part. "paper" is

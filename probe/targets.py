@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 
 import idna
 
-from configtron.errors import BadInput
-from configtron.nouns import Target
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target
 
 # A /16: the largest block that is likely to be meant. More needs a number from the person who asks.
 MOST_UNASKED = 65536

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from configtron.nouns import ACK, OPT_FASTOPEN, RST, SYN, Segment, Target
+from configtron.model.nouns import ACK, OPT_FASTOPEN, RST, SYN, Segment, Target
 from configtron.probe.script import (
     SYN_PATIENCE_S,
     SYN_TRIES_AT_S,

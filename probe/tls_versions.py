@@ -8,7 +8,7 @@ The handshake is not finished: the ServerHello names the version, and a RST foll
 from __future__ import annotations
 
 from configtron.fingerprint.tls_versions import answer_of
-from configtron.nouns import Message, Session, Target
+from configtron.model.nouns import Message, Session, Target
 from configtron.probe.client_hello import client_hello
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
 

@@ -18,8 +18,8 @@ import tomllib
 from dataclasses import fields
 from ipaddress import ip_address
 
-from configtron.errors import BadInput
-from configtron.nouns import Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Vantage
 from configtron.probe.targets import Source
 
 # The host itself, when nothing else is said.

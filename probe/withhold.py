@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from configtron.fingerprint.stream import Flight
-from configtron.nouns import ACK, PSH, RST, Packet, Segment
+from configtron.model.nouns import ACK, PSH, RST, Packet, Segment
 from configtron.probe.script import Offer, Opening, Send, Wait, reset
 
 Steps = Generator[Send | Wait, Packet | None, str]

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from configtron.nouns import Observation, Value
-from configtron.records import canonical, value_form
+from configtron.model.nouns import Observation, Value
+from configtron.model.records import canonical, value_form
 
 EXACT, BOUND, REASON, TRIVIAL = "exact", "bound", "reason", "trivial"
 KINDS = (EXACT, BOUND, REASON)

@@ -13,9 +13,9 @@ from itertools import groupby
 from statistics import median
 from typing import TextIO
 
-from configtron.records import Json, canonical, pairs_form
+from configtron.model.records import Json, canonical, pairs_form
+from configtron.model.samples import Kept
 from configtron.report.folding import table_lines, width_of
-from configtron.samples import Kept
 
 SCHEMA = "configtron.cell/1"
 COLUMNS = (

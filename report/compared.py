@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.diversity import bare, is_mixed, wilson
 from configtron.fingerprint.elsewhere import Difference, Operator, Parameter, operators, parameter
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 from configtron.report.found import Found
 
 # Parameters whose details hold the head of an answer, the plainest first; and those whose details hold a round trip.

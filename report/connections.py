@@ -15,8 +15,8 @@ from rich.table import Table
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.fingerprint.passive.telling import Told, address, ended, goodput_kbps, loss
-from configtron.nouns import Fingerprint, Observation, Target
-from configtron.records import Json, Result, canonical, observation_form
+from configtron.model.nouns import Fingerprint, Observation, Target
+from configtron.model.records import Json, Result, canonical, observation_form
 from configtron.report.found import Found
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell, text

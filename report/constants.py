@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 from configtron.report.allowed import ABSENT, NOT_ANNOUNCED, Judged
 from configtron.report.score import Score, score
 

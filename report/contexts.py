@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TextIO
 
 from configtron.fingerprint.features import Sighting
-from configtron.records import Json, canonical
+from configtron.model.records import Json, canonical
 from configtron.report.connections import counted
 
 SCHEMA, WATCH = "configtron.context/1", "configtron.watch/1"

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from configtron.fingerprint.diversity import Share
 from configtron.fingerprint.elsewhere import Parameter, Region
-from configtron.records import Json, canonical, value_form
+from configtron.model.records import Json, canonical, value_form
 from configtron.report.compared import Compared
 
 SCHEMA = "configtron.diversity/1"

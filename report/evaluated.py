@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from configtron.errors import BadInput
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
-from configtron.records import Json, canonical
+from configtron.model.errors import BadInput
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
+from configtron.model.records import Json, canonical
 from configtron.report.folding import table_lines, width_of
 from configtron.report.lines import visible
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
-from configtron.records import canonical
+from configtron.model.records import canonical
 from configtron.report.progress import PLAIN_EVERY_S, STATUS_EVERY_S
 from configtron.report.shown import Shown
 

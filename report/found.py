@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from configtron.fingerprint.diversity import Diversity, diversity, is_mixed
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import Fingerprint, Observation, Target
-from configtron.records import Result
+from configtron.model.nouns import Fingerprint, Observation, Target
+from configtron.model.records import Result
 
 
 class Found(NamedTuple):

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from configtron.errors import CANNOT_WRITE, cannot_write
-from configtron.nouns import Observation, Vantage
-from configtron.records import Result, canonical, result_to_json, target_record, value_form
+from configtron.model.errors import CANNOT_WRITE, cannot_write
+from configtron.model.nouns import Observation, Vantage
+from configtron.model.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.folding import table_lines, width_of
 from configtron.report.found import Found
 

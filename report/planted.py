@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from configtron.fingerprint.diversity import DIFFERS, UNDETERMINED, compare, wilson
-from configtron.records import Json, canonical
+from configtron.model.records import Json, canonical
 from configtron.report.found import Found, by_knob
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
-from configtron.records import canonical
+from configtron.model.records import canonical
 from configtron.report.shown import Shown
 
 # A status line each second, as zmap does; a plain line rarely, since it stays in logs.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TextIO, cast
 from xml.sax.saxutils import escape, quoteattr
 
-from configtron.records import Json, canonical
+from configtron.model.records import Json, canonical
 
 # The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
 SAME, DIFFERS, DIVERGED, UNTOLD, MISSING = "same", "differs", "diverged", "untold", "missing"

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from configtron.nouns import Observation
-from configtron.records import Json, canonical, observation_form
+from configtron.model.nouns import Observation
+from configtron.model.records import Json, canonical, observation_form
 from configtron.report.allowed import (
     ABSENT,
     KINDS,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from configtron.fingerprint.diversity import Diversity, Share
 from configtron.fingerprint.elsewhere import Parameter
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 from configtron.report.allowed import KINDS
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
 from configtron.report.found import Found

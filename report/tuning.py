@@ -7,7 +7,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from configtron.records import Json, canonical
+from configtron.model.records import Json, canonical
 from configtron.report.folding import table_lines, width_of
 from configtron.report.lines import visible
 

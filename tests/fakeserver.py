@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, OPT_WSCALE, PSH, RST, SYN, Packet, Segment
+from configtron.model.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, OPT_WSCALE, PSH, RST, SYN, Packet, Segment
 
 
 @dataclass

@@ -13,7 +13,7 @@ import heapq
 from dataclasses import dataclass, field
 from random import Random
 
-from configtron.nouns import ACK, OPT_MSS, RST, SYN, Packet, Segment
+from configtron.model.nouns import ACK, OPT_MSS, RST, SYN, Packet, Segment
 
 
 @dataclass

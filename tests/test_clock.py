@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.clock import GRACE_NS, SteadyClock
+from configtron.linux.clock import GRACE_NS, SteadyClock
 
 EPOCH, S, MS = 1_700_000_000_000_000_000, 1_000_000_000, 1_000_000
 

@@ -16,8 +16,8 @@ from types import ModuleType
 import click
 import pytest
 
-from configtron.characteristics import BY_NAME, NAMES
-from configtron.knobs import MEASURED
+from configtron.model.characteristics import BY_NAME, NAMES
+from configtron.model.knobs import MEASURED
 from configtron.report import connections, contexts
 from tests.test_layers import ROOT
 

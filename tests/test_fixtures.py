@@ -17,11 +17,11 @@ from configtron.cli.replay import expected
 from configtron.cli.replay.work import Task, perform
 from configtron.fingerprint import INFERENCES
 from configtron.lab.truth import oracle
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
+from configtron.model.records import Json, pairs_of, value_of
 from configtron.probe.play import Recorded
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import OPENING
-from configtron.records import Json, pairs_of, value_of
 from configtron.report.allowed import Judged, is_right
 from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, SAME
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
@@ -220,7 +220,7 @@ def test_a_script_that_waits_too_little_diverges(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_script_that_never_ends_is_stopped() -> None:
-    from configtron.errors import Diverged
+    from configtron.model.errors import Diverged
 
     wire = Recorded(())
     with pytest.raises(Diverged, match="again and again"):

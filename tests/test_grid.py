@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import DEAD, Dead, live_grid, paper_grid
-from configtron.knobs import TUNABLE, space_size
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.grid import DEAD, Dead, live_grid, paper_grid
+from configtron.model.knobs import TUNABLE, space_size
+from configtron.model.nouns import Profile
 
 
 def test_the_papers_grid_is_table_1() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.knobs import KNOBS, MEASURED, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE, space_size
-from configtron.nouns import Knob, Observation
+from configtron.model.knobs import KNOBS, MEASURED, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE, space_size
+from configtron.model.nouns import Knob, Observation
 
 # Names of a merged fingerprint, as the probes' readers and the lab's truth spell them.
 REPORTED = (

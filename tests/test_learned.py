@@ -13,7 +13,7 @@ from benchmarks.learned.__main__ import VISITS, played, table, wanted, wrong
 from benchmarks.learned.place import clients
 from benchmarks.tuned.place import Client
 from benchmarks.tuned.reading import Flight, flights
-from configtron.nouns import Observation, Target, Trace
+from configtron.model.nouns import Observation, Target, Trace
 
 SOME = clients(3, 1)
 

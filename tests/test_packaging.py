@@ -15,7 +15,7 @@ import pytest
 
 from tests.test_layers import ROOT
 
-FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "tune")
+FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune")
 
 
 def config() -> configparser.ConfigParser:

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from configtron import records
-from configtron.errors import BadInput
-from configtron.nouns import GRADES, Observation, Target, Vantage
-from configtron.records import Result
+from configtron import report
+from configtron.model import records
+from configtron.model.errors import BadInput
+from configtron.model.nouns import GRADES, Observation, Target, Vantage
+from configtron.model.records import Result
 
-SCHEMA = json.loads(Path(records.__file__).with_name("report").joinpath("probe.schema.json").read_text())
+SCHEMA = json.loads(Path(report.__file__).with_name("probe.schema.json").read_text())
 
 names = st.text(min_size=1, max_size=8)
 numbers = st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).map(lambda x: round(x, 6)) | st.booleans()

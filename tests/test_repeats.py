@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.repeats import FEW, WIDE, Rule, judge, misses, ranks
+from configtron.model.errors import BadInput
+from configtron.model.repeats import FEW, WIDE, Rule, judge, misses, ranks
 
 
 def test_error_is_spent_once_over_all_looks() -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.errors import BadInput
-from configtron.repeats import FEW, Rule
-from configtron.samples import Sample, Stack, digest, end_line, filled_of, judged, sample_line, shard_line, stack_line
+from configtron.model.errors import BadInput
+from configtron.model.repeats import FEW, Rule
+from configtron.model.samples import (
+    Sample,
+    Stack,
+    digest,
+    end_line,
+    filled_of,
+    judged,
+    sample_line,
+    shard_line,
+    stack_line,
+)
 
 SAMPLES = [Sample(0, "news", n, "", 100.0 + n, 40.5, 60.25, 1000) for n in range(6)]
 FAILED = Sample(1, "news", 0, "timeout")

@@ -21,9 +21,9 @@ from benchmarks.sealed.families import FAMILIES, SITES, networks
 from benchmarks.sealed.ground import Spec, made, rng_of, tensor
 from benchmarks.sealed.play import Ground, difference, play
 from benchmarks.sealed.rounds import Pages, Paths, times_ms
-from configtron.errors import BadInput
-from configtron.grid import Grid, live_grid
 from configtron.learner import POLICIES, PREFERRED
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid, live_grid
 from tests.test_layers import ROOT
 
 SEED, SMALL = 5, 24

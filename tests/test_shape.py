@@ -26,7 +26,7 @@ ADVERTISING = re.compile(
     r"\b(robust|enhanced(?! packet)|comprehensive|seamless|blazing|cutting-edge|powerful|world-class)\b", re.I
 )
 
-FILES = [pytest.param(file, id=str(file.relative_to(ROOT))) for _, file in sources()]
+PRODUCT = [file for _, file in sources()]
 
 
 def python_files() -> list[Path]:
@@ -63,18 +63,19 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_module_opens_with_a_docstring(file: Path) -> None:
-    text = file.read_text()
-    assert ast.get_docstring(ast.parse(text)), f"{file} does not say what it is for"
+def test_modules_open_with_a_docstring() -> None:
+    assert [str(file) for file in PRODUCT if not ast.get_docstring(ast.parse(file.read_text()))] == []
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_names_say_what(file: Path) -> None:
-    assert not VAGUE.search(file.stem) and file.stem != "types", f"{file.name}: name the concept"
+def vague(file: Path) -> list[str]:
+    """Names in a file, its own included, that do not name a concept."""
     tree = ast.parse(file.read_text())
     named = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-    assert [name for name in named if VAGUE.search(snake(name))] == []
+    return [name for name in (file.stem, *named) if VAGUE.search(snake(name)) or name == "types"]
+
+
+def test_names_say_what() -> None:
+    assert {str(file): names for file in PRODUCT if (names := vague(file))} == {}
 
 
 def snake(name: str) -> str:
@@ -86,9 +87,8 @@ def test_vague_names_are_seen() -> None:
     assert not any(VAGUE.search(snake(name)) for name in ("database", "stream", "Baseline", "based_on"))
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_words_are_plain(file: Path) -> None:
-    assert ADVERTISING.findall(file.read_text()) == []
+def test_words_are_plain() -> None:
+    assert {str(f): words for f in PRODUCT if (words := ADVERTISING.findall(f.read_text()))} == {}
 
 
 def readers() -> list[Path]:
@@ -108,11 +108,13 @@ def provokes(file: Path) -> bool:
     return any(isinstance(f.returns, ast.Name) and f.returns.id in ("Script", "StreamScript") for f in named)
 
 
-@pytest.mark.parametrize("file", [pytest.param(file, id=file.stem) for file in readers()])
-def test_reader_opens_with_the_essay(file: Path) -> None:
+def lacking(file: Path) -> list[str]:
     head = ast.get_docstring(ast.parse(file.read_text())) or ""
-    missing = [word for word in ESSAY if not re.search(rf"^{word}\b", head, re.M)]
-    assert missing == [], f"{file.name}: the essay lacks {missing}"
+    return [word for word in ESSAY if not re.search(rf"^{word}\b", head, re.M)]
+
+
+def test_readers_open_with_the_essay() -> None:
+    assert {file.name: words for file in readers() if (words := lacking(file))} == {}
 
 
 def test_the_core_parameters_have_readers() -> None:

@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import Grid, live_grid, paper_grid
-from configtron.knobs import TUNABLE, space_size
-from configtron.nouns import Profile
-from configtron.tensor import Tensor, read, write
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid, live_grid, paper_grid
+from configtron.model.knobs import TUNABLE, space_size
+from configtron.model.nouns import Profile
+from configtron.model.tensor import Tensor, read, write
 
 
 def small(seed: int = 7) -> Tensor:

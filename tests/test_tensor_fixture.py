@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE
 from configtron.lab.bed.studies import STUDIES
-from configtron.repeats import Rule, judge
-from configtron.tensor import Tensor, read
+from configtron.model.errors import DONE
+from configtron.model.repeats import Rule, judge
+from configtron.model.tensor import Tensor, read
 from tests.test_layers import ROOT
 
 FILE = ROOT / "fixtures" / "tensor" / "smoke.npz"

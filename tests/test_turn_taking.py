@@ -12,7 +12,7 @@ import pytest
 from benchmarks.turn_taking import MERGED, SCENARIOS, Judged, judge, run, stand, table
 from benchmarks.turns.captures import Capture, split, unproven
 from configtron.fingerprint.passive.telling import Told
-from configtron.nouns import ACK, Observation
+from configtron.model.nouns import ACK, Observation
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told
 from tests.fingerprint.passive.story import FULL, RTT_S, Story

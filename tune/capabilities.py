@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
-from configtron.nouns import Value
+from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.model.nouns import Value
+from configtron.model.tuning import Reach
+from configtron.model.tuning_json import value_text
 from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.guard import reach_text
 from configtron.tune.pools import REACHES as POOLED
-from configtron.tune.text import value_text
-from configtron.tuning import Reach
 
 # What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION); then
 # what else the papers name: HC's list, and the SETTINGS of HTTP/2 in CT Table 2.

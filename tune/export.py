@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
 from configtron.tune.overlay import COPY, PROTOCOL, Hop, Key, Way, hand, lengths_of, lookups
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from configtron.nouns import Profile, Value
-from configtron.tune.text import value_text
-from configtron.tuning import Reach, Rules
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Reach, Rules
+from configtron.model.tuning_json import value_text
 
 # Congestion controls that share a queue with cubic as cubic does with itself, or yield to it.
 # reno: RFC 9438 section 5.1; vegas yields to it: Mo et al., INFOCOM 1999.

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from configtron.tuning import Place, Rules
+from configtron.model.tuning import Place, Rules
 
 BEGUN, WRITING, LEASED, KEPT, UNDOING, UNDONE, REPLACED = (
     "begun", "writing", "leased", "kept", "undoing", "undone", "replaced",

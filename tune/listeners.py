@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 PORT_MOST = 65535
 # As many as the BPF program's table holds (tune/drivers/bpf/clients.h).

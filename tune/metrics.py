@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Reach
 from configtron.tune.elsewhere import ELSEWHERE
-from configtron.tuning import Reach
 
 # RTAX_LOCK: a set of bits, one a metric; the kernel obeys some metrics only where theirs is set.
 LOCK = 1

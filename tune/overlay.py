@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import NamedTuple
 
-from configtron.errors import Refused
-from configtron.tuning import Rules
+from configtron.model.errors import Refused
+from configtron.model.tuning import Rules
 
 # Profiles' numbers stay below the first offset; decimal, so that `ip route` shows them legibly.
 COPY, DEFAULT = 10_000, 20_000

@@ -21,12 +21,12 @@ from hashlib import blake2b
 from ipaddress import ip_network
 from typing import NamedTuple
 
-from configtron.errors import BadInput, Refused
-from configtron.nouns import Profile, Value
-from configtron.records import canonical, value_form
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile, Value
+from configtron.model.records import canonical, value_form
+from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning_json import value_text
 from configtron.tune.rules import difference
-from configtron.tune.text import value_text
-from configtron.tuning import Changes, Rules
 
 # An id of 64 bits: among a million advices two alike are as likely as 1 in 30 million.
 ID_BYTES = 8

@@ -19,12 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Reach, Rules
 from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.rules import MAPPED_BITS, canonical
-from configtron.tuning import Reach, Rules
 
 # What a server's own configuration decides, not the kernel.
 WEB_LAYERS = ("web", "http2")

@@ -9,12 +9,12 @@ deleteConfigProfile(ID)          delete_config_profile(ID)             refused w
 AssignProfile(SocketID, ID)      assign_profile(descriptor, ID)        a connected socket
 AssignProfile(IP-Prefix, ID)     assign_profile("192.0.2.0/24", ID)    connections of those clients from now on
 
-Both names are there. Knobs are those of `configtron/knobs.py`; IDs count from 1 and are no more than names: what there
-is, is read from the driver at each call, so two processes with one driver share their profiles.
+Both names are there. Knobs are those of `configtron/model/knobs.py`; IDs count from 1 and are no more than names: what
+there is, is read from the driver at each call, so two processes with one driver share their profiles.
 
     from configtron.tune.drivers import load
     from configtron.tune.profiles import Profiles
-    from configtron.tuning import Place
+    from configtron.model.tuning import Place
 
     with Profiles(load("route", Place(netns="web"))) as table:
         far = table.init_config_profile()
@@ -34,11 +34,11 @@ import re
 from collections.abc import Mapping
 from types import TracebackType
 
-from configtron.errors import BadInput, Missing
-from configtron.nouns import Profile, Value
-from configtron.ports import Driver
+from configtron.model.errors import BadInput, Missing
+from configtron.model.nouns import Profile, Value
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Changes
 from configtron.tune.rules import canonical
-from configtron.tuning import Changes
 
 # How the profile of an ID is called by drivers, the journal and `configtron tune`.
 NAMED = re.compile(r"id-(\d+)")

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeVar
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
-from configtron.tuning import Changes, Rules
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from benchmarks.learned.inside import EXPLORED
 from benchmarks.tuned.judged import aligned
 from benchmarks.tuned.place import UNTOUCHED, Client
 from benchmarks.tuned.reading import Flight, flights
-from configtron.errors import ConfigtronError
+from configtron.model.errors import ConfigtronError
 
 # Clients, rounds, loads of each client and round.
 USUAL = (16, 12, 8)

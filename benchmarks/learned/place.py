@@ -20,7 +20,7 @@ from benchmarks.tuned import place
 from benchmarks.tuned.place import PATIENCE_S, PORT, RECEIVE_BYTES, SERVER4, Client
 from configtron.lab import links
 from configtron.lab.nginx import nginx_temporary
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 FOLDER = Path("/run/learned")
 LOG = FOLDER / "access.log"

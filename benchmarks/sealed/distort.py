@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator

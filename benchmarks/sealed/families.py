@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sealed.rounds import MTU, Paths, pages, times_ms
-from configtron.grid import Grid
-from configtron.tensor import Tensor
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator

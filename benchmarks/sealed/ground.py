@@ -18,13 +18,13 @@ from benchmarks.sealed import distort
 from benchmarks.sealed.distort import PLAIN
 from benchmarks.sealed.families import FAMILIES, LEAST_NETWORKS, MOST_NETWORKS, OTHER, SITES
 from benchmarks.sealed.play import Ground
-from configtron.grid import Grid, live_grid
 from configtron.learner.classes import fit
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Sessions, networks_of
 from configtron.learner.sim.world import tensor_of, warm_of
 from configtron.learner.sim.worldfile import Brought, first, read, write
-from configtron.tensor import Tensor
+from configtron.model.grid import Grid, live_grid
+from configtron.model.tensor import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "fixtures" / "tensor" / "versions.npz"

@@ -20,7 +20,7 @@ from configtron.cli.learn import filling
 from configtron.cli.learn.outcome import Wanted
 from configtron.cli.settings import Settings
 from configtron.lab.bed.studies import STUDIES, Study, grid_of
-from configtron.repeats import Rule
+from configtron.model.repeats import Rule
 
 NAME = "versions"
 MBIT, RTT_MS, LOSS_PERCENT = (1, 5, 20, 80), (20, 60, 150, 300), (0, 0.3, 1, 3)

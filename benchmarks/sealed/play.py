@@ -19,7 +19,7 @@ from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.sim.loop import loads
 from configtron.learner.sim.metrics import mean
 from configtron.learner.sim.sessions import Sessions
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 FIRST, WORSE, BROKEN = 1000, 1.2, 5.0
 Array = npt.NDArray[Any]

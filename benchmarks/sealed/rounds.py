@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configtron.grid import Grid
+from configtron.model.grid import Grid
 
 Array = npt.NDArray[Any]
 MTU, MOST_ROUNDS, PAGES, LEAST_WINDOW = 1448.0, 150, 2, 2.0

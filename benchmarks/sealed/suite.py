@@ -33,8 +33,8 @@ from benchmarks.sealed import table
 from benchmarks.sealed.choosers import FAIR, WARM, chooser, readings, roster
 from benchmarks.sealed.ground import ROOT, Spec, made, quick, standard
 from benchmarks.sealed.play import play
-from configtron.errors import BadInput
 from configtron.learner import PREFERRED
+from configtron.model.errors import BadInput
 
 BEGIN, END = "<!-- sealed suite: begin -->", "<!-- sealed suite: end -->"
 RUN = "run.json"

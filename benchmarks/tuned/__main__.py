@@ -22,7 +22,7 @@ from benchmarks import guest_module
 from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
-from configtron.errors import USAGE, ConfigtronError
+from configtron.model.errors import USAGE, ConfigtronError
 from configtron.report.page.tuned import Shown, Sights, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 

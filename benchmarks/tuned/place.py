@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from configtron.lab import links
 from configtron.lab.farms import nginx_temporary
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 SERVER4, SERVER6 = "10.9.0.2", "2001:db8:9::2"
 GATEWAY4, GATEWAY6 = "10.9.0.1", "2001:db8:9::1"

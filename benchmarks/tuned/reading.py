@@ -17,7 +17,7 @@ from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.telling import address, tell
 from configtron.fingerprint.passive.traces import packets_of
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 
 # Handshake, request, the longest flight (45 segments fit a Linux client's first window), its ACKs, and what follows.
 PACKETS_MOST = 120

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.nouns import FIN, RST, SYN, Observation
+from configtron.model.nouns import FIN, RST, SYN, Observation
 from configtron.probe.wire.frames import Dissected, dissect
 
 HEADER, RECORD = 24, 16

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from configtron.errors import ConfigtronError
+from configtron.model.errors import ConfigtronError
 
 # As many of the latest runs as fit a screen.
 RUNS = 20

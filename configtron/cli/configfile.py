@@ -18,7 +18,7 @@ import click
 from configtron.cli.configvalue import checked
 from configtron.cli.lazy import options_of
 from configtron.cli.settings import default_config
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # Where a context keeps which file it was.
 CONFIG_FILE = "configtron.config_file"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # Characters of a wrong value that are shown.
 SHOWN = 60

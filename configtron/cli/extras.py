@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from configtron.errors import Missing
+from configtron.model.errors import Missing
 
 
 class Package(NamedTuple):

@@ -8,8 +8,8 @@ import sys
 import time
 
 from configtron.cli.settings import Settings
-from configtron.errors import BadInput
-from configtron.records import canonical
+from configtron.model.errors import BadInput
+from configtron.model.records import canonical
 
 # -q, nothing, -v, -vv.
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}

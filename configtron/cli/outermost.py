@@ -16,7 +16,7 @@ from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.extras import missing
 from configtron.cli.root import root
 from configtron.cli.settings import hint
-from configtron.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
+from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
 
 # Set by the shell's completion script (`docs/completion/`).
 COMPLETE = "_CONFIGTRON_COMPLETE"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from configtron.errors import DONE, USAGE, ConfigtronError
+from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 
 def main(arguments: list[str]) -> int:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from configtron.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, USAGE, ConfigtronError, cannot_write
+from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, USAGE, ConfigtronError, cannot_write
 
 
 def main(arguments: list[str]) -> int:

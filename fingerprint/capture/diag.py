@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from configtron.errors import Missing
 from configtron.fingerprint import tcp_info
 from configtron.fingerprint.tcp_info import Socket
+from configtron.model.errors import Missing
 
 _NETLINK_SOCK_DIAG, _NETLINK_ROUTE = 4, 0
 # Groups of sock_diag (SKNLGRP_INET_TCP_DESTROY, SKNLGRP_INET6_TCP_DESTROY), a bit each.

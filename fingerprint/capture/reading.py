@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.fingerprint.capture import pcap, pcapng
 from configtron.fingerprint.capture.source import Source
 from configtron.fingerprint.passive.columns import PADDING, Frames
+from configtron.model.errors import BadInput
 
 # Large enough that a buffer holds some ten thousand packets, so that numpy's cost per call is small beside them; small
 # enough to stay in the last-level cache.

@@ -6,8 +6,8 @@ Method     AF_PACKET with TPACKET_V3: the kernel writes what the filter passes, 
            we have mapped; a full block, or one that is old enough, is ours until we hand it back. A block is copied out
            and handed back at once, so that the kernel seldom waits; its records are then columns, as a file's are.
 Reads as   `Frames`, stamped in nanoseconds by the kernel's wall clock and shown by one that no step moves
-           (`configtron/clock.py`); how many frames were lost since the ring was opened, and how many stamps a step of
-           the wall clock made unsure.
+           (`configtron/linux/clock.py`); how many frames were lost since the ring was opened, and how many stamps a
+           step of the wall clock made unsure.
 Why not    libpcap: it uses the same ring, but hands over one packet a call, and a call into Python costs more than all
            that is done with a packet afterwards. Its compiler of filters is used (by whoever opens a ring).
 Differs    from libpcap on interfaces without Ethernet header: there the kernel takes the link header off, and frames
@@ -30,10 +30,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from configtron.clock import SteadyClock
-from configtron.errors import BadInput, Missing
 from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.fingerprint.passive.link import ETHERNET, RAW
+from configtron.linux.clock import SteadyClock
+from configtron.model.errors import BadInput, Missing
 
 # 32 MiB hold some 150 000 packets of 128 bytes, a second of a busy server; a block is retired when it is this old.
 BLOCK_BYTES, BLOCKS, RETIRE_MS = 1 << 20, 32, 100

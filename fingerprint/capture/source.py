@@ -15,7 +15,7 @@ from io import BufferedReader
 from subprocess import DEVNULL, PIPE
 from typing import IO, Any, Protocol, cast
 
-from configtron.errors import BadInput, Missing
+from configtron.model.errors import BadInput, Missing
 
 # First bytes of compressed files (RFC 1952; RFC 8878 3.1.1).
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

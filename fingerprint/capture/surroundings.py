@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from configtron.errors import BadInput
 from configtron.fingerprint.device import device_of, logged
 from configtron.fingerprint.features import About, Unknown, plain_text
+from configtron.model.errors import BadInput
 
 # Clients remembered of a log; the ones not heard of for longest are forgotten.
 CLIENTS_MOST = 100_000

@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from configtron.errors import BadInput, Missing
 from configtron.fingerprint.passive.columns import End
 from configtron.fingerprint.passive.traces import Said
+from configtron.model.errors import BadInput, Missing
 
 SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
 # ALPN answers and the HTTP/2 frames that are about the connection, not about pages. QUIC has TLS too, and our evidence

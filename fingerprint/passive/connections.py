@@ -18,7 +18,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Rows, radix_order
 from configtron.fingerprint.passive.copies import copied
-from configtron.nouns import ACK, RST, SYN
+from configtron.model.nouns import ACK, RST, SYN
 
 # Below every number a stream can reach, and far enough from the ends of 64 bits to be added to.
 NEVER = -(1 << 60)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.fingerprint.passive.columns import COUNTED, Column, Rows
-from configtron.nouns import FIN, SYN
+from configtron.model.nouns import FIN, SYN
 
 # A copy passes on the same machine or the next; a timer or three duplicate ACKs take longer on all but the shortest
 # paths, and then with another IP number.

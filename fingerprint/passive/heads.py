@@ -11,7 +11,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import CUT, Column, Rows
 from configtron.fingerprint.passive.tls import ALERT, HANDSHAKE, missing
-from configtron.nouns import RST, SYN
+from configtron.model.nouns import RST, SYN
 
 # How streams open (first four bytes): HTTP/1 requests and answers, HTTP/2's preface. TLS and SETTINGS: see `_opens`.
 WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "))

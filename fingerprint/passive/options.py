@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, DSACKED, SACK_OK, SACKED, STAMPED, Column
-from configtron.nouns import OPT_EOL, OPT_MSS, OPT_NOP, OPT_SACK, OPT_SACK_PERMITTED, OPT_TIMESTAMPS, OPT_WSCALE
+from configtron.model.nouns import OPT_EOL, OPT_MSS, OPT_NOP, OPT_SACK, OPT_SACK_PERMITTED, OPT_TIMESTAMPS, OPT_WSCALE
 
 # NOP, NOP, timestamps of 10 bytes: how Linux, BSD and Windows write them outside of SYNs (RFC 7323 appendix A).
 USUAL = 0x0101080A

@@ -27,7 +27,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import DSACKED, SACKED, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, latest, running
-from configtron.nouns import FIN, RST, SYN
+from configtron.model.nouns import FIN, RST, SYN
 
 CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
 REORDERED, HOLE = "reordered", "hole"

@@ -22,7 +22,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, before, latest, running
-from configtron.nouns import FIN, RST, SYN
+from configtron.model.nouns import FIN, RST, SYN
 
 NS = 1_000_000_000
 # A sample is a rate if it delivered at least half of what the fullest one before it did.

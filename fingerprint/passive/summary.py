@@ -17,7 +17,7 @@ from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
-from configtron.nouns import ACK, FIN, RST, SYN
+from configtron.model.nouns import ACK, FIN, RST, SYN
 
 # A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
 IDLE_NS = 1_000_000_000

@@ -23,7 +23,7 @@ from configtron.fingerprint.passive.summary import COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import Opener, Said, end_of, options_cut, spoken, target_of, traces_of
 from configtron.fingerprint.verdict import no, yes
-from configtron.nouns import Observation, Target, Trace, Value
+from configtron.model.nouns import Observation, Target, Trace, Value
 
 # A round trip's share below which that end is here: a network interface away.
 HERE = 0.1

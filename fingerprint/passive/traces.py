@@ -24,7 +24,7 @@ from configtron.fingerprint.head import head_fields, head_status, status_version
 from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, End
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
-from configtron.nouns import (
+from configtron.model.nouns import (
     ACK,
     OPT_NOP,
     OPT_SACK_PERMITTED,

@@ -12,10 +12,10 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from configtron.errors import Missing
 from configtron.lab import kernel, modules
 from configtron.lab.bed.conditions import AQMS
 from configtron.lab.recipes import LAB
+from configtron.model.errors import Missing
 
 # Within a shard's folder: the modules that its guest loads.
 FOLDER = "modules"

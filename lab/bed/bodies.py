@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import struct
 
-from configtron.errors import BadInput
 from configtron.lab.bed.pages import Page
 from configtron.lab.bed.plan import blocking
+from configtron.model.errors import BadInput
 
 # A picture's width in pixels where there is room for a row of it; rows are 3 bytes a pixel, padded to 4 bytes.
 WIDTH_PX = 40

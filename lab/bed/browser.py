@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configtron.errors import BadInput, Missing
 from configtron.lab.bed.bodies import url
 from configtron.lab.bed.loads import VERSIONS
 from configtron.lab.bed.pages import Page
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Missing
 
 # The smaller program first; both are Debian packages of these names.
 PROGRAMS = ("chromium-headless-shell", "chromium")

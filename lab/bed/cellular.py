@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import DONE, USAGE
 from configtron.lab.bed.conditions import PACKET_BYTES
+from configtron.model.errors import DONE, USAGE
 
 # The rate changes by so small steps that a packet's worth hardly ever passes within one.
 STEP_MS = 20

@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from configtron.errors import BadInput, ConfigtronError, Missing
 from configtron.lab.bed.measure import Ended, guests, perform_one
 from configtron.lab.bed.shard import Orders
+from configtron.model.errors import BadInput, ConfigtronError, Missing
 
 # A scheduler that does not answer by then is not there.
 PATIENCE_S = 20

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from random import Random
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # A full IP packet: what one opportunity of a played link carries, and what a rate counts.
 PACKET_BYTES = 1500

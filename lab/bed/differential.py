@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.errors import BadInput
-from configtron.nouns import Value
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
 
 
 @dataclass(frozen=True, slots=True)

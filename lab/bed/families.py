@@ -42,8 +42,8 @@ from hashlib import blake2b
 from itertools import product
 from math import inf
 
-from configtron.errors import BadInput
 from configtron.lab.bed.conditions import Condition, Step, Way
+from configtron.model.errors import BadInput
 
 # What stands after a condition's name: ",KEY=VALUE", the last ones of a name that may hold the same signs.
 OPTION = re.compile(r"(?P<rest>.+),(?P<key>[a-z]+)=(?P<value>[^,=]+)")

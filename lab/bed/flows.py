@@ -23,13 +23,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
-from configtron.errors import BadInput
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.evaluate import parts
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.journeys import Figures
-from configtron.nouns import Profile
-from configtron.records import Json, canonical, pairs_form, pairs_of
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.records import Json, canonical, pairs_form, pairs_of
 
 # Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
 SCHEMES = (

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from configtron.errors import BadInput
 from configtron.lab.bed.model import LEAST_BYTES, from_toml
 from configtron.lab.bed.pages import HEAD_BYTES, PARENTS, REFERENCE_BYTES, TAIL_BYTES
+from configtron.model.errors import BadInput
 
 # Part of a MIME type -> kind, the first that fits; everything else is fetched like JSON.
 KINDS = {

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from configtron.errors import Mismatch
+from configtron.model.errors import Mismatch
 
 # Half the numbers there are: a step is read as the shortest way from one number to the next.
 HALF = 1 << 15

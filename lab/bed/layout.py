@@ -14,19 +14,19 @@ from types import MappingProxyType
 
 import numpy as np
 
-from configtron.characteristics import BY_NAME
-from configtron.errors import BadInput
-from configtron.grid import Grid
-from configtron.knobs import KNOBS
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.pages import Page
 from configtron.lab.bed.shard import Orders
 from configtron.lab.bed.studies import Study
-from configtron.nouns import Knob
-from configtron.records import canonical, value_form, value_of
-from configtron.repeats import Rule
-from configtron.samples import Kept
-from configtron.tensor import Tensor
+from configtron.model.characteristics import BY_NAME
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Knob
+from configtron.model.records import canonical, value_form, value_of
+from configtron.model.repeats import Rule
+from configtron.model.samples import Kept
+from configtron.model.tensor import Tensor
 
 # Student's t, 97.5 %, for 1, 2, ... degrees of freedom; the last stands for all above.
 STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)

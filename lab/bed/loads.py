@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing
 from configtron.lab.bed import plan
 from configtron.lab.bed.pages import Page
 from configtron.lab.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
-from configtron.netns import enter
+from configtron.linux.netns import enter
+from configtron.model.errors import BadInput, Missing
 
 SOURCES = Path(__file__).with_name("load")
 VERSIONS = ("h2", "http/1.1")

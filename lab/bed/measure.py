@@ -25,14 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.errors import PRIVILEGE, BadInput, Missing, Refused
 from configtron.lab import uml
 from configtron.lab.bed import aqm, loads, orphans, player, servers
 from configtron.lab.bed.shard import LINES, ORDERS, TLS, Orders
 from configtron.lab.bed.software import software
 from configtron.lab.kernel import cache_folder, ensure_kernel
-from configtron.records import canonical
-from configtron.samples import Filled, Pairs, digest, filled_of
+from configtron.model.errors import PRIVILEGE, BadInput, Missing, Refused
+from configtron.model.records import canonical
+from configtron.model.samples import Filled, Pairs, digest, filled_of
 
 # Beside a shard's orders and lines: what it ran on.
 SOFTWARE = "software.json"

@@ -27,8 +27,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from configtron.errors import BadInput
 from configtron.lab.bed.pages import HEAD_BYTES, REFERENCE_BYTES, TAIL_BYTES, Object, Page
+from configtron.model.errors import BadInput
 
 FOLDER = Path(__file__).with_name("pages")
 SUFFIXES = {"html": "html", "style": "css", "script": "js", "font": "woff2", "image": "bmp", "json": "json"}

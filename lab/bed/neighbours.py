@@ -26,13 +26,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
-from configtron.errors import Mismatch
 from configtron.lab import links
 from configtron.lab.bed.conditions import MOST_NEIGHBOURS, PACKET_BYTES, Condition
 from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.wires import CLIENT, DEVICE_PACKETS, ENDS, ORIGINS_NET, SERVERS, TO_SERVERS, lladdr
 from configtron.lab.links import NETEM_LIMIT_PACKETS
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Mismatch
 
 NEIGHBOURS, PORT = "neighbours", 7100
 # The last of the origins' net but the router and the rivals; numbered as the router's devices are, after the last.

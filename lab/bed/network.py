@@ -28,7 +28,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from configtron.errors import BadInput, ConfigtronError, Mismatch, Missing
 from configtron.lab import links
 from configtron.lab.bed.conditions import PACKET_BYTES, Condition, Step, Way
 from configtron.lab.bed.player import Counts, Player
@@ -49,7 +48,8 @@ from configtron.lab.bed.wires import (
     raise_wires,
 )
 from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
 
 __all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Bed", "queues", "raise_bed"]
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import BadInput
 from configtron.lab.bed.conditions import PACKET_BYTES, Way
+from configtron.model.errors import BadInput
 
 # Where traces without a folder in their name lie.
 TRACES = Path(__file__).with_name("traces")

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import IO
 
-from configtron.errors import Refused
 from configtron.lab.enclosure import Running
+from configtron.model.errors import Refused
 
 # Locked while a guest lives; a line a boot.
 LIFE = "guest.boots"

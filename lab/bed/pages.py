@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # What an object can be; the kind decides its priority (load.c) and its bytes (bodies.py).
 KINDS = ("html", "style", "script", "font", "image", "json")

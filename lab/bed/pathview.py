@@ -26,7 +26,7 @@ from configtron.lab.bed.qdiscs import BUFFER_BYTES, HEADER, attributes
 from configtron.lab.bed.tap import Seen
 from configtron.lab.bed.wires import SERVERS
 from configtron.lab.bed.witness import INFO, TOLD_BYTES
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 SOCK_DIAG, TCP_DESTROY_GROUP = 4, 1
 # struct tcp_info: where rtt, rttvar, reordering, min_rtt, delivery_rate, snd_wnd stand; bytes_acked.

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.errors import Mismatch, Missing
 from configtron.lab import kernel
 from configtron.lab.bed import opportunities
 from configtron.lab.bed.conditions import Way
 from configtron.lab.links import splitmix64
+from configtron.model.errors import Mismatch, Missing
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
 WAYS = ("down", "up")

@@ -16,8 +16,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from configtron.errors import Missing
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing
 
 HEADER = struct.Struct("=IHHII")
 TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing
 from configtron.lab import links
 from configtron.lab.bed.bodies import body
 from configtron.lab.bed.pages import Page
 from configtron.lab.nginx import nginx_temporary
-from configtron.netns import enter
+from configtron.linux.netns import enter
+from configtron.model.errors import BadInput, Missing
 
 FOLDER = Path("/run/bed")
 # A program that has not opened its port by then has failed; it takes milliseconds.

@@ -26,8 +26,6 @@ from typing import TextIO
 
 import numpy as np
 
-from configtron.errors import BadInput, Mismatch
-from configtron.knobs import KNOBS
 from configtron.lab.bed import aqm, network, servers
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.loads import Client, Load
@@ -37,10 +35,12 @@ from configtron.lab.bed.pages import Page
 from configtron.lab.bed.pathview import Endings, View, of_load, of_path
 from configtron.lab.bed.stack import DEVICE, Loader, Stack
 from configtron.lab.bed.tap import Tap
-from configtron.nouns import Profile
-from configtron.records import canonical, pairs_form, pairs_of
-from configtron.repeats import Rule
-from configtron.samples import (
+from configtron.model.errors import BadInput, Mismatch
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile
+from configtron.model.records import canonical, pairs_form, pairs_of
+from configtron.model.repeats import Rule
+from configtron.model.samples import (
     Sample,
     digest,
     end_line,
@@ -50,7 +50,7 @@ from configtron.samples import (
     slowness,
     stack_line,
 )
-from configtron.samples import Stack as Seen
+from configtron.model.samples import Stack as Seen
 
 # Within a shard's folder: what is to be done, and what was measured.
 ORDERS, LINES = "orders.json", "loads.jsonl"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import configtron
 from configtron.lab.kernel import cache_folder, checksum, kernel_folder
-from configtron.samples import Pairs
+from configtron.model.samples import Pairs
 
 # Whose version can change a page load: servers, TLS, libraries of the client and of all, what sets the network.
 PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "libc6", "iproute2")

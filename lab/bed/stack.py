@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from configtron.errors import BadInput, ConfigtronError, Mismatch
 from configtron.lab import links
 from configtron.lab.bed.network import CLIENT_PREFIX, SERVERS, Bed
 from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.witness import Witness
-from configtron.nouns import Profile, Value
-from configtron.ports import Driver
-from configtron.tuning import Changes, Place
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch
+from configtron.model.nouns import Profile, Value
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Changes, Place
 
 # `configtron.tune.drivers.load`, handed in by the composition layer: edges do not import each other.
 Loader = Callable[[str, Place], Driver]

@@ -18,15 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
-from configtron.knobs import TUNABLE
 from configtron.lab.bed import families, opportunities, realism
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.pages import Page
-from configtron.nouns import Knob, Value
-from configtron.repeats import Rule
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.knobs import TUNABLE
+from configtron.model.nouns import Knob, Value
+from configtron.model.repeats import Rule
 
 # Knobs that are measured; the others of Table 1 stay as they are.
 ALIVE = ("tcp_congestion_control", "initcwnd", "pacing", "http_version")

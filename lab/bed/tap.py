@@ -20,8 +20,8 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from configtron.errors import Mismatch
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Mismatch
 
 ETH_P_ALL = 3
 SOL_PACKET, RX_RING, STATISTICS, VERSION, TPACKET_V2 = 263, 5, 6, 10, 1

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from configtron.errors import BadInput, Mismatch
 from configtron.lab.bed import flows, rivals
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.flows import NOT_CONNECTED, REFUSED, Flow, Flowed, Told, Trial
@@ -30,7 +29,8 @@ from configtron.lab.bed.stack import DEVICE, Stack
 from configtron.lab.bed.tap import Seen, Tap
 from configtron.lab.bed.wires import CLIENT_DEVICE, FAR
 from configtron.lab.links import splitmix64
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Mismatch
 
 ORIGIN = "a.test"
 # One port a flow: what its packets are told apart by.

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.errors import Mismatch, Missing
 from configtron.lab import links
 from configtron.lab.bed.conditions import PACKET_BYTES
+from configtron.model.errors import Mismatch, Missing
 
 # Namespaces: servers run in the one (all origins' addresses are there), page loads in the other.
 SERVERS, CLIENT = "servers", "client"

@@ -17,10 +17,10 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from configtron.errors import Mismatch
 from configtron.lab.bed.qdiscs import BUFFER_BYTES, ERROR, HEADER, REQUEST, attributes
 from configtron.lab.bed.wires import SERVERS, WITNESS_ADDRESS, WITNESSED_ADDRESS
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Mismatch
 
 BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
 # struct inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Contexts
 from configtron.learner.policy import Seen, TablePolicy
 from configtron.learner.served import always
+from configtron.model.grid import Grid
 
 
 class Static(TablePolicy):

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.baselines.optimal import cell_best
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import conditions_of
 from configtron.learner.policy import Seen
 from configtron.learner.served import always
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 
 
 class Offline(ClassPolicy):

@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.classes import Classes
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.policy import Seen, TablePolicy
 from configtron.learner.served import always
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 
 
 class Optimal(TablePolicy):

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput, Missing
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.engines.grid import Suggestion, coordinates, improvement
+from configtron.model.errors import BadInput, Missing
+from configtron.model.grid import Grid
 
 # Steps of the hyper-parameters' optimiser: GPyOpt's 1000 change nothing at a dozen samples but the time.
 MODEL_STEPS = 50

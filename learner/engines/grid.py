@@ -20,9 +20,9 @@ from typing import Protocol
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.columns import Codes, Floats
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
 
 # In units of the grid's own distances: two names that differ are 1 apart, the ends of an ordered knob too.
 LENGTH_SCALES = (0.7, 1.4, 2.8)

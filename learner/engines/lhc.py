@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.grid import Grid
 from configtron.learner.columns import Codes
+from configtron.model.grid import Grid
 
 
 def latin(grid: Grid, samples: int, rng: np.random.Generator) -> Codes:

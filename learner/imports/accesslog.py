@@ -23,8 +23,8 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.errors import BadInput
 from configtron.fingerprint.features import plain
+from configtron.model.errors import BadInput
 
 QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 REST = r'((?: "[^"\\]*(?:\\.[^"\\]*)*")*)((?: \S+)*)\s*$'

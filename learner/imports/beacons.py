@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from configtron.errors import BadInput
 from configtron.learner.imports.reading import Reading
+from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
 # Names under which senders put what beacons themselves do not have.

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from configtron.errors import BadInput
 from configtron.fingerprint.features import Sighting
 from configtron.learner.imports.kinds import CONTEXT_SCHEMA, WATCH_SCHEMA
 from configtron.learner.told import context_of
+from configtron.model.errors import BadInput
 
 SOURCES, WAYS = ("live", "socket"), ("out", "in", "")
 

@@ -15,8 +15,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from configtron.nouns import Profile, Value
-from configtron.tuning import Rules
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Rules
 
 Settings = tuple[tuple[str, Value], ...]
 CHANGED, EARLIER, NO_DATE = "configuration changed meanwhile", "configuration not kept then", "no date"

@@ -24,7 +24,7 @@ from configtron.learner.columns import Codes, Floats, Named
 from configtron.learner.logged import Logged
 from configtron.learner.prefixes import longest, network_of
 from configtron.learner.told import NUMBERS
-from configtron.nouns import Context
+from configtron.model.nouns import Context
 
 # How old a context may be by default: networks of prefixes change by the hour (congestion, who is there).
 WINDOW_S = 3600.0

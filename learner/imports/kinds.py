@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from configtron.errors import BadInput
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.learner.imports import beacons
@@ -20,7 +19,8 @@ from configtron.learner.imports.inforce import InForce
 from configtron.learner.imports.reading import Reading
 from configtron.learner.imports.views import GOOD_PAGE, View, Views
 from configtron.learner.told import LEAST_MS, LONGEST, MOST_MS, MOST_NS, context_of, objects, outcome_of, propensity_of
-from configtron.nouns import Decision, Outcome, Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Decision, Outcome, Profile
 
 OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
     "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
@@ -308,7 +308,7 @@ class _Maker:
 def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
     """A profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
     from configtron.learner.imports.inforce import profile_of
-    from configtron.tune.text import setting_of
+    from configtron.model.tuning_json import setting_of
 
     if "=" in text:
         return profile_of(tuple(sorted(setting_of(word) for word in text.split(";"))))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # A longer line is no line of any of these formats: web servers take requests of some 8 KiB.
 LINE_BYTES = 1 << 20

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configtron.grid import Grid, live_grid
 from configtron.learner.columns import Floats
 from configtron.learner.sim.conditions import Conditions, spread
 from configtron.learner.sim.pages import Pages, pages
-from configtron.tensor import Tensor
+from configtron.model.grid import Grid, live_grid
+from configtron.model.tensor import Tensor
 
 # Payload of one segment on a path of MTU 1500 with timestamps, kilobytes.
 SEGMENT_KB = 1.448

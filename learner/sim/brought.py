@@ -20,8 +20,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from configtron.errors import BadInput
-from configtron.nouns import Context
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context
 
 # No client's link is faster than a terabit a second.
 MOST_KBPS = 1e9

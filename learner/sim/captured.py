@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Contexts, contexts_of
 from configtron.learner.sim.brought import NUMBERS, near, possible, said
 from configtron.learner.sim.sessions import Sessions
 from configtron.learner.sim.traces import Piece, contexts_pieces, visited
-from configtron.nouns import Context
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context
+from configtron.model.tensor import Tensor
 
 CONTEXT = "configtron.context/"
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Floats
+from configtron.model.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.sim.reports import Reports, as_happened
 from configtron.learner.sim.sessions import Sessions, drifted
 from configtron.learner.sim.world import World, chance
+from configtron.model.errors import BadInput
 
 # Share of outcomes that bots and broken clocks report; and of sessions that one crawler makes.
 BAD_SHARE = 0.1

@@ -25,14 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import Sessions
 from configtron.learner.state import decode, encode, rng_state, set_rng_state
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 
 # Decisions at once: columns of as many stay within a core's cache.
 BATCH = 20_000

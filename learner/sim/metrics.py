@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from configtron.learner.columns import ARMS, Codes, Floats
 from configtron.learner.sim.loop import Replay, loads
-from configtron.student import student
+from configtron.model.student import student
 
 # A session is worse off when it took a fifth longer than under Default.
 WORSE = 1.2

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Floats
 from configtron.learner.sim.brought import MOST_WEIGHT, NUMBERS, csv_rows, network, number
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, on
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 
 WEIGHT = "weight"
 

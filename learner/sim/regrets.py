@@ -23,11 +23,11 @@ from itertools import combinations
 
 import numpy as np
 
-from configtron.characteristics import BY_NAME
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.reached import Mask
-from configtron.nearest import LOSS_FLOOR
-from configtron.tensor import Tensor
+from configtron.model.characteristics import BY_NAME
+from configtron.model.nearest import LOSS_FLOOR
+from configtron.model.tensor import Tensor
 
 # Features drawn for each condition: a mean regret is then known to a tenth of itself.
 SHOWN = 200

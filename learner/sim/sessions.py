@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.characteristics import BY_NAME
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
-from configtron.tensor import Tensor
+from configtron.model.characteristics import BY_NAME
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

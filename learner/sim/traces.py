@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner.changepoint import Detector, changes
 from configtron.learner.columns import Contexts, Floats, contexts_of
 from configtron.learner.sim.brought import MOST_KBPS, MOST_S, NUMBERS, csv_rows, near, network, number, said
 from configtron.learner.sim.sessions import Sessions, on
-from configtron.nouns import Context
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context
+from configtron.model.tensor import Tensor
 
 # A Mahimahi line is one opportunity to send a packet of 1504 bytes, in ms; traces repeat without end.
 MAHIMAHI_BYTES = 1504

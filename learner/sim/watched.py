@@ -23,7 +23,7 @@ from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.sim.sessions import USUAL, Sessions, networks_of
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 # Packets of a page of a megabyte and a half: what a session's loss is counted over.
 PACKETS = 1000

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, axes_of, fit, points_of
 from configtron.learner.columns import Codes
@@ -22,7 +21,8 @@ from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 
 # Networks of an analytic world, classes over them, PoPs of local managers: CT's five regions.
 CONDITIONS, CLASSES, POPS = 300, 20, 5

@@ -21,14 +21,14 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from configtron.characteristics import BY_NAME
-from configtron.errors import BadInput
-from configtron.grid import NAME, Grid, setting
-from configtron.knobs import KNOBS
 from configtron.learner.sim.brought import MOST_S, NUMBERS, csv_rows, network, number, said
 from configtron.learner.sim.sessions import Sessions
-from configtron.nouns import Profile, Value
-from configtron.tensor import Tensor, knob_of
+from configtron.model.characteristics import BY_NAME
+from configtron.model.errors import BadInput
+from configtron.model.grid import NAME, Grid, setting
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tensor import Tensor, knob_of
 
 CONDITION, SITE, PLT = "condition", "site", "plt_ms"
 NEEDED = (*NUMBERS, SITE, PLT)

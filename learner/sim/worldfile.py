@@ -25,15 +25,15 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from configtron.characteristics import BY_NAME
-from configtron.errors import BadInput
 from configtron.learner.columns import Codes, Contexts
 from configtron.learner.sim.brought import MOST_S
 from configtron.learner.sim.noise import Noise, Pooled
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions
 from configtron.learner.sim.worldcsv import cells
-from configtron.tensor import UNREADABLE, Tensor, columns_of
-from configtron.tensor import read as read_tensor
+from configtron.model.characteristics import BY_NAME
+from configtron.model.errors import BadInput
+from configtron.model.tensor import UNREADABLE, Tensor, columns_of
+from configtron.model.tensor import read as read_tensor
 
 FORMAT, VERSION = "configtron-world", 1
 # The header's key, and what may stand under it.

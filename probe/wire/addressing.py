@@ -14,12 +14,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from configtron.nouns import Observation, Target, Vantage
+from configtron.model.nouns import Observation, Target, Vantage
+from configtron.model.records import Result
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.journey import Answer, Readings, name_of
 from configtron.probe.wire.resolve import resolve
 from configtron.probe.wire.routes import route_to
-from configtron.records import Result
 
 # Targets whose names are resolved together: some seconds' work of a resolver, and few enough to be kept in memory.
 WINDOW = 1024

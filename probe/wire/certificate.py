@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 # Names under which a certificate holds: some hold hundreds; so many tell whose they are.
 NAMES_MOST = 5

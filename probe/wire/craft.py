@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 from configtron.probe.craft import segment_of
 
 # What a template may set; the rest is the prober's.

@@ -7,7 +7,7 @@ import ctypes
 import ctypes.util
 from functools import cache
 
-from configtron.errors import Missing
+from configtron.model.errors import Missing
 
 # Ethernet, the link layer of veth, bridges and real cards alike (DLT_EN10MB).
 DLT_ETHERNET = 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from configtron.nouns import Packet, Segment, Target, Trace, Value
+from configtron.model.nouns import Packet, Segment, Target, Trace, Value
 from configtron.probe.play import Player
 from configtron.probe.script import Script, reset
 from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, heard, snapped

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from struct import Struct
 from typing import NamedTuple
 
-from configtron.nouns import ACK, FIN, OPT_EOL, OPT_NOP, PSH, SYN, Packet, Segment
+from configtron.model.nouns import ACK, FIN, OPT_EOL, OPT_NOP, PSH, SYN, Packet, Segment
 
 # Kept of a heard frame's payload when a segment script asks; an HTTP status line and the headers we read fit.
 SNAP_PAYLOAD = 128

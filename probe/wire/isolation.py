@@ -22,9 +22,9 @@ import subprocess
 from itertools import count
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing
-from configtron.netns import inside
-from configtron.nouns import Vantage
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Missing
+from configtron.model.nouns import Vantage
 from configtron.probe.wire.live import MARK
 from configtron.probe.wire.namespaces import abandoned, addresses, owner
 

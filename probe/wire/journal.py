@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from configtron.model.records import Result, result_from_json
 from configtron.probe.journey import Readings
-from configtron.records import Result, result_from_json
 
 JOURNAL = "results.jsonl"
 ENDED = "ended"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
+from configtron.model.records import Result, result_to_json
 from configtron.probe.campaign import Finished
 from configtron.probe.journey import Call
 from configtron.probe.wire.journal import JOURNAL
@@ -15,7 +16,6 @@ from configtron.probe.wire.pcap import EvidenceWriter
 from configtron.probe.wire.pump import Pump
 from configtron.probe.wire.push import push
 from configtron.probe.wire.result import named, result_of
-from configtron.records import Result, result_to_json
 
 Sink = Callable[[Sequence[Result]], None]
 # Why that host at that address may not be asked; "" if it may.

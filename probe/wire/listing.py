@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.nouns import Target
+from configtron.model.nouns import Target
 from configtron.probe.targets import rank
 
 # Targets sorted in memory at once: some 5 MB of them.

@@ -17,9 +17,9 @@ import errno
 import socket
 import struct
 
-from configtron.errors import BadInput, Missing
-from configtron.netns import inside
-from configtron.nouns import Vantage
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Missing
+from configtron.model.nouns import Vantage
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.frames import packed
 

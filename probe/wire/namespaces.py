@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from configtron.errors import Missing
-from configtron.netns import NAMED, is_absent
-from configtron.nouns import Vantage
+from configtron.linux.netns import NAMED, is_absent
+from configtron.model.errors import Missing
+from configtron.model.nouns import Vantage
 
 # Addresses for benchmarks between devices of one's own (RFC 2544 C.2.2, RFC 6890): never routed, nobody's.
 BENCHMARK_NET = "198.18"

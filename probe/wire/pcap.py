@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NotRequired, TypedDict, cast
 
-from configtron.errors import BadInput
-from configtron.nouns import Message, Packet, Session, Target, Trace, Value
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Message, Packet, Session, Target, Trace, Value
+from configtron.model.records import target_form
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sent
 from configtron.probe.wire.push import push
-from configtron.records import target_form
 
 _WIRE, _PLAIN = 0, 1
 _ABOUT = json.JSONEncoder(separators=(",", ":"))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from configtron.errors import BadInput
-from configtron.nouns import Trace
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Trace
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import Evidence, check_opening, traces_in
 

@@ -24,9 +24,9 @@ from random import Random
 from types import TracebackType
 from typing import Protocol, Self, cast
 
-from configtron.clock import SteadyClock
-from configtron.errors import BadInput
-from configtron.nouns import Target, Trace, Value, Vantage
+from configtron.linux.clock import SteadyClock
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target, Trace, Value, Vantage
 from configtron.probe import PROBES
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Flow, Recording, beginning

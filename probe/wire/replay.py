@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from configtron.errors import Diverged
-from configtron.nouns import Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import Target, Trace
+from configtron.model.records import Result
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, Unsendable, play
 from configtron.probe.script import Script, StreamScript
@@ -20,7 +21,6 @@ from configtron.probe.wire.pcap import Evidence
 from configtron.probe.wire.result import result_of
 from configtron.probe.wire.stream import StreamLog, carry
 from configtron.probe.wire.tape import Tape
-from configtron.records import Result
 
 # How a trace ends whose packet the kernel refused to send (`flow.py`).
 UNSENDABLE = "send-failed:"

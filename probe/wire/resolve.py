@@ -17,9 +17,9 @@ import dns.exception
 import dns.rcode
 import dns.resolver
 
-from configtron.errors import BadInput
-from configtron.netns import inside
-from configtron.nouns import Vantage
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Vantage
 from configtron.probe.journey import Answer
 
 # A try waits for the longest path we admit and a name server that asks others first; resolv.conf(5) has 5 s. Five

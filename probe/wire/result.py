@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from configtron.fingerprint import read
-from configtron.nouns import Observation, Target, Trace
+from configtron.model.nouns import Observation, Target, Trace
+from configtron.model.records import Result
 from configtron.probe.provider import provider
 from configtron.probe.wire.certificate import identity
 from configtron.probe.wire.pcap import Evidence
-from configtron.records import Result
 
 
 def result_of(trace: Trace, place: Evidence, origin: Target) -> Result:

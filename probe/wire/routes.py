@@ -14,7 +14,7 @@ import struct
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 # linux/netlink.h, linux/rtnetlink.h.
 _HEADER, _ROUTE, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI"), struct.Struct("=HH")

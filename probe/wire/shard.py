@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from configtron.errors import BadInput
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.campaign import run
 from configtron.probe.journey import Journey, journey, name_of

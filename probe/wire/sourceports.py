@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from random import Random
 
-from configtron.errors import Refused
+from configtron.model.errors import Refused
 
 # Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
 REMEMBERED_MS = 120 * 1000

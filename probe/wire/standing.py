@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
-from configtron.errors import BadInput, Missing, Refused
-from configtron.netns import is_absent
-from configtron.nouns import Target, Vantage
+from configtron.linux.netns import is_absent
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip, is_own
 from configtron.probe.wire.routes import is_local, route_to
 

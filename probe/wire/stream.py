@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from configtron.nouns import Message, Packet, Session, Target
+from configtron.model.nouns import Message, Packet, Session, Target
 from configtron.probe.script import Hold, Offer, Open, Read, Script, Send, StreamScript, Wait, reset
 from configtron.probe.wire.tcp import Connection, Steps
 from configtron.probe.withhold import PATIENCE_S, withhold

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from configtron.errors import Diverged
-from configtron.nouns import RST, Packet, Session, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import RST, Packet, Session, Trace
 from configtron.probe.play import Recorded
 from configtron.probe.wire.stream import EngineFailed
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from configtron.nouns import ACK, FIN, PSH, RST, SYN, Packet, Segment
+from configtron.model.nouns import ACK, FIN, PSH, RST, SYN, Packet, Segment
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Offer, Opening, Send, Wait, echo, syn_options
 from configtron.probe.withhold import MSS_UNSAID, SEGMENT_MOST, SETTLE_S, STAMP_BYTES, WINDOW, Asking, settle
 

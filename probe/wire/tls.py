@@ -12,7 +12,7 @@ import os
 import ssl
 from ipaddress import ip_address
 
-from configtron.nouns import Session
+from configtron.model.nouns import Session
 from configtron.probe.wire.stream import EngineFailed
 
 # Security level 0 takes small keys and SHA-1; we look at servers, we do not confide in them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Plot, Table
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Plot, Table
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.report.page.plots import drawn
 

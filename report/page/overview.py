@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from configtron.fingerprint.diversity import Share
 from configtron.fingerprint.elsewhere import Difference, Parameter
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 from configtron.report.compared import Compared
 from configtron.report.page.charts import COLORS, Part, Rate, heterogeneity, shares
 from configtron.report.page.markup import add, el, scrolled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import isfinite
 from xml.etree.ElementTree import Element
 
-from configtron.evaluated import Cloud, Curves, Heat, Mark, Plot, Scatter, Sequences
+from configtron.model.evaluated import Cloud, Curves, Heat, Mark, Plot, Scatter, Sequences
 from configtron.report.page.axes import BELOW, LEFT, Axes
 from configtron.report.page.curves import COLORS, Series, curves
 from configtron.report.page.markup import add, el, short

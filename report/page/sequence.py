@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.nouns import Trace
+from configtron.model.nouns import Trace
 from configtron.report.page.markup import add, el
 
 # Pixels.

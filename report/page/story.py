@@ -22,7 +22,7 @@ from configtron.fingerprint.h2_frames import (
     read_frames,
     settings_of,
 )
-from configtron.nouns import ACK, FIN, RST, SYN, Message, Observation, Packet, Trace
+from configtron.model.nouns import ACK, FIN, RST, SYN, Message, Observation, Packet, Trace
 
 # HTTP/2's opening (RFC 9113 section 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.report.page.sequence import Run, sequence

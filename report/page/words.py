@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.fingerprint.elsewhere import Difference, Parameter, Region
-from configtron.nouns import Observation, Trace, Value
+from configtron.model.nouns import Observation, Trace, Value
 from configtron.report.page.charts import Rate
 from configtron.report.page.markup import el, short
 from configtron.report.tables import text

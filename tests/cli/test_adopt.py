@@ -13,7 +13,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.replay.adopted import expected_of
-from configtron.errors import CONDITION, DONE, NOTHING, USAGE
+from configtron.model.errors import CONDITION, DONE, NOTHING, USAGE
 from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]

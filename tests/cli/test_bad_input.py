@@ -14,7 +14,7 @@ from configtron.cli.outermost import run
 from configtron.cli.probe.kept import SHARDS, kept
 from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
-from configtron.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
+from configtron.model.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 
 Spoken = pytest.CaptureFixture[str]

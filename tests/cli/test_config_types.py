@@ -14,7 +14,7 @@ from configtron.cli.lazy import options_of
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
 from configtron.cli.root import root
-from configtron.errors import USAGE, BadInput
+from configtron.model.errors import USAGE, BadInput
 
 Spoken = pytest.CaptureFixture[str]
 # A value of each kind in TOML, and what kinds of option may take it.

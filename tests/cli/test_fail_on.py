@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.cli.probe.fail_on import parsed, true_of
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 from configtron.report.found import found_in
 from tests.report.sample import reading, result, run
 

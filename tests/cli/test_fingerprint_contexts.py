@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import NOTHING
+from configtron.model.errors import NOTHING
 from configtron.report.contexts import TABLE, shown
 from tests.cli.test_fingerprint_live import said
 

@@ -17,8 +17,8 @@ from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import run_config
 from configtron.cli.probe.runs import run_folder
 from configtron.db.store import Store
-from configtron.errors import DONE, NOTHING, USAGE
 from configtron.fingerprint.elsewhere import Difference
+from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.report.found import found_in
 from tests.report import tiny
 from tests.report.page.test_markup import HOSTILE

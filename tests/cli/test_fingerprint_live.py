@@ -24,13 +24,13 @@ import pytest
 from configtron.cli.fingerprint.live import _Post
 from configtron.cli.fingerprint.socket import _Post as _Asker
 from configtron.cli.fingerprint.watching import Watch
-from configtron.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
 from configtron.fingerprint.capture.diag import Endings, established
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import Sighting
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.tcp_info import Socket
+from configtron.model.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.namespaces import ip
 from tests.fingerprint.capture import mmdb

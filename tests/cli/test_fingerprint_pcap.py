@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
+from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
 from tests.fingerprint.capture import write
 from tests.test_layers import ROOT
 

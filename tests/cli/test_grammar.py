@@ -19,10 +19,10 @@ from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import blocklist_of, options_of, run_config, targets_of, vantages_of
 from configtron.cli.probe.runs import render
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
+from configtron.model.records import Result
 from configtron.probe.profiles import PROFILES
 from configtron.probe.profiles import TESTS as CAMPAIGN_TESTS
-from configtron.records import Result
 from tests.report.sample import VANTAGES
 from tests.report.sample import run as sample_run
 from tests.test_layers import ROOT

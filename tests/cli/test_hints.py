@@ -15,7 +15,7 @@ from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.cli.settings import Settings, default_db, hint
 from configtron.db.store import Store
-from configtron.errors import USAGE
+from configtron.model.errors import USAGE
 
 CLI = Path(__file__).parents[2] / "configtron" / "cli"
 COMMAND = re.compile(r"\bconfigtron (probe|fingerprint|tune|learn|replay)\b")

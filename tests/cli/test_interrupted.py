@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from configtron.errors import INTERRUPTED
+from configtron.model.errors import INTERRUPTED
 from tests.interrupts import heeding_ctrl_c
 from tests.test_layers import ROOT
 
@@ -41,7 +41,7 @@ def at(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     "name",
     [
         "configtron.cli.outermost", "click", "click.core", "click.types", "configtron.cli.root",
-        "configtron.errors", "configtron.cli.configfile", "configtron.cli.probe", "configtron.cli.probe.lists",
+        "configtron.model.errors", "configtron.cli.configfile", "configtron.cli.probe", "configtron.cli.probe.lists",
     ],
 )  # fmt: skip
 def test_during_an_import(name: str) -> None:

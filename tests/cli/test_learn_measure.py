@@ -20,10 +20,10 @@ import pytest
 
 from configtron.cli.learn.measure import SERVERS, STUDIES
 from configtron.cli.outermost import run
-from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.lab.bed import measure as module
 from configtron.lab.bed import orphans, servers, studies
-from configtron.tensor import read
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
+from configtron.model.tensor import read
 from tests.lab.bed import pretend
 from tests.test_layers import ROOT
 

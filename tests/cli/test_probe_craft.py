@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE, PRIVILEGE, USAGE
+from configtron.model.errors import DONE, PRIVILEGE, USAGE
 
 pytest.importorskip("scapy", reason="templates are written in Scapy's words")
 

@@ -19,8 +19,8 @@ from configtron.cli.outermost import run
 from configtron.cli.probe.runs import run_folder
 from configtron.cli.replay import expected, work
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
-from configtron.records import canonical, result_from_json
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
+from configtron.model.records import canonical, result_from_json
 from tests.test_layers import ROOT
 
 FOLDER = ROOT / "fixtures" / "icw" / "10"
@@ -241,7 +241,7 @@ def test_a_journal_is_compared_and_never_rewritten(home: Path) -> None:
 
 
 def _exported(store: Store) -> list[str]:
-    from configtron.records import result_to_json
+    from configtron.model.records import result_to_json
 
     return [result_to_json(result) for result in store.results(1)]
 

@@ -13,8 +13,8 @@ from configtron.cli.replay import parts, simulate, studying
 from configtron.cli.replay.captures import contexts_of
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
-from configtron.errors import DONE, INTERRUPTED, USAGE
 from configtron.learner.sim.studies import STUDIES
+from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.test_layers import ROOT
 

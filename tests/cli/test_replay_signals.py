@@ -14,7 +14,7 @@ import pytest
 
 from configtron.cli.replay import parts, simulate, studying
 from configtron.db.replays import Replays
-from configtron.errors import DONE, INTERRUPTED
+from configtron.model.errors import DONE, INTERRUPTED
 from tests.cli.learn.typed import Typed, replayed, typed
 from tests.test_layers import ROOT
 

@@ -10,7 +10,7 @@ import pytest
 from configtron.cli.replay import parts, simulate
 from configtron.cli.replay.parts import Job
 from configtron.db.replays import Replays
-from configtron.errors import DONE, USAGE
+from configtron.model.errors import DONE, USAGE
 from tests.cli.learn.typed import Typed, rows, typed
 from tests.test_layers import ROOT
 

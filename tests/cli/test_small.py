@@ -17,7 +17,7 @@ from configtron.cli.outermost import run
 from configtron.cli.probe.tally import Tally
 from configtron.cli.root import root
 from configtron.db.store import Store
-from configtron.errors import DONE, USAGE
+from configtron.model.errors import DONE, USAGE
 from tests.cli.learn.typed import Typed, filled, typed
 
 __all__ = ["filled", "typed"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 # asm-generic/socket.h.
 SO_MAX_PACING_RATE = 47

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import UNWRITTEN
+from configtron.model.errors import UNWRITTEN
 
 # Each of them costs more than `--version` may.
 HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.cli.probe.truth import NOT_PROBED, TOO_FEW, is_asked, shows_window
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 
 
 @pytest.mark.parametrize("profile", ["quick", "standard", "paper"])

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from configtron.db.measuring import Measuring, Shard
-from configtron.errors import BadInput
-from configtron.nouns import Profile
-from configtron.repeats import Rule
-from configtron.samples import Filled, Sample, Stack, judged
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.repeats import Rule
+from configtron.model.samples import Filled, Sample, Stack, judged
 from tests.test_layers import ROOT
 
 PROFILES = tuple(Profile(str(n), (("http_version", "h2"), ("initcwnd", n))) for n in (10, 30))

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import BadInput
 from configtron.learner.logged import Logged, logged_of, outcomes_of, taught
 from configtron.learner.saved import Recipe, recipe_of
-from configtron.nouns import Context, Decision, Outcome, Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context, Decision, Outcome, Profile
 from tests.learner.test_logged import logged
 from tests.learner.worlds import small_classes, small_tensor
 from tests.test_layers import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.replays import Replays
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 
 def test_a_replay_is_kept_part_by_part(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from configtron.db import schema as module
 from configtron.db.store import Store
-from configtron.errors import BadInput, Unwritten
 from configtron.fingerprint.features import Sighting
-from configtron.nouns import Context, Observation, Target
-from configtron.records import Result
+from configtron.model.errors import BadInput, Unwritten
+from configtron.model.nouns import Context, Observation, Target
+from configtron.model.records import Result
 
 ROOT = Path(__file__).parents[2]
 ICW = Observation("icw", 10, unit="segments", method="flight", grade="C", trace_id="na/a/icw.1", evidence=(3, 4))

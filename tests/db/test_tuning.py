@@ -16,10 +16,10 @@ import pytest
 from configtron.db.glance import glance
 from configtron.db.store import Store
 from configtron.db.tuning import Tuning
-from configtron.errors import BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Act
-from configtron.tuning import Place, Rules
 from tests.test_layers import ROOT
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
@@ -125,7 +125,7 @@ import os, signal, sys
 from pathlib import Path
 from configtron.db.tuning import Tuning
 book = Tuning(Path(sys.argv[1]))
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
 book.set_profiles([Profile("late", (("initcwnd", 7),))])
 print("written", flush=True)
 sys.stdin.read()

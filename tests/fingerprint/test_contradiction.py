@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from configtron.fingerprint.contradiction import REASON, upheld
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.verdict import PASSING
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 SECONDS = ("synack_rto", "data_rto", "min_rto", "delayed_ack")
 COUNTS = ("synack_retries", "icw", "icw_tls", "cwnd_at_request", "synack_duplicates")

@@ -9,7 +9,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import Observation, Packet, Segment, Target, Trace
+from configtron.model.nouns import Observation, Packet, Segment, Target, Trace
 from configtron.probe.icw import icw
 from configtron.probe.play import play
 from tests.fakeserver import FakeServer

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.fingerprint.diversity import Example, Share, compare, diversity, in_force, is_mixed, wilson
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 
 def seen(value: Value, grade: str = "B", unit: str = "segments") -> Observation:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint.diversity import IN_COMMON, NOT_ASKED, bare, compare, diversity, why, wilson
 from configtron.fingerprint.elsewhere import Difference, operators, parameter
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 
 def seen(value: Value, grade: str = "B") -> Observation:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.fingerprint.icw_formula import across
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 
 
 def icw(mss: int, value: int, grade: str = "C") -> Observation:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from configtron.fingerprint import icw_tls
-from configtron.nouns import ACK, SYN, Packet, Segment, Target, Trace
+from configtron.model.nouns import ACK, SYN, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import play
 from tests.fakeserver import FakeServer

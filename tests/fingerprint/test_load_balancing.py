@@ -13,7 +13,7 @@ import pytest
 from configtron.fingerprint.load_balancing import CONNECTIONS_A, CONNECTIONS_B, across, hints, lacking
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.verdict import canonical
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 NUMBERS = count()
 

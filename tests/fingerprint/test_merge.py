@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from configtron.fingerprint import ACROSS
 from configtron.fingerprint.merge import merge, merge_all
 from configtron.fingerprint.verdict import over
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 
 
 def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False, proof: str = "before-timer") -> Observation:

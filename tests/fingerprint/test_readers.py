@@ -8,7 +8,7 @@ from hpack import Encoder
 
 from configtron.fingerprint import h2_settings, http_version, signature
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
+from configtron.model.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
 
 TARGET = Target("site.example", "192.0.2.1")
 

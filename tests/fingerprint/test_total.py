@@ -10,7 +10,7 @@ from configtron.fingerprint import read
 from configtron.fingerprint.h2_settings import read_frames, settings_of
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.wants import wants
-from configtron.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
+from configtron.model.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
 
 options = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=10)), max_size=6).map(tuple)
 segments = st.builds(

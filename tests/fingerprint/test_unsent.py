@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.fingerprint import INFERENCES, read
-from configtron.nouns import SYN, Packet, Segment, Target, Trace
+from configtron.model.nouns import SYN, Packet, Segment, Target, Trace
 
 WHY = "send-failed:Network is unreachable"
 SYN_SENT = (Packet(0.0, "out", Segment(SYN), 0),)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.fingerprint.wants import TRIALS_MAX, wants
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 
 
 def reading(knob: str, value: Value | str, grade: str, trace: str, **details: Value) -> Observation:

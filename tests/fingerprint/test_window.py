@@ -10,7 +10,7 @@ import pytest
 from configtron.fingerprint import data_rto, icw
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
-from configtron.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, PSH, SYN, Packet, Segment, Target, Trace
+from configtron.model.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, PSH, SYN, Packet, Segment, Target, Trace
 from configtron.probe.icw import icw as icw_script
 from configtron.probe.play import play
 from tests.fakeserver import FakeServer

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configtron.errors import ConfigtronError
 from configtron.lab.backend import Backend, say
 from configtron.lab.debian import ensure_debian
 from configtron.lab.debian import tree as debian_tree
@@ -38,6 +37,7 @@ from configtron.lab.modules import ensure_tree, make_module
 from configtron.lab.qemu import QemuDebian, QemuDebug
 from configtron.lab.recipes import UML_DEBUG, X86_DEBUG
 from configtron.lab.uml import UmlDebug
+from configtron.model.errors import ConfigtronError
 from tests.kmod import gate
 
 HERE = Path(__file__).resolve().parent

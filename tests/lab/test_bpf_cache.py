@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Refused
 from configtron.lab import bpf
+from configtron.model.errors import Refused
 
 SOURCE = Path(bpf.__file__).parent / "box.bpf.c"
 

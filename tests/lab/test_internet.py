@@ -10,7 +10,6 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab import farms, truth
 from configtron.lab import shares as cards
 from configtron.lab.internet import REGIONS, Internet, Server, draw
@@ -18,6 +17,7 @@ from configtron.lab.plants import CHANGES
 from configtron.lab.sites import BASELINE, prefix
 from configtron.lab.truth import KNOBS, Expectation, oracle
 from configtron.lab.world import shards, world
+from configtron.model.errors import BadInput
 
 SITES = [f"site{n}.example" for n in range(1000)]
 NA = [region.name for region in REGIONS].index(BASELINE)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Missing
 from configtron.lab import kernel
 from configtron.lab.recipes import LAB
+from configtron.model.errors import Missing
 
 # What the lab's parts rely on; who removes a line of the fragment meets its user here.
 NEEDED = {

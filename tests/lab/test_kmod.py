@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import PRIVILEGE, USAGE, Missing
 from configtron.lab import kmod
 from configtron.lab.__main__ import main
 from configtron.lab.modules import ensure_tree
+from configtron.model.errors import PRIVILEGE, USAGE, Missing
 from tests.test_layers import ROOT
 from tests.test_packaging import lines
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Missing
 from configtron.lab import kernel, modules, recipes
+from configtron.model.errors import Missing
 
 EMPTY = """\
 #include <linux/module.h>

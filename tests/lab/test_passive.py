@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE, PARTIAL
 from configtron.fingerprint import read
+from configtron.model.errors import DONE, PARTIAL
 from configtron.probe.wire.pcap import read_evidence
 from tests.fingerprint.passive.read import told
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput, Missing
 from configtron.lab import backend as backend_module
 from configtron.lab import enclosure, kernel, uml
 from configtron.lab.uml import GUEST_OUTPUT, NO_EXIT_CODE, Backend, Job, Running, kernel_arguments, pick
+from configtron.model.errors import BadInput, Missing
 
 JOB = Job(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
 

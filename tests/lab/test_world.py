@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import PRIVILEGE
 from configtron.lab import uml
 from configtron.lab.farms import H2LIB_WINDOW_UPDATE
 from configtron.lab.internet import REGIONS, Internet, draw
@@ -22,6 +21,7 @@ from configtron.lab.truth import NOT_ANNOUNCED, oracle
 from configtron.lab.uml import GUEST_OUTPUT, Job
 from configtron.lab.wheel import late_s
 from configtron.lab.world import World, world
+from configtron.model.errors import PRIVILEGE
 
 LOOK = Path(__file__).with_name("look.py")
 SITES = [f"site{n}.example" for n in range(30)]

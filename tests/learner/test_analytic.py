@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, RTT_P75_MS, Conditions, draw
 from configtron.learner.sim.pages import pages
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
 from tests.test_layers import ROOT, imports
 
 

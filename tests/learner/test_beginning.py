@@ -14,7 +14,7 @@ from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import dead_knobs, proven
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.repeated import repeats
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor(conditions=80)

@@ -14,7 +14,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import default_ms
 from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.thompson import Thompson
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_classes, small_tensor
 
 BUDGET, SESSIONS = 0.01, 3000

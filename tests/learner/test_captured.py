@@ -9,9 +9,9 @@ import math
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.sim.captured import captured, clients_of
-from configtron.nouns import Context
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor()

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.classes import choose_k, fit, fit_by_device, of_tensor, spreads
 from configtron.learner.columns import Contexts
-from configtron.nearest import nearest
-from configtron.nouns import Context
+from configtron.model.errors import BadInput
+from configtron.model.nearest import nearest
+from configtron.model.nouns import Context
 from tests.learner.worlds import clients, small_classes, small_tensor
 
 

@@ -13,7 +13,7 @@ from configtron.learner.columns import Floats
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import DeadKnob
 from configtron.learner.logged import Logged, grid_of
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
 from tests.learner.test_beginning import chosen, log_of
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner import POLICIES
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import conditions_of
@@ -17,7 +15,9 @@ from configtron.learner.rulebook import rulebook
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.world import seeing, world
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_tensor
 
 PLAIN = small_tensor()
@@ -112,8 +112,8 @@ def test_unmeasured_places_take_what_needs_no_measurement() -> None:
 
 
 def test_a_configuration_that_the_tensor_does_not_vary_is_unmeasured() -> None:
-    from configtron.grid import live_grid
-    from configtron.nouns import Knob
+    from configtron.model.grid import live_grid
+    from configtron.model.nouns import Knob
 
     few = TENSOR.over(TENSOR.grid.only(map(int, np.flatnonzero(~BBR))))
     bound = damage_bound(few, live_grid())

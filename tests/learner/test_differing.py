@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.grid import live_grid
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.differing import Difference, difference, likeliest, values_of
+from configtron.model.grid import live_grid
 
 GRID = live_grid()
 VALUES = values_of(GRID)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from configtron.cli.replay.sessions import DISTORT
-from configtron.errors import BadInput
 from configtron.learner.sim.distortions import BAD_SHARE, DISTORTIONS, UNKNOWN_SHARE, UNMEASURED_SHARE, distorted
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.world import World, world
+from configtron.model.errors import BadInput
 from tests.learner.worlds import small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)

@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput, Missing
-from configtron.grid import live_grid, paper_grid
 from configtron.learner.engines.grid import Engine, GridEngine, coordinates, improvement, matern52
 from configtron.learner.engines.lhc import latin
+from configtron.model.errors import BadInput, Missing
+from configtron.model.grid import live_grid, paper_grid
 from tests.test_layers import ROOT
 
 GRID = live_grid()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.cells import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
 from configtron.learner.classes import Classes
 from configtron.learner.columns import ARM, ARMS
@@ -15,6 +14,7 @@ from configtron.learner.ensemble import RANDOMNESS, Ensemble, UnboundedEnsemble
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
+from configtron.model.errors import BadInput
 from tests.learner.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.explain import explain
 from configtron.learner.export import EXPORT_LEAF, export, relabelled
 from configtron.learner.policy import TablePolicy
 from configtron.learner.tree import grow, tree_columns
-from configtron.nearest import nearest
-from configtron.nouns import Context
+from configtron.model.errors import BadInput
+from configtron.model.nearest import nearest
+from configtron.model.nouns import Context
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.grid import Grid, live_grid
-from configtron.knobs import KNOBS
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.gain import ERROR, Compared, Proof, Trial, Verdict, chosen, error_of, examined, pairings
 from configtron.learner.groups import groups
+from configtron.model.grid import Grid, live_grid
+from configtron.model.knobs import KNOBS
 
 PREFIXES = 300
 LIVE = live_grid()

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.grid import paper_grid
 from configtron.learner import Setting, importance, policy
 from configtron.learner.importance import (
     dead_knobs,
@@ -18,6 +17,7 @@ from configtron.learner.importance import (
     tensor_tally,
 )
 from configtron.learner.tally import no_tally
+from configtron.model.grid import paper_grid
 from tests.learner.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor(conditions=40)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy, row_of, untaken
+from configtron.model.errors import BadInput
 from tests.learner.worlds import FASTEST, SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import block_diag
 
-from configtron.grid import live_grid, paper_grid
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.linear import (
     LEVEL_PRECISION,
@@ -25,7 +24,8 @@ from configtron.learner.linear import (
 from configtron.learner.mapped import mapped
 from configtron.learner.templates import regret, templates
 from configtron.learner.warmstart import WarmStart, emulated, plain_spread
-from configtron.tensor import Tensor
+from configtron.model.grid import live_grid, paper_grid
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1

@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import Dead, live_grid, paper_grid
 from configtron.learner.baselines.default import Static
 from configtron.learner.cells import DONE
 from configtron.learner.columns import ARM
@@ -17,7 +15,9 @@ from configtron.learner.features import configuration_features
 from configtron.learner.logged import Logged, grid_of, logged_of, taught
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.value import value
-from configtron.nouns import Context, Decision, Outcome, Profile
+from configtron.model.errors import BadInput
+from configtron.model.grid import Dead, live_grid, paper_grid
+from configtron.model.nouns import Context, Decision, Outcome, Profile
 from tests.learner.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()

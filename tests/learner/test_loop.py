@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.sim.loop import Replay, loads
 from configtron.learner.sim.metrics import fared, mean, over, quantile
 from configtron.learner.sim.noise import NO_NOISE
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted, on
+from configtron.model.errors import BadInput
 from tests.learner.worlds import small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner import Setting, policy
 from configtron.learner.features import configuration_features, features_of
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.mapped import filled, mapped
 from configtron.learner.templates import templates, templates_of
-from configtron.nouns import Profile
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Profile
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(conditions=80, bent=0.03), small_tensor(seed=9, conditions=80, bent=0.06)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals
+from configtron.model.errors import BadInput
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor()

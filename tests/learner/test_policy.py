@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
-from configtron.nouns import Context, Outcome
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context, Outcome
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import clients, played, small_classes, small_tensor
 
 SESSIONS = 600

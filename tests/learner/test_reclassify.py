@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.reclassify import Watch
-from configtron.nearest import LOSS_FLOOR
-from configtron.nouns import Context, NetworkClass
+from configtron.model.nearest import LOSS_FLOOR
+from configtron.model.nouns import Context, NetworkClass
 
 SLOW = NetworkClass("nc0", tuple(np.log([500.0, 300.0, 0.01 + LOSS_FLOOR])), (1.0, 1.0, 1.0))
 FAST = NetworkClass("nc1", tuple(np.log([50000.0, 20.0, LOSS_FLOOR])), (1.0, 1.0, 1.0))

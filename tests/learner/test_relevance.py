@@ -19,8 +19,8 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import best_ms
 from configtron.learner.sim.sessions import drawn
 from configtron.learner.sim.world import seeing, world
-from configtron.nearest import nearest, point
-from configtron.tensor import Tensor
+from configtron.model.nearest import nearest, point
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_tensor
 
 PLAIN = small_tensor()

@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Contexts
 from configtron.learner.reached import met, reached, twins, unreached
 from configtron.learner.rulebook import present, rulebook
-from configtron.nouns import Value
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
 from tests.learner.worlds import clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -19,7 +19,7 @@ from configtron.learner.screening import LIMIT, Loads, new_offsets, new_screen, 
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.thompson import Thompson
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_classes, small_tensor
 
 WHOLE = small_tensor()

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.state import decode, encode
+from configtron.model.errors import BadInput
 
 
 def test_what_is_encoded_comes_back() -> None:

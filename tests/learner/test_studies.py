@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.sim import world as worlds
 from configtron.learner.sim.studies import STUDIES, managers, searching
 from configtron.learner.sim.studies.ablations import blind
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, summed
 from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
-from configtron.tensor import read
+from configtron.model.errors import BadInput
+from configtron.model.tensor import read
 from tests.learner.worlds import small_tensor
 from tests.test_layers import ROOT
 

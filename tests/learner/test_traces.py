@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.columns import Contexts
 from configtron.learner.sim.traces import (
     MAHIMAHI_BYTES,
@@ -19,6 +18,7 @@ from configtron.learner.sim.traces import (
     steps,
     visited,
 )
+from configtron.model.errors import BadInput
 from tests.learner.worlds import small_tensor
 
 TENSOR = small_tensor()

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner import Setting, policy
 from configtron.learner.baselines.default import Static
 from configtron.learner.baselines.mab import Bandit
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.value import Estimate, _estimates, plain_model, value
+from configtron.model.errors import BadInput
 from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
 from tests.test_layers import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 from configtron.learner.classes import Classes
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.learner.sim.watched import Watched, watched
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 from tests.learner.worlds import small_classes, small_tensor
 
 FEW = Arrivals(prefixes=40, change_share=0.0)

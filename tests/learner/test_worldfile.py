@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.learner.sim import worldfile
 from configtron.learner.sim.noise import Noise, Pooled
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
 from configtron.learner.sim.traces import csv_sessions
 from configtron.learner.sim.worldcsv import cells, write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought
-from configtron.tensor import Tensor, write
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor, write
 from tests.learner.worlds import small_tensor
 from tests.test_layers import ROOT
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from configtron.grid import live_grid
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
-from configtron.tensor import Tensor
+from configtron.model.grid import live_grid
+from configtron.model.tensor import Tensor
 
 SITES = ("news", "shop", "video")
 KILOBYTES = (300.0, 1200.0, 4000.0)

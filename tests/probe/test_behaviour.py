@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configtron.fingerprint import read
-from configtron.nouns import ACK, FIN, OPT_MSS, RST, SYN, Observation, Packet, Segment, Target, Trace
+from configtron.model.nouns import ACK, FIN, OPT_MSS, RST, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play
 

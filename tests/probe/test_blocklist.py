@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.special import SPECIAL
 from configtron.probe.targets import Source

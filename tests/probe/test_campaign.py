@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
 from configtron.probe.campaign import Finished, run
 from configtron.probe.journey import Answer, Call, journey
 from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS

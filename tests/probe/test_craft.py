@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.fingerprint import read
-from configtron.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Packet, Segment, Trace
+from configtron.model.errors import BadInput
+from configtron.model.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Packet, Segment, Trace
 from configtron.probe.craft import items, segment_of
 from configtron.probe.script import Send
 from tests.probe.test_options import TARGET, seen

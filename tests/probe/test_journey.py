@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
 from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, journey
 from configtron.probe.profiles import AGAIN_MOST, APART_MOST, HELD, MORE, TESTS, plan
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import Diverged
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import (
+from configtron.model.errors import Diverged
+from configtron.model.nouns import (
     ACK,
     CWR,
     ECE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
 from configtron.probe.page import Step, joined, redirected
 
 HOME = Target("a.example", "192.0.2.1")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import Diverged
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import ACK, SYN, Observation, Packet, Segment, Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import ACK, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.rto import rto
 from tests.halfopen import HalfOpenServer, Relative

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import Diverged
 from configtron.fingerprint import icw, read
 from configtron.fingerprint.merge import merge
-from configtron.nouns import ACK, PSH, SYN, Observation, Packet, Segment, Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import ACK, PSH, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play
 from configtron.probe.profiles import CLEAR

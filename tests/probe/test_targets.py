@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.nouns import Target
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target
 from configtron.probe import targets
 from configtron.probe.targets import Source, arguments, order
 

@@ -15,7 +15,7 @@ from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.tls_versions import Answer, answer_of
 from configtron.lab.certificates import issue
-from configtron.nouns import Observation, Target, Trace
+from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.client_hello import VERSIONS, client_hello
 from configtron.probe.play import play, play_messages
 from configtron.probe.tls_versions import tls_versions

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.nouns import Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Vantage
 from configtron.probe.targets import Source
 from configtron.probe.vantages import choose, read_vantages
 

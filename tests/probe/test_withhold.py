@@ -7,7 +7,7 @@ import pytest
 
 from configtron.fingerprint import icw
 from configtron.fingerprint.stream import Flight
-from configtron.nouns import ACK, OPT_MSS, OPT_SACK_PERMITTED, PSH, RST, SYN, Packet, Segment, Target, Trace
+from configtron.model.nouns import ACK, OPT_MSS, OPT_SACK_PERMITTED, PSH, RST, SYN, Packet, Segment, Target, Trace
 from configtron.probe.icw import LONG_PATH_BYTES, lengthened
 from configtron.probe.withhold import Asking, _ask_again, asking
 

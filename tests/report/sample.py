@@ -3,8 +3,8 @@
 
 from dataclasses import replace
 
-from configtron.nouns import Observation, Target, Vantage
-from configtron.records import Result
+from configtron.model.nouns import Observation, Target, Vantage
+from configtron.model.records import Result
 
 VANTAGES = {"na": Vantage("na", "North America"), "eu": Vantage("eu", "Europe")}
 

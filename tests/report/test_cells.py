@@ -7,9 +7,9 @@ import csv
 import io
 import json
 
-from configtron.repeats import Verdict
+from configtron.model.repeats import Verdict
+from configtron.model.samples import Kept
 from configtron.report.cells import write_csv, write_jsonl, write_table
-from configtron.samples import Kept
 
 SETTINGS = (("http_version", "h2"), ("initcwnd", 10))
 CELLS = [

@@ -8,7 +8,7 @@ import io
 import json
 
 from configtron.fingerprint.features import Sighting
-from configtron.nouns import Context
+from configtron.model.nouns import Context
 from configtron.report.contexts import TABLE, Writer, closing, summed
 
 FULL = Sighting(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-from configtron.nouns import Target
+from configtron.model.nouns import Target
 from configtron.report.found import found_in, rows_of
 from tests.report.sample import reading, result, run
 

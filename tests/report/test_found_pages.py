@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
+from configtron.model.records import Result
 from configtron.probe.journey import name_of
-from configtron.records import Result
 from configtron.report.found import found_in
 
 TARGETS = [Target("a.example"), *(Target("a.example", path=f"/{n}") for n in range(7)), Target("a.example", port=8080)]

@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from configtron import report
-from configtron.errors import BadInput
-from configtron.records import result_from_json
+from configtron.model.errors import BadInput
+from configtron.model.records import result_from_json
 from configtron.report.found import found_in
 from configtron.report.lines import opened, write_csv, write_jsonl, write_results
 from tests.report.sample import VANTAGES, run

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The provider that a certificate named is the target's, in every output."""
 
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 from configtron.report.found import found_in
 from tests.report.sample import reading, result
 

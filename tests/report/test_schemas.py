@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from configtron import report
 from configtron.cli.outermost import run
 from configtron.db.store import Store
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 from tests.report.sample import run as sample
 
 FOLDER = Path(report.__file__).parent

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from configtron.lab.truth import Expectation as LabExpectation
-from configtron.nouns import Observation, Value
+from configtron.model.nouns import Observation, Value
 from configtron.report import score as module
 from configtron.report import tables
 from configtron.report.allowed import Judged, is_answered

@@ -3,7 +3,7 @@ import io
 
 from rich.table import Table
 
-from configtron.nouns import Observation
+from configtron.model.nouns import Observation
 from configtron.report import tables
 from configtron.report.found import found_in, rows_of
 from tests.report.sample import reading, result, run

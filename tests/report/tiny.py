@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from configtron.nouns import (
+from configtron.model.nouns import (
     ACK,
     PSH,
     RST,
@@ -21,11 +21,11 @@ from configtron.nouns import (
     Value,
     Vantage,
 )
+from configtron.model.records import Result
 from configtron.probe.script import syn_options
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Envelope, build, packed
 from configtron.probe.wire.pcap import EvidenceWriter
-from configtron.records import Result
 
 VANTAGES = (Vantage("na", "North America"), Vantage("eu", "Europe"), Vantage("as", "Asia"))
 START_NS = 1_700_000_000_000_000_000

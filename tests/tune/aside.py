@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.apart import apart
+from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
-from configtron.tuning import Place
 from tests.test_layers import ROOT
 
 HERE = Path(__file__).parent

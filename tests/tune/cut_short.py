@@ -16,10 +16,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
 from configtron.tune.drivers.bpf import layout, libbpf
 from configtron.tune.rules import after
-from configtron.tuning import Changes, Rules
 from tests.tune.left import nothing_left, placed
 
 STRIDE = int(sys.argv[1]) if sys.argv[1:] else 1

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from configtron.lab.links import listens
 from configtron.lab.nginx import nginx_temporary
-from configtron.netns import inside
+from configtron.linux.netns import inside
 from tests.tune.two_hosts import PATIENCE_S, SERVER, SERVER6, Hosts
 
 FRONT_PORT, OLD_PORT, NEW_PORT, CLEAR_OLD_PORT, CLEAR_NEW_PORT = 443, 8441, 8442, 8443, 8444

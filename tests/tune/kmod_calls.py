@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from configtron.netns import inside
+from configtron.linux.netns import inside
 from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod import CONTROL
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from configtron.netns import inside
+from configtron.linux.netns import inside
 from configtron.tune.drivers.kmod import CONTROL
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device

@@ -14,11 +14,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from configtron.netns import inside
-from configtron.nouns import Profile, Value
-from configtron.ports import Mover
+from configtron.linux.netns import inside
+from configtron.model.nouns import Profile, Value
+from configtron.model.protocols import Mover
+from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.kmod import KmodDriver
-from configtron.tuning import Changes, Place
 from tests.tune.kmod_net import (
     PORT4,
     PORT6,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.lab.links import ip, ip6, sysctl, without_offloads
-from configtron.netns import inside
+from configtron.linux.netns import inside
 from configtron.tune.drivers.kmod import CONTROL
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device

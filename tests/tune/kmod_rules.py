@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from configtron.errors import ConfigtronError
-from configtron.netns import inside
-from configtron.nouns import Profile, Value
+from configtron.linux.netns import inside
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference
-from configtron.tuning import Changes, Place, Rules
 from tests.tune.kmod_net import PORT4, connected, default, device, drained, hosts, listener, load
 
 MANY = 100_000

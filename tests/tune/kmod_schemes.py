@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from configtron.errors import ConfigtronError
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device
 from configtron.tune.drivers.kmod_units import AVAILABLE
-from configtron.tuning import Changes, Place
 from tests.kmod.schemes import references
 from tests.tune.kmod_net import (
     PORT4,

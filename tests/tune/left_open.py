@@ -13,11 +13,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from configtron.nouns import Profile, Value
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Rules
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.open_connections import Leaving
 from configtron.tune.rules import difference
-from configtron.tuning import Rules
 from tests.tune.left import GROUP, PLACE, placed
 from tests.tune.sockets import connect
 

@@ -17,11 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
-from configtron.tuning import Place, Rules
 from tests.tune.left import GROUP, nothing_left
 
 LISTEN = "443,127.0.0.9:8080,[::1]:8081"

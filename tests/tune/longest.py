@@ -20,12 +20,12 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects, pins
 from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
-from configtron.tuning import Changes
 from tests.tune.left import PLACE, placed
 
 PROFILES = {name: Profile(name, (("initcwnd", window),)) for name, window in (("a", 4), ("b", 5), ("c", 6))}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 
+from configtron.model.tuning import Rules
 from configtron.tune.drivers.bpf import controls
 from configtron.tune.rules import after
-from configtron.tuning import Rules
 from tests.tune.left import nothing_left, placed
 from tests.tune.mishaps import CHANGES
 

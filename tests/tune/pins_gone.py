@@ -14,11 +14,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from configtron.cli.tune.unjournaled import standing
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.bpf.libbpf import call
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
-from configtron.tuning import Place, Rules
 from tests.tune.left import PLACE, nothing_left, placed
 from tests.tune.mishaps import CHANGES
 

@@ -16,11 +16,11 @@ import struct
 import subprocess
 import time
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Rules
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
-from configtron.tuning import Rules
 from tests.tune.left import GROUP, nothing_left, placed
 from tests.tune.sockets import ETH_P_IP, HALF_OPEN_SERVER, PORT, checksum, said
 

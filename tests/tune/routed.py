@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.route import RouteDriver
-from configtron.tuning import Place, Rules
 from tests.tune.two_hosts import Hosts, two_hosts
 
 FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))

@@ -22,12 +22,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.bpf.reach import ticks_per_second
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
-from configtron.tuning import Place, Rules
 from tests.tune.left import GROUP, nothing_left
 
 PORT = 8080

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.model.tuning import Reach
 from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
-from configtron.tuning import Reach
 from tests.test_layers import ROOT
 
 CELLS = list(cells(tables()))

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Place
 from configtron.tune import capabilities
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED, Kernel, check, reaches
-from configtron.tuning import Place
 
 ABLE = Kernel(250, ("bbr", "cubic", "reno", "vegas"), frozenset(layout.WRAPPED), True)
 MAPPED = bytes(10) + b"\xff\xff"

@@ -17,7 +17,7 @@ import pytest
 
 from configtron.lab.qemu import QemuDebian
 from configtron.lab.uml import Backend, Job, UmlVirtual
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
 from tests.test_layers import ROOT
 from tests.tune.aside import aside, compiled, usable

@@ -12,14 +12,14 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import FOLDER
 from configtron.tune.export import Draft, iproute2, networkd
 from configtron.tune.overlay import THROW, Hop, Key, Way
 from configtron.tune.rules import difference
-from configtron.tuning import Place, Rules
 from tests.tune.routed import everything, ip, several
 from tests.tune.two_hosts import Hosts, two_hosts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.nouns import Profile, Value
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Reach, Rules
 from configtron.tune.guard import UNFAIR, Bound, Limits, refusals
-from configtron.tuning import Reach, Rules
 
 REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),

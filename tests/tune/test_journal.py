@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import (
     BEGUN,
     FORGET,
@@ -21,7 +22,6 @@ from configtron.tune.journal import (
     Act,
     due,
 )
-from configtron.tuning import Place, Rules
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
+from configtron.model.tuning import Place
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import layout, objects
 from configtron.tune.listeners import LISTENERS_MOST, Listener, listeners_of, listeners_text
-from configtron.tuning import Place
 
 ADDRESSES = st.one_of(st.just(""), st.ip_addresses().map(str))
 

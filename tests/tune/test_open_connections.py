@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Missing
-from configtron.nouns import Profile
-from configtron.ports import Driver
+from configtron.model.errors import Missing
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.open_connections import Leaving, Restored
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import SysctlDriver
 from configtron.tune.rules import difference
-from configtron.tuning import Place, Rules
 from tests.tune.aside import aside
 from tests.tune.routed import hosts
 from tests.tune.two_hosts import SERVER, TCP_CONGESTION, Hosts, congestion_control, window_clamp

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import Refused
-from configtron.nouns import Profile
+from configtron.model.errors import Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Rules
 from configtron.tune.drivers.table import Seen
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.overlay import (
@@ -32,7 +33,6 @@ from configtron.tune.overlay import (
     overlaid,
 )
 from configtron.tune.rules import lookup
-from configtron.tuning import Rules
 
 PROFILES = {
     "slow": Profile("slow", (("initcwnd", 4),)),

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import Refused
-from configtron.nouns import Profile
+from configtron.model.errors import Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Rules
 from configtron.tune.plan import CANARY, UNTOUCHED, Advice, Share, advise, aim, changes, follow, recognised
 from configtron.tune.rules import after, lookup
-from configtron.tuning import Rules
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
 SMALL = Profile("small", (("initcwnd", 4),))

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Rules
 from configtron.tune.pools import for_kernel, map_text, pool_of, routing
 from configtron.tune.router import lookup as program
 from configtron.tune.rules import lookup
-from configtron.tuning import Rules
 from tests.tune.test_overlay import addresses, rules
 
 OLD, NEW = pool_of("old:http_version=http/1.1"), pool_of("new:http_version=h2,h2_max_concurrent_streams=50")

@@ -7,12 +7,12 @@ import inspect
 
 import pytest
 
-from configtron.errors import BadInput, Missing
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput, Missing
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune import profiles as module
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.profiles import Profiles
-from configtron.tuning import Changes, Place, Rules
 
 # Table 3, with the number of its arguments.
 TABLE3 = {

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
-from configtron.tuning import Changes, Place, Rules
 from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
 from tests.tune.two_hosts import Hosts
 

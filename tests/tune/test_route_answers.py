@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.errors import Refused
-from configtron.nouns import Profile
+from configtron.model.errors import Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Difference, Rules
 from configtron.tune.drivers import remembered, route_answers
 from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import difference
-from configtron.tuning import Changes, Difference, Rules
 from tests.tune.routed import BOTH, RULES, driver, everything, hosts, ip
 from tests.tune.two_hosts import SERVER, Hosts
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput, Missing, Refused
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
-from configtron.tuning import Changes, Place, Rules
 from tests.tune.killed import at_any_write
 from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip
 from tests.tune.two_hosts import Hosts

@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from configtron.nouns import Profile
-from configtron.ports import Listener
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Listener
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE, Table
 from configtron.tune.rules import difference
-from configtron.tuning import Changes, Place, Rules
 from tests.tune.routed import RULES, hosts, ip
 from tests.tune.two_hosts import Hosts
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from configtron.nouns import Profile, Value
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.route import REACHES, RouteDriver
-from configtron.tuning import Changes, Place
 from tests.tune.two_hosts import (
     CLIENTS,
     CLIENTS6,

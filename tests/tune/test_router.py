@@ -12,12 +12,12 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
-from configtron.errors import BadInput, Missing, Refused
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Rules
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing
-from configtron.tuning import Rules
 from tests.tune.fronts import MAX_CONCURRENT_STREAMS, STREAMS, curl, missing, running, settings, tls
 from tests.tune.two_hosts import CLIENTS, CLIENTS6, PATIENCE_S, Hosts, two_hosts
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Reach, Rules
 from configtron.tune.rules import after, canonical, check, difference, lookup
-from configtron.tuning import Reach, Rules
 
 NAMES = ("a", "b", "c")
 PROFILES = {name: Profile(name, (("initcwnd", position + 1),)) for position, name in enumerate(NAMES)}

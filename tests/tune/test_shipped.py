@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.apart import apart
-from configtron.errors import Refused
+from configtron.model.errors import Refused
 from configtron.tune.drivers.bpf import build, objects
 from tests.test_layers import ROOT
 from tests.tune.aside import usable

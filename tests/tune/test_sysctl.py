@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import BadInput, Refused
 from configtron.lab.links import sysctl
-from configtron.netns import inside
-from configtron.nouns import Profile, Value
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
-from configtron.tuning import Changes, Place, Rules
 from tests.tune.killed import at_any_write
 from tests.tune.two_hosts import (
     CLIENTS,

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from configtron.lab.links import ip, ip6, sysctl, without_offloads
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 SERVER, GATEWAY = "10.9.0.1", "10.9.0.2"
 SERVER6, GATEWAY6 = "fd09::1", "fd09::2"

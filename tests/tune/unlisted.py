@@ -12,9 +12,9 @@ import sys
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes
 from configtron.tune.drivers.ebpf import EbpfDriver
-from configtron.tuning import Changes
 from tests.tune.left import PLACE, nothing_left, placed
 
 

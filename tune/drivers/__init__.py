@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
-from configtron.errors import BadInput
-from configtron.ports import Driver, Mover
+from configtron.model.errors import BadInput
+from configtron.model.protocols import Driver, Mover
+from configtron.model.tuning import Place
 from configtron.tune import pools
 from configtron.tune.capabilities import Tables
-from configtron.tuning import Place
 
 # It sets nothing of the host: nobody falls back to it, and it claims no namespace.
 FOR_TRIALS = "memory"

@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from configtron import netns
+from configtron.linux import netns
 from configtron.tune.drivers.bpf.layout import WRAPPED
 
 REGISTERED = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -17,7 +17,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from configtron.netns import inside
+from configtron.linux.netns import inside
 
 # linux/tcp.h; absent from Python's socket module.
 _TCP_CONGESTION, _TCP_REPAIR = 13, 19

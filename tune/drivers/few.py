@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from configtron.errors import ConfigtronError, Refused
-from configtron.nouns import Profile
+from configtron.model.errors import ConfigtronError, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
 from configtron.tune.drivers.notes import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
 from configtron.tune.metrics import numbers
 from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
-from configtron.tuning import Changes, Rules
 
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000

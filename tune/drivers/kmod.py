@@ -27,9 +27,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron import netns
-from configtron.errors import BadInput, Missing, Refused
-from configtron.nouns import Profile
+from configtron.linux import netns
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers import kmod_abi, kmod_live
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device
@@ -47,7 +48,6 @@ from configtron.tune.drivers.kmod_units import (
 )
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.rules import check
-from configtron.tuning import Changes, Place, Reach, Rules
 
 __all__ = ["REACHES", "REFUSED", "KmodDriver"]
 

@@ -25,8 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron import netns
-from configtron.errors import Missing
+from configtron.linux import netns
+from configtron.model.errors import Missing
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Device
 

@@ -15,14 +15,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from struct import error
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Reach
 from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Parameter
 from configtron.tune.elsewhere import ELSEWHERE
-from configtron.tuning import Reach
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 US_PER_S = 1_000_000

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS, PER_CONNECTION, TUNABLE
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS, PER_CONNECTION, TUNABLE
+from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.rules import after, check
-from configtron.tuning import Changes, Place, Reach, Rules
 
 # What it cannot set, and why: an empty table, for it sets nothing.
 REFUSED: Mapping[str, str] = {}

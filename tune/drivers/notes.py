@@ -19,8 +19,8 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
 from configtron.tune.drivers.routes import Writer, read
 from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.overlay import Key, Way

@@ -32,17 +32,17 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from configtron import netns
-from configtron.errors import ConfigtronError
-from configtron.nouns import Profile, Value
-from configtron.ports import Driver, Mover
+from configtron.linux import netns
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile, Value
+from configtron.model.protocols import Driver, Mover
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.kmod_live import ESTABLISHED, LISTENING, Line, borrowed, lines
 from configtron.tune.drivers.routes import parse
 from configtron.tune.listeners import listeners_of
 from configtron.tune.overlay import bits
-from configtron.tuning import Changes, Place, Rules
 
 log = logging.getLogger("configtron.tune")
 _DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")

@@ -18,7 +18,7 @@ import socket
 import struct
 from collections.abc import Collection, Iterator
 
-from configtron.netns import inside
+from configtron.linux.netns import inside
 from configtron.tune.drivers.routes import match
 from configtron.tune.drivers.rtnetlink import (
     ACK,

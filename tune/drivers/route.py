@@ -25,9 +25,10 @@ from hashlib import blake2b
 from itertools import islice
 from socket import if_nameindex
 
-from configtron import netns
-from configtron.errors import BadInput, ConfigtronError, Missing, Refused
-from configtron.nouns import Profile
+from configtron.linux import netns
+from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 from configtron.tune.drivers import few, remembered, route_answers
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.notes import free, pieces, spelt
@@ -39,7 +40,6 @@ from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
 from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
-from configtron.tuning import Answers, Changes, Place, Reach, Rules
 
 REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in METRICS}
 # So many prefixes are looked up after a large change, as the kernel would for their clients.

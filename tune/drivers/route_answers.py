@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
 from configtron.tune.drivers.rtnetlink import FAMILIES, Netlink, attributes
@@ -34,7 +35,6 @@ from configtron.tune.drivers.rule import Rule
 from configtron.tune.drivers.rule import parse as parse_rule
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
 from configtron.tune.overlay import COPY, DEFAULT, Key, Way, bits
-from configtron.tuning import Answers, Difference
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 from configtron.tune.drivers.rtnetlink import (
     CREATE,
     DEL_ROUTE,

@@ -19,8 +19,8 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from configtron.errors import Missing, Refused
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import Missing, Refused
 
 HEADER = struct.Struct("=IHHII")  # length, kind, flags, sequence, port
 RTMSG = struct.Struct("=BBBBBBBBI")  # family, dst length, src length, tos, table, protocol, scope, type, flags

@@ -23,10 +23,11 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
-from configtron import netns
-from configtron.errors import BadInput, Missing, Refused
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
+from configtron.linux import netns
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.drivers.rtnetlink import Netlink
@@ -35,7 +36,6 @@ from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
-from configtron.tuning import Changes, Place, Reach, Rules
 
 log = logging.getLogger("configtron.tune")
 FOLDER = Path("/proc/sys/net/ipv4")

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import if_nametoindex
 
-from configtron.errors import BadInput, Refused
-from configtron.netns import inside
-from configtron.nouns import Profile
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.notes import Notes, profile_of
 from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.drivers.rtnetlink import (
@@ -49,7 +50,6 @@ from configtron.tune.overlay import (
     hand,
     lookups,
 )
-from configtron.tuning import Place, Rules
 
 # Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
 TABLE, NOTES_TABLE = 49393, 49394

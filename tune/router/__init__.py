@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing, Refused
+from configtron.model.errors import BadInput, Missing, Refused
 
 # A check reads a hundred thousand lines, on a busy host; a reload only signals.
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ import click
 
 from configtron.cli.fingerprint.watching import FORMATS
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.report.lines import opened, write_list
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import hint, settings
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.store import Run, Store

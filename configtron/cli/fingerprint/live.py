@@ -14,7 +14,7 @@ import click
 from configtron.cli.fingerprint.pcap import gathering_of
 from configtron.cli.fingerprint.watching import TURN_S, watch_options, watching
 from configtron.cli.probe.names import finite
-from configtron.errors import BadInput, Missing
+from configtron.model.errors import BadInput, Missing
 from configtron.report.lines import opened
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def live(interface: str, form: str, output_file: str, span: float | None, access
     gathering = gathering_of(stream=True, trips=True)
     from configtron.fingerprint.capture.ring import Ring
     from configtron.fingerprint.capture.surroundings import Surroundings
-    from configtron.records import canonical
+    from configtron.model.records import canonical
     from configtron.report.contexts import Writer
 
     surroundings = Surroundings(places, access_log)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING, PARTIAL, BadInput, Missing
+from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput, Missing
 from configtron.report.lines import opened as opened_output
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from configtron.fingerprint.passive.gathering import Batch, Gathering
     from configtron.fingerprint.passive.telling import Told
     from configtron.fingerprint.passive.traces import Said
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 FORMATS = ("table", "jsonl", "csv")
 # A line of a key log: which secret, the client's random number, the secret.
@@ -183,7 +183,7 @@ def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO)
 
 
 def _servers(told: Iterable[Told], form: str, out: TextIO) -> None:
-    from configtron.nouns import Vantage
+    from configtron.model.nouns import Vantage
     from configtron.report import lines, tables
     from configtron.report.connections import Servers
 

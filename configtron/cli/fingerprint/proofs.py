@@ -7,12 +7,12 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from configtron.errors import BadInput
 from configtron.fingerprint.diversity import said
 from configtron.fingerprint.elsewhere import Difference
-from configtron.nouns import Observation, Trace
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation, Trace
+from configtron.model.records import Result
 from configtron.probe.wire.pcap import read_evidence
-from configtron.records import Result
 from configtron.report.found import Found
 from configtron.report.page.words import Proof, Proofs
 

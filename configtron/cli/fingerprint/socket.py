@@ -43,7 +43,7 @@ def socket(form: str, output_file: str, span: float | None, access_log: Path | N
     """
     from configtron.fingerprint.capture.diag import Endings
     from configtron.fingerprint.capture.surroundings import Surroundings
-    from configtron.records import canonical
+    from configtron.model.records import canonical
     from configtron.report.contexts import Writer
 
     surroundings = Surroundings(places, access_log)

@@ -16,7 +16,7 @@ import click
 
 from configtron.cli.probe.names import finite
 from configtron.cli.settings import hint, settings
-from configtron.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
+from configtron.model.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 
 if TYPE_CHECKING:
     from configtron.db.store import Store
@@ -93,7 +93,7 @@ class Watch:
 
     def close(self, status: str) -> None:
         """Say how it ended, everywhere."""
-        from configtron.records import canonical
+        from configtron.model.records import canonical
         from configtron.report.contexts import closing, summed
 
         last = closing(self.number, self.source, self.elapsed_s, self.counts)

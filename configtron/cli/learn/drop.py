@@ -8,7 +8,7 @@ import click
 from configtron.cli.completing import learned
 from configtron.cli.learn.options import say
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING
+from configtron.model.errors import DONE, NOTHING
 
 
 @click.command(short_help="Forget a policy and its decisions.")

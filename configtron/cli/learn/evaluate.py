@@ -11,14 +11,14 @@ from configtron.cli.completing import learned
 from configtron.cli.learn.options import last_option, log_option, rounded, saved, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
     from configtron.learner.logged import Logged
     from configtron.learner.policy import TablePolicy
     from configtron.learner.value import Estimate
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 BRING = "bring some: configtron learn import, configtron replay sessions --log"
 # Estimators, of which `dr` and `dr_ln` are printed unless others are asked for.
@@ -107,8 +107,8 @@ def _candidate(store: Outcomes, name: str, log: int) -> tuple[TablePolicy, int]:
     from configtron.cli.learn.options import revived
     from configtron.learner.baselines.default import Static
     from configtron.learner.logged import grid_of
-    from configtron.nouns import Profile
-    from configtron.tune.text import setting_of
+    from configtron.model.nouns import Profile
+    from configtron.model.tuning_json import setting_of
 
     if name == "default" or "=" in name:
         settings_ = () if name == "default" else tuple(setting_of(word) for word in name.split(","))

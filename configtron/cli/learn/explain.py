@@ -11,13 +11,13 @@ import click
 from configtron.cli.learn.options import policy_option, rounded, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
     from configtron.learner.explain import Explanation
-    from configtron.nouns import Context
-    from configtron.records import Json
+    from configtron.model.nouns import Context
+    from configtron.model.records import Json
 
 COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
 # Latest outcomes of a prefix that its present network is read from.

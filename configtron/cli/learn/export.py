@@ -11,14 +11,13 @@ import click
 from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option, rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options, guard_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from configtron.cli.learn.gains import Tested
     from configtron.cli.learn.reach import Held
-    from configtron.grid import Grid
     from configtron.learner.columns import Codes
     from configtron.learner.export import Export
     from configtron.learner.handed import Handed
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
     from configtron.learner.policy import TablePolicy
     from configtron.learner.reached import Mask
     from configtron.learner.rulebook import Rulebook
-    from configtron.nouns import Profile
-    from configtron.records import Json
+    from configtron.model.grid import Grid
+    from configtron.model.nouns import Profile
+    from configtron.model.records import Json
 
 COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
@@ -141,7 +141,7 @@ def _priced(policy: TablePolicy, damage: str, damage_from: BinaryIO | None) -> N
 
     from configtron.cli.learn.options import damage_of
     from configtron.learner.damage import bound_of
-    from configtron.tensor import read
+    from configtron.model.tensor import read
 
     if damage_from is not None:
         found = damage_of(damage, read(damage_from, damage_from.name), policy.grid)
@@ -239,13 +239,13 @@ def _of_rules(rules: Export) -> Iterator[dict[str, Json]]:
 
 
 def _settings(one: Profile) -> dict[str, Json]:
-    from configtron.records import value_form
+    from configtron.model.records import value_form
 
     return {knob: value_form(value) for knob, value in one.settings}
 
 
 def _words(one: Profile) -> str:
-    from configtron.tune.text import settings_text
+    from configtron.model.tuning_json import settings_text
 
     return settings_text(one.settings)
 

@@ -21,15 +21,15 @@ from configtron.cli.probe.runs import held
 from configtron.cli.settings import hint, settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring, Shard
-from configtron.errors import INTERRUPTED, BadInput, cannot_write
 from configtron.lab.bed import measure
 from configtron.lab.bed.layout import Layout, laid_out
 from configtron.lab.bed.shard import Orders
 from configtron.lab.bed.studies import study_of
-from configtron.records import Json, canonical
+from configtron.model.errors import INTERRUPTED, BadInput, cannot_write
+from configtron.model.records import Json, canonical
+from configtron.model.samples import digest, judged
 from configtron.report.filling import Filling, Moment
 from configtron.report.lines import can_be_written
-from configtron.samples import digest, judged
 
 # What a guest runs: it needs what only this layer knows, the drivers.
 WORKER = "configtron.cli.shard"

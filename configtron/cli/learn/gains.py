@@ -16,16 +16,16 @@ from hashlib import sha256
 import numpy as np
 
 from configtron.db.outcomes import GainTest, Learner, Outcomes
-from configtron.errors import BadInput
-from configtron.grid import Grid
 from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes
 from configtron.learner.gain import Compared, Power, Proof, Trial, Verdict, chosen, error_of, examined
 from configtron.learner.groups import groups
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.reached import Mask
-from configtron.nouns import Profile
-from configtron.records import canonical, pairs_form, pairs_of
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.nouns import Profile
+from configtron.model.records import canonical, pairs_form, pairs_of
 
 # By how much a log must have grown before it is tested again.
 GROWN = 0.25

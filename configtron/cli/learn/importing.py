@@ -12,13 +12,13 @@ import click
 
 from configtron.cli.learn.options import say
 from configtron.cli.settings import settings
-from configtron.errors import DONE, NOTHING, PARTIAL, BadInput
+from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
     from configtron.learner.imports.joining import Contexted
     from configtron.learner.imports.reading import Reading
     from configtron.learner.logged import Logged
-    from configtron.nouns import Outcome
+    from configtron.model.nouns import Outcome
 
 # Outcomes in a transaction.
 BATCH = 20_000
@@ -93,7 +93,7 @@ def import_(file: BinaryIO, source: str, kind: str | None, contexts: str, window
 def _keep(source: str, about: dict[str, str], batches: Iterator[Logged], reading: Reading) -> tuple[int, int]:
     """Keep outcomes, a batch a transaction: the log's number, and how many. Errors: `BadInput`, those before kept."""
     from configtron.db.outcomes import Outcomes
-    from configtron.records import canonical
+    from configtron.model.records import canonical
 
     log, kept = 0, 0
     with Outcomes(settings().db) as store:

@@ -12,15 +12,15 @@ from configtron.cli.completing import learned
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from configtron.db.outcomes import Learner
     from configtron.learner.importance import DeadKnob
-    from configtron.records import Json
-    from configtron.tensor import Tensor
+    from configtron.model.records import Json
+    from configtron.model.tensor import Tensor
 
 COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
@@ -47,7 +47,7 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """
-    from configtron.tensor import read
+    from configtron.model.tensor import read
 
     if name and tensor is not None:
         raise BadInput("--policy and --tensor are two answers; ask for one at a time")
@@ -73,9 +73,9 @@ def _learner(name: str) -> Learner | None:
 
 
 def _table() -> Iterator[dict[str, Json]]:
-    from configtron.grid import DEAD
-    from configtron.knobs import TUNABLE
-    from configtron.records import value_form
+    from configtron.model.grid import DEAD
+    from configtron.model.knobs import TUNABLE
+    from configtron.model.records import value_form
 
     for knob in TUNABLE:
         values = [knob.default, *(value for value in knob.values if value != knob.default)]
@@ -100,10 +100,10 @@ def _of_tensor(tensor: Tensor) -> Iterator[dict[str, Json]]:
 
 def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
     from configtron.cli.learn.options import revived
-    from configtron.grid import DEAD
     from configtron.learner.classpolicy import ClassPolicy
     from configtron.learner.importance import dead_knobs
     from configtron.learner.warmstart import FIRST_NOISE_LN
+    from configtron.model.grid import DEAD
 
     policy = revived(found)
     for one in policy.grid.dead:

@@ -15,8 +15,6 @@ from configtron.cli.learn.looking import without_dead
 from configtron.cli.learn.options import damage_of, revived_with, say
 from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
-from configtron.errors import BadInput
-from configtron.grid import DEAD, Grid
 from configtron.learner import looks
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
@@ -29,8 +27,10 @@ from configtron.learner.reached import Mask
 from configtron.learner.reclassify import settled
 from configtron.learner.saved import Recipe, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
-from configtron.nouns import Profile, Value
-from configtron.tensor import Tensor, read
+from configtron.model.errors import BadInput
+from configtron.model.grid import DEAD, Grid
+from configtron.model.nouns import Profile, Value
+from configtron.model.tensor import Tensor, read
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # The names of `lab/bed/studies.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "configtron", "smoke", "realism")

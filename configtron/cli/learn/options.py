@@ -11,16 +11,16 @@ import click
 
 from configtron.cli.completing import learned
 from configtron.cli.settings import hint, settings
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
-    from configtron.grid import Grid
     from configtron.learner.damage import DamageBound
     from configtron.learner.policy import TablePolicy
     from configtron.learner.reclassify import Watch
-    from configtron.records import Json
-    from configtron.tensor import Tensor
+    from configtron.model.grid import Grid
+    from configtron.model.records import Json
+    from configtron.model.tensor import Tensor
 
 # What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.learning/1"
@@ -156,7 +156,7 @@ def warm_of(found: Learner) -> Tensor | None:
     """The tensor that a saved policy was made with."""
     from io import BytesIO
 
-    from configtron.tensor import read
+    from configtron.model.tensor import read
 
     return None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
 

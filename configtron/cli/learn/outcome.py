@@ -11,14 +11,14 @@ from pathlib import Path
 
 from configtron.cli.settings import settings
 from configtron.db.measuring import Measuring, Shard
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL
 from configtron.lab.bed.layout import Layout, tensor_of
-from configtron.records import canonical
-from configtron.repeats import FEW, WIDE
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL
+from configtron.model.records import canonical
+from configtron.model.repeats import FEW, WIDE
+from configtron.model.samples import Kept
+from configtron.model.tensor import write
 from configtron.report import cells as report
 from configtron.report.lines import opened
-from configtron.samples import Kept
-from configtron.tensor import write
 
 TENSOR = "tensor.npz"
 WRITERS = {"jsonl": report.write_jsonl, "csv": report.write_csv}

@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.learn.options import write
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 COLUMNS = ("policy", "default", "runs", "takes", "about")
 

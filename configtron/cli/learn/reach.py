@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from configtron.errors import ConfigtronError
+from configtron.model.errors import ConfigtronError
 
 if TYPE_CHECKING:
-    from configtron.grid import Grid
     from configtron.learner.reached import Mask
-    from configtron.nouns import Value
+    from configtron.model.grid import Grid
+    from configtron.model.nouns import Value
+    from configtron.model.tuning import Reach
     from configtron.tune.guard import Limits
-    from configtron.tuning import Reach
 
 # How far a driver must reach to give one prefix another value than the next.
 BY_PREFIX = ("connection", "prefix")
@@ -54,7 +54,7 @@ def allowed(grid: Grid) -> Allowed:
     are off their default: what is not set cannot be refused. Errors: `BadInput` for a bound that is none."""
     import numpy as np
 
-    from configtron.nouns import Profile
+    from configtron.model.nouns import Profile
     from configtron.tune.guard import barred
 
     limits, defaults = operator_limits(), dict(grid.profiles[grid.default].settings)
@@ -83,8 +83,8 @@ def operator_limits() -> Limits:
 def by_prefix(grid: Grid) -> Held:
     """One driver sets a whole profile: of those present the one that reaches most of the grid's knobs, the best first;
     where none is, the one that would."""
+    from configtron.model.tuning import Place
     from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load, tables
-    from configtron.tuning import Place
 
     told = tables()
     present: list[Held] = []

@@ -13,13 +13,13 @@ from configtron.cli.completing import either
 from configtron.cli.learn.options import damage_options, log_option, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import Finite, form_options, guard_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
-    from configtron.grid import Grid
     from configtron.learner.reached import Mask
-    from configtron.records import Json
+    from configtron.model.grid import Grid
+    from configtron.model.records import Json
 
 COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
 # Characters of a strange value that is shown.

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 from configtron.cli.learn.options import say
-from configtron.errors import DONE, NOTHING, PARTIAL, BadInput
 from configtron.learner.imports.reading import LINE_BYTES, Reading, numbered
+from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
     from configtron.fingerprint.features import Sighting
     from configtron.learner.imports.inforce import InForce
     from configtron.learner.imports.joining import Contexted
-    from configtron.nouns import Context, Outcome, Profile
+    from configtron.model.nouns import Context, Outcome, Profile
 
 Lines = Iterator[tuple[int, str]]
 GZIP = b"\x1f\x8b"
@@ -128,7 +128,7 @@ def _whole(stream: BinaryIO) -> str:
 
 def _profile(text: str) -> Profile | None:
     from configtron.learner.imports.inforce import profile_of
-    from configtron.tune.text import setting_of
+    from configtron.model.tuning_json import setting_of
 
     if not text:
         return None
@@ -230,7 +230,7 @@ def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Si
 def keep_contexts(db: Path, lines: Lines, reading: Reading) -> int:
     """Keep contexts as a watch of their own, but those that are there; the exit code."""
     from configtron.db.store import Store
-    from configtron.records import canonical
+    from configtron.model.records import canonical
 
     seen, kept, there = sightings(lines, reading), 0, 0
     with Store(db) as store:

@@ -11,11 +11,11 @@ import click
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Outcomes
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 # Bandwidth, round trip and loss, which all classes live over: not worth a word.
 BASE_FEATURES = 3

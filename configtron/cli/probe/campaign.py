@@ -31,9 +31,9 @@ from configtron.cli.probe.tally import Tally
 from configtron.cli.settings import Settings, hint, settings
 from configtron.cli.terminated import terminated
 from configtron.db.store import Store
-from configtron.errors import INTERRUPTED, BadInput, cannot_write
+from configtron.model.errors import INTERRUPTED, BadInput, cannot_write
+from configtron.model.records import canonical
 from configtron.probe.wire.shard import Shard
-from configtron.records import canonical
 from configtron.report.lines import opened
 from configtron.report.progress import Progress
 

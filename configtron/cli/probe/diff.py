@@ -14,10 +14,10 @@ from configtron.cli.completing import runs
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, reading
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE
 from configtron.fingerprint.diversity import BALANCING, DIFFERS, MIXED, SAME, UNDETERMINED, compare, is_mixed
-from configtron.nouns import Observation
-from configtron.records import canonical, observation_form
+from configtron.model.errors import CONDITION, DONE
+from configtron.model.nouns import Observation
+from configtron.model.records import canonical, observation_form
 from configtron.report.lines import opened, plain_value
 
 FORMATS = ("table", "jsonl", "csv")

@@ -8,8 +8,8 @@ from typing import TextIO
 
 from configtron.cli.probe import plan
 from configtron.cli.probe.kept import Laid
-from configtron.errors import DONE
-from configtron.records import Json, canonical
+from configtron.model.errors import DONE
+from configtron.model.records import Json, canonical
 
 
 def dry_run(laid: Laid, out: TextIO) -> int:

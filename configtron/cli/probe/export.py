@@ -8,7 +8,7 @@ import click
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import chosen, find, reading, render, vantages_of_run
-from configtron.errors import DONE, NOTHING
+from configtron.model.errors import DONE, NOTHING
 from configtron.report.lines import opened, write_results
 
 

@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from configtron.errors import BadInput
-from configtron.knobs import MEASURED
-from configtron.nouns import Observation
+from configtron.model.errors import BadInput
+from configtron.model.knobs import MEASURED
+from configtron.model.nouns import Observation
 from configtron.report.found import Found
 
 FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")

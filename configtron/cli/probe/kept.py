@@ -18,8 +18,8 @@ from typing import NamedTuple
 from configtron.cli.probe import plan
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.shards import shard_of
-from configtron.errors import BadInput
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.targets import order
 from configtron.probe.wire.listing import Listing, listed, write_listing
 from configtron.probe.wire.shard import TARGETS, Shard, shard_from_json

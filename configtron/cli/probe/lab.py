@@ -21,15 +21,15 @@ from pathlib import Path
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.shards import shard_of
 from configtron.cli.probe.tally import Tally
-from configtron.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
 from configtron.lab import internet, truth, uml
 from configtron.lab import world as worlds
 from configtron.lab.kernel import ensure_kernel
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
+from configtron.model.nouns import Target, Vantage
+from configtron.model.records import Result, result_from_json
 from configtron.probe.vantages import choose
 from configtron.probe.wire.journal import JOURNAL, cut, ended
 from configtron.probe.wire.shard import Shard
-from configtron.records import Result, result_from_json
 
 # Two guests, one core each: what the smallest machines that we know of have.
 GUESTS = 2

@@ -8,7 +8,7 @@ import re
 
 import click
 
-from configtron.knobs import MEASURED
+from configtron.model.knobs import MEASURED
 
 # What a filter may name.
 NAMES = ("address", "provider", *(knob.name for knob in MEASURED))

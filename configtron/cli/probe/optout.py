@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.targets import Source
 

@@ -13,8 +13,8 @@ from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.runs import render, vantages_of_run
 from configtron.cli.settings import Settings, hint
 from configtron.db.store import Store
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, cannot_write
-from configtron.records import canonical
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, cannot_write
+from configtron.model.records import canonical
 from configtron.report.found import Found, found_in
 from configtron.report.lines import opened
 

@@ -16,14 +16,14 @@ from typing import Any
 
 from configtron import __version__
 from configtron.cli.probe.options import ProbeOptions
-from configtron.errors import BadInput
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target, Vantage
+from configtron.model.records import Json, canonical
 from configtron.probe import profiles, targets
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.journey import CRAFTED_RUNS
 from configtron.probe.targets import Source
 from configtron.probe.vantages import HERE, choose, read_vantages
-from configtron.records import Json, canonical
 
 
 def bundled() -> dict[str, str]:

@@ -13,7 +13,7 @@ from configtron.cli.completing import lists, runs
 from configtron.cli.probe.names import finite, run_number
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.settings import settings
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 # Kept literal, so that `--help` imports no probe; tests hold them against the tables they repeat.

@@ -13,10 +13,10 @@ from typing import TextIO
 
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
-from configtron.errors import BadInput, Refused
 from configtron.fingerprint.diversity import BALANCING, bare
-from configtron.knobs import TABLE2
-from configtron.nouns import Vantage
+from configtron.model.errors import BadInput, Refused
+from configtron.model.knobs import TABLE2
+from configtron.model.nouns import Vantage
 from configtron.report import lines
 from configtron.report.found import Found, found_in, rows_of
 

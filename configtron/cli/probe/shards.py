@@ -6,7 +6,7 @@ from __future__ import annotations
 from configtron import __version__
 from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import allowed_of, source_of
-from configtron.nouns import Target, Vantage
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.profiles import TESTS
 from configtron.probe.targets import Source
 from configtron.probe.wire.shard import Shard

@@ -14,7 +14,7 @@ from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.probe.runs import chosen, find, is_held, reading, render, run_folder, vantages_of_run
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.report.found import Found
 from configtron.report.lines import opened, write_list
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 
 from configtron.db.store import Store
-from configtron.records import Result
+from configtron.model.records import Result
 from configtron.report.progress import Counts, Progress
 
 LOG = logging.getLogger("configtron.probe")

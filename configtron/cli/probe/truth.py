@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from configtron.cli.probe.runs import SUMMARY, run_folder, vantages_of_run
 from configtron.db.store import Run, Store
-from configtron.errors import BadInput
 from configtron.lab.sites import BASELINE, Internet
 from configtron.lab.truth import from_json, oracle
-from configtron.nouns import Observation
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation
 from configtron.report.allowed import Judged
 from configtron.report.found import found_in
 from configtron.report.planted import PlantScore, planted

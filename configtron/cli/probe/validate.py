@@ -9,7 +9,7 @@ from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
-from configtron.errors import CONDITION, DONE, NOTHING
+from configtron.model.errors import CONDITION, DONE, NOTHING
 from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.lines import opened
 from configtron.report.planted import planted_lines

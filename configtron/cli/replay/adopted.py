@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
-from configtron.errors import BadInput
-from configtron.records import Json, canonical
+from configtron.model.errors import BadInput
+from configtron.model.records import Json, canonical
 from configtron.report.replayed import CONNECTION, DIFFERS, MISSING, SAME, Difference, Played, differences
 
 SUFFIX = ".expected.jsonl"

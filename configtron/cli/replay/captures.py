@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from configtron.cli.fingerprint.pcap import dissector, gathering_of
-from configtron.nouns import Context
+from configtron.model.nouns import Context
 
 if TYPE_CHECKING:
     from configtron.fingerprint.passive.gathering import Batch, Gathering

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from configtron.errors import BadInput
-from configtron.nouns import Vantage
-from configtron.records import Json, Result, canonical, result_from_json
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Vantage
+from configtron.model.records import Json, Result, canonical, result_from_json
 
 KEPT, JOURNAL = "observation.json", "results.jsonl"
 Form = dict[str, Json]

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 from configtron.cli.learn.options import say
 from configtron.cli.replay.origin import Origin, made
-from configtron.errors import BadInput, cannot_write
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.worldcsv import write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought, write
+from configtron.model.errors import BadInput, cannot_write
 
 FORMS = (".npz", ".csv")
 

@@ -14,7 +14,7 @@ import click
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import hint, settings
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
     from configtron.cli.replay.work import Done, Task

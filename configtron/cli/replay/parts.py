@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from configtron.cli.learn.options import say
 from configtron.cli.learn.pace import Pace
 from configtron.db.replays import Replays
-from configtron.errors import BadInput
-from configtron.records import canonical
+from configtron.model.errors import BadInput
+from configtron.model.records import canonical
 
 DONE, STOPPED = "done", "interrupted"
 # Who asks to stop waits so long for a place where it stands whole; then it goes on from what was kept before. Some

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from configtron.cli.completing import policies
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import Finite, form_options
-from configtron.errors import DONE, INTERRUPTED, BadInput
+from configtron.model.errors import DONE, INTERRUPTED, BadInput
 
 if TYPE_CHECKING:
     from configtron.cli.replay.parts import Job

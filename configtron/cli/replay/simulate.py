@@ -17,16 +17,16 @@ from configtron.cli.learn.pace import Pace, Phases
 from configtron.cli.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.cli.replay.parts import Job, Stop
 from configtron.cli.settings import settings
-from configtron.errors import BadInput
 from configtron.learner import ENGINES, GRID, PREFERRED, row_of, untaken
 from configtron.learner.damage import BOUND, DamageBound, bound_of, damage_bound
 from configtron.learner.imported import is_imported
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
+from configtron.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 KIND = "simulate"
 # Sessions of the first row of a report; and the share that the last row is of.
@@ -199,7 +199,7 @@ def _log(replay: Replay, about: dict[str, Json]) -> None:
     """Outcomes, as a manager would have kept them. What a kill left of this log before goes first."""
     from configtron.db.outcomes import BATCH, Outcomes
     from configtron.learner.logged import Logged
-    from configtron.records import canonical
+    from configtron.model.records import canonical
 
     policy = replay.managers[0]
     at_ns = (replay.sessions.at_s * 1e9).astype(np.int64)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.replay.origin import ground, hashed
 from configtron.cli.replay.parts import Job, Stop
-from configtron.errors import BadInput
 from configtron.learner.sim.studies import STUDIES
 from configtron.learner.sim.studies.study import Point, Summary, summed
+from configtron.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 KIND = "study"
 EVERY = "all"

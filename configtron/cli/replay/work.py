@@ -13,12 +13,12 @@ from typing import NamedTuple
 from configtron.cli.replay import adopted, expected
 from configtron.cli.replay.expected import NOTHING, Expected
 from configtron.db.store import Store
-from configtron.errors import ConfigtronError, Diverged
-from configtron.nouns import Trace, Vantage
+from configtron.model.errors import ConfigtronError, Diverged
+from configtron.model.nouns import Trace, Vantage
+from configtron.model.records import Result, result_from_json, result_to_json, target_record
 from configtron.probe.wire.pcap import Evidence
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
-from configtron.records import Result, result_from_json, result_to_json, target_record
 from configtron.report.found import found_in
 from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
 

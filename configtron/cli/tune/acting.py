@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from configtron.cli.settings import hint
 from configtron.cli.tune import claims, keeping
 from configtron.cli.tune.desk import Desk, gone
-from configtron.errors import BadInput, ConfigtronError, Mismatch
-from configtron.ports import Driver, Mover
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch
+from configtron.model.protocols import Driver, Mover
+from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import (
     BEGUN,
     FORGET,
@@ -33,7 +34,6 @@ from configtron.tune.journal import (
     due,
 )
 from configtron.tune.plan import advise, changes, recognised
-from configtron.tuning import Place, Rules
 
 if TYPE_CHECKING:
     from configtron.tune.drivers.open_connections import Leaving, Restored

@@ -10,13 +10,13 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import Finite, form_options, place, policy_options, where_options
-from configtron.errors import DONE, NOTHING, Missing
+from configtron.model.errors import DONE, NOTHING, Missing
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.cli.tune.planning import Planned
+    from configtron.model.tuning import Place
     from configtron.tune.journal import Act
-    from configtron.tuning import Place
 
 COLUMNS = ("act", "status", "driver", "changes", "profiles", "prefixes", "held", "lease_s")
 # Long enough to see whether the site still works, short enough to wait for if it does not.

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from configtron.cli.tune.desk import Desk, locked
 from configtron.db.glance import glance
-from configtron.errors import BadInput, ConfigtronError, Refused
-from configtron.netns import NAMED, cookie
+from configtron.linux.netns import NAMED, cookie
+from configtron.model.errors import BadInput, ConfigtronError, Refused
+from configtron.model.tuning import Place
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import OPEN
-from configtron.tuning import Place
 
 if TYPE_CHECKING:
     from configtron.db.tuning import Tuning

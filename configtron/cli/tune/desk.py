@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from configtron.cli.tune.processes import myself
 from configtron.db.private import folder_made, opener
-from configtron.errors import Refused
-from configtron.netns import is_absent
+from configtron.linux.netns import is_absent
+from configtron.model.errors import Refused
+from configtron.model.tuning import Place
 from configtron.tune.drivers import load
-from configtron.tuning import Place
 
 if TYPE_CHECKING:
     from configtron.db.tuning import Tuning
-    from configtron.ports import Driver
+    from configtron.model.protocols import Driver
 
 # An apply of a hundred thousand prefixes takes seconds; who waits longer waits for somebody who hangs.
 LOCK_PATIENCE_S = 30.0

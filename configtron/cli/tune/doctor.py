@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from configtron.cli.tune.options import form_options, place, where_options
-from configtron.errors import DONE, NOTHING, ConfigtronError
+from configtron.model.errors import DONE, NOTHING, ConfigtronError
 
 if TYPE_CHECKING:
-    from configtron.records import Json
-    from configtron.tuning import Reach
+    from configtron.model.records import Json
+    from configtron.model.tuning import Reach
 
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
 KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
@@ -44,7 +44,7 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
     driver can act, or there is no such namespace.
     """
-    from configtron.netns import absent, is_absent
+    from configtron.linux.netns import absent, is_absent
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 
@@ -68,7 +68,7 @@ def doctor(form: str, output_file: str, **_: object) -> int:
 
 def _examined() -> Iterator[Examined]:
     """Every driver, best first."""
-    from configtron.ports import Trier
+    from configtron.model.protocols import Trier
     from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 
     for name in DRIVERS:
@@ -94,7 +94,7 @@ def _knobs(drivers: Sequence[Examined]) -> list[str]:
 
 def _knob_row(knob: str, drivers: Sequence[Examined]) -> dict[str, Json]:
     """One knob: the driver that would set it, and those that would if that one could not."""
-    from configtron.knobs import KNOBS
+    from configtron.model.knobs import KNOBS
     from configtron.tune.guard import reach_text
 
     able = [one for one in drivers if knob in one.reach]

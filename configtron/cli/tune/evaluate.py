@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from configtron.cli.tune.options import FORMATS
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 # The names of `lab/bed/evaluate/study.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "pantheon", "calibration", "fairness", "lessons")

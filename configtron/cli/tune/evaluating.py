@@ -17,17 +17,17 @@ from configtron.cli.probe.runs import held
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
-from configtron.evaluated import ABSENT, Evaluated
 from configtron.lab.bed.evaluate.study import STUDIES, Given, Step, run
 from configtron.lab.bed.layout import tensor_of
-from configtron.records import canonical
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+from configtron.model.evaluated import ABSENT, Evaluated
+from configtron.model.records import canonical
+from configtron.model.samples import Pairs
+from configtron.model.tensor import Tensor, read
 from configtron.report import evaluated as report
 from configtron.report.lines import can_be_written, opened
 from configtron.report.page.evaluated import page
 from configtron.report.steps import Steps
-from configtron.samples import Pairs
-from configtron.tensor import Tensor, read
 
 # What a guest runs: it needs what only this layer knows, the drivers.
 WORKER = "configtron.cli.tune.part"

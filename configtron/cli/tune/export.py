@@ -11,10 +11,10 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import place, where_options
-from configtron.errors import DONE, Missing
+from configtron.model.errors import DONE, Missing
 
 if TYPE_CHECKING:
-    from configtron.tuning import Rules
+    from configtron.model.tuning import Rules
 
 FORMS = ("iproute2", "networkd", "sysctl")
 

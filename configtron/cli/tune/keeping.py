@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import configtron
 from configtron.cli.tune.processes import alive, end, ended, named, used
-from configtron.errors import DONE, BadInput, ConfigtronError, Missing, Refused
+from configtron.model.errors import DONE, BadInput, ConfigtronError, Missing, Refused
+from configtron.model.tuning import Rules
 from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Act
-from configtron.tuning import Rules
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk

@@ -10,12 +10,12 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, NOTHING, Missing
+from configtron.model.errors import DONE, NOTHING, Missing
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 COLUMNS = ("act", "driver", "served", "moved", "about")
 
@@ -47,7 +47,7 @@ def move(form: str, output_file: str) -> int:
 
 
 def _moved(here: Desk, book: Tuning) -> Iterator[dict[str, Json]]:
-    from configtron.ports import Mover
+    from configtron.model.protocols import Mover
     from configtron.tune.journal import IN_FORCE
 
     for act in book.acts(*IN_FORCE):

@@ -9,7 +9,7 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 # As `tune plan` prints it (configtron.tune.plan).
 ID = re.compile("[0-9a-f]{16}")

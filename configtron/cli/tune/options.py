@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.errors import BadInput
-from configtron.tuning import Place
+from configtron.model.errors import BadInput
+from configtron.model.tuning import Place
 
 if TYPE_CHECKING:
     from configtron.tune.guard import Bound, Limits
@@ -152,7 +152,7 @@ def limits_of(bounds: Iterable[str], allow_unfair: bool, max_prefixes: int = MAX
 
 
 def _bound(text: str) -> tuple[str, Bound]:
-    from configtron.knobs import KNOBS
+    from configtron.model.knobs import KNOBS
     from configtron.tune.guard import Bound
 
     knob, equals, span = text.partition("=")

@@ -10,12 +10,12 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, place, policy_options, where_options
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
     from configtron.cli.tune.planning import Planned
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
 
 COLUMNS = ("id", "scope", "knob", "was", "to", "state")
 # So many prefixes of one kind of advice are told one by one in a table, more are told together.
@@ -95,7 +95,7 @@ def _with_id(row: dict[str, Json]) -> dict[str, Json]:
     """Ids are hashes, made only for what is shown."""
     from typing import cast
 
-    from configtron.nouns import Value
+    from configtron.model.nouns import Value
     from configtron.tune.plan import Advice
 
     if "id" in row:

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from configtron.errors import BadInput
-from configtron.nouns import Value
-from configtron.records import Json, value_form, value_of
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
+from configtron.model.records import Json, value_form, value_of
+from configtron.model.tuning import Place
 from configtron.tune.listeners import listeners_text
 from configtron.tune.plan import Advice
-from configtron.tuning import Place
 
 if TYPE_CHECKING:
     from configtron.cli.tune.planning import Planned

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 from configtron.cli.tune.acting import in_force
 from configtron.cli.tune.options import AUTO, given, limits, place
 from configtron.cli.tune.planfile import DUE, FROZEN, MUTED
-from configtron.errors import Missing, Refused
-from configtron.netns import absent, is_absent
-from configtron.nouns import Value
-from configtron.ports import Original
+from configtron.linux.netns import absent, is_absent
+from configtron.model.errors import Missing, Refused
+from configtron.model.nouns import Value
+from configtron.model.protocols import Original
+from configtron.model.tuning import Rules
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import refusals
 from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, Share, advise, aim, follow, holds_scope
 from configtron.tune.pools import for_kernel
 from configtron.tune.rules import check
-from configtron.tuning import Rules
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Frozen, Tuning
-    from configtron.ports import Driver
+    from configtron.model.protocols import Driver
 
 # Scopes that hold others.
 WIDE = {PLACE, IPV4, IPV6}
@@ -87,7 +87,7 @@ def frozen_scopes(desk: Desk, driver: Driver) -> set[str]:
 
 def of_here(desk: Desk, book: Tuning) -> list[Frozen]:
     """What is frozen at the place that is meant."""
-    from configtron.tune.text import place_text
+    from configtron.model.tuning_json import place_text
 
     here, space = place_text(place()), desk.space_of(place())
     return [frozen for frozen in book.frozen() if (frozen.place, frozen.space) == (here, space)]

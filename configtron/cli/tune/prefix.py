@@ -11,10 +11,10 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, owner, profiles
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
-    from configtron.tuning import Rules
+    from configtron.model.tuning import Rules
 
 COLUMNS = ("prefix", "profile")
 LISTED = (*COLUMNS, "owner")
@@ -76,12 +76,12 @@ def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
     """Say which profile clients at these addresses get, as wanted, and by which prefix."""
     from configtron.db.glance import glance
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
+    from configtron.model.tuning_json import settings_text
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
     from configtron.tune.plan import UNTOUCHED
     from configtron.tune.rules import longest
-    from configtron.tune.text import settings_text
 
     rules: Rules = glance(settings().db, Tuning.wanted)
     rows: list[dict[str, Json]] = []

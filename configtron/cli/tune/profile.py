@@ -10,10 +10,10 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, owner, profiles
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
-    from configtron.nouns import Value
+    from configtron.model.nouns import Value
 
 # Names go into kernel tables, file names and command lines.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
@@ -40,11 +40,11 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...], unchec
     own. One that only another kernel has, or a module that is not loaded, is kept and named.
     """
     from configtron.db.tuning import Tuning
-    from configtron.nouns import Profile
+    from configtron.model.nouns import Profile
+    from configtron.model.tuning_json import setting_of
     from configtron.tune.capabilities import refusal
     from configtron.tune.drivers import tables
     from configtron.tune.plan import DEFAULT, UNTOUCHED
-    from configtron.tune.text import setting_of
 
     if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
         raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
@@ -84,8 +84,8 @@ def show(name: str, form: str, output_file: str) -> int:
     """Show one profile, a row a knob. Exit code 4: there is none of that name."""
     from configtron.db.glance import glance
     from configtron.db.tuning import Tuning
-    from configtron.knobs import KNOBS
-    from configtron.records import value_form
+    from configtron.model.knobs import KNOBS
+    from configtron.model.records import value_form
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
 
@@ -108,10 +108,10 @@ def list_(form: str, output_file: str) -> int:
     from collections import Counter
 
     from configtron.db.glance import glance
-    from configtron.records import pairs_form
+    from configtron.model.records import pairs_form
+    from configtron.model.tuning_json import settings_text
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
-    from configtron.tune.text import settings_text
 
     rules, learned = glance(settings().db, lambda book: (book.wanted(), book.learned("profile")))
     having = Counter(rules.prefixes.values())

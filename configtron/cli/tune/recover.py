@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, NOTHING
+from configtron.model.errors import DONE, NOTHING
 
 COLUMNS = ("act", "driver", "status", "why")
 

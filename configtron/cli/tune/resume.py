@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 
 @click.command(short_help="Touch a frozen scope again.")

@@ -11,15 +11,15 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import AUTO, form_options, given, place, where_options
-from configtron.errors import DONE, BadInput, ConfigtronError, Mismatch, Refused
+from configtron.model.errors import DONE, BadInput, ConfigtronError, Mismatch, Refused
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
+    from configtron.model.tuning import Place
     from configtron.tune.drivers.open_connections import Restored
     from configtron.tune.journal import Act
-    from configtron.tuning import Place
 
 COLUMNS = ("act", "driver", "was", "status", "why")
 
@@ -42,9 +42,9 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
     from configtron.cli.tune.keeping import dismissed
     from configtron.cli.tune.status import frozen_text
     from configtron.db.tuning import Tuning
+    from configtron.model.tuning_json import place_text
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
-    from configtron.tune.text import place_text
 
     if last and keep:
         raise BadInput("--last and --keep: one or the other")

@@ -12,10 +12,10 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
-    from configtron.records import Json
+    from configtron.model.records import Json
     from configtron.tune.pools import Routing
     from configtron.tune.router import Server
 

@@ -10,12 +10,12 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.options import form_options, place, where_options
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
     from configtron.tune.journal import Act
 
 COLUMNS = (
@@ -56,8 +56,8 @@ def status(form: str, output_file: str, **_: object) -> int:
 def _acts(book: Tuning) -> Iterator[dict[str, Json]]:
     from configtron.cli.tune.desk import desk
     from configtron.cli.tune.processes import alive
+    from configtron.model.tuning_json import place_text
     from configtron.tune.journal import LEASED, OPEN
-    from configtron.tune.text import place_text
 
     here = desk(book)
     for act in book.acts(*OPEN):
@@ -92,8 +92,8 @@ def _about(act: Act, boot: str, space: str, left: float | None, keeper: str) -> 
 def _compared(here: Desk, act: Act) -> tuple[int | None, str]:
     """How many of an act's prefixes read back from the kernel as applied (None: not compared), and what differs."""
     from configtron.cli.tune.acting import in_force
-    from configtron.errors import ConfigtronError
-    from configtron.ports import Asker
+    from configtron.model.errors import ConfigtronError
+    from configtron.model.protocols import Asker
     from configtron.tune.journal import IN_FORCE
     from configtron.tune.plan import advise
 
@@ -120,8 +120,8 @@ def _unjournaled(book: Tuning) -> Iterator[dict[str, Json]]:
     """What stands here by our marks in no journal of this database."""
     from configtron.cli.tune.desk import desk
     from configtron.cli.tune.unjournaled import unjournaled
-    from configtron.netns import is_absent
-    from configtron.tune.text import place_text
+    from configtron.linux.netns import is_absent
+    from configtron.model.tuning_json import place_text
 
     if is_absent(place().netns):
         return
@@ -141,8 +141,8 @@ def frozen_text(scopes: Sequence[str]) -> str:
 
 
 def _frozen(book: Tuning) -> Iterator[dict[str, Json]]:
+    from configtron.model.tuning_json import place_of
     from configtron.tune.journal import OPEN
-    from configtron.tune.text import place_of
 
     ours = {(act.driver, act.place, act.space) for act in book.acts(*OPEN, bare=True)}
     for frozen in book.frozen():

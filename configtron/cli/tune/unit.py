@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from configtron.cli.settings import settings
-from configtron.errors import DONE, BadInput
+from configtron.model.errors import DONE, BadInput
 
 PROGRAM = "configtron"
 
@@ -26,7 +26,7 @@ def unit(name: str | None, output_folder: Path | None) -> int:
     /var/lib/configtron/configtron.db: give the commands the same one. The services may do what the drivers need and
     no more. Nothing is enabled or started.
     """
-    from configtron.trust import others
+    from configtron.linux.trust import others
     from configtron.tune.units import TIMER, WATCH, units
 
     database = click.get_current_context().find_root().params.get("db")

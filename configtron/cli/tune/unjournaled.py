@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.cli.tune import claims
-from configtron.errors import ConfigtronError
-from configtron.ports import Inventory
+from configtron.model.errors import ConfigtronError
+from configtron.model.protocols import Inventory
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS
 from configtron.tune.journal import OPEN
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
-    from configtron.ports import Driver
-    from configtron.tuning import Place
+    from configtron.model.protocols import Driver
+    from configtron.model.tuning import Place
 
 
 class Found(NamedTuple):

@@ -10,14 +10,14 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.errors import CONDITION, DONE, NOTHING, Missing
+from configtron.model.errors import CONDITION, DONE, NOTHING, Missing
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk
     from configtron.db.tuning import Tuning
-    from configtron.records import Json
+    from configtron.model.records import Json
+    from configtron.model.tuning import Answers
     from configtron.tune.journal import Act
-    from configtron.tuning import Answers
 
 COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 # Prefixes that differ alike, as behind a gateway that changed, are one row beyond so many.
@@ -65,7 +65,7 @@ def verify(form: str, output_file: str) -> int:
 
 
 def _asked(here: Desk, act: Act) -> Answers | None:
-    from configtron.ports import Asker
+    from configtron.model.protocols import Asker
 
     driver = here.load(act.driver, act.place)
     return driver.ask(act.rules) if isinstance(driver, Asker) else None
@@ -91,8 +91,8 @@ def _unasked_row(unasked: tuple[Act, str]) -> dict[str, Json]:
 
 def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
     from configtron.cli.tune.acting import in_force
-    from configtron.ports import Witness
-    from configtron.records import value_form
+    from configtron.model.protocols import Witness
+    from configtron.model.records import value_form
     from configtron.tune.plan import advise
 
     driver = here.load(act.driver, act.place)

@@ -14,7 +14,7 @@ import click
 
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import FORMATS, Finite
-from configtron.errors import DONE, INTERRUPTED
+from configtron.model.errors import DONE, INTERRUPTED
 
 if TYPE_CHECKING:
     from configtron.cli.tune.desk import Desk

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.cli.tune.acting import recover
 from configtron.cli.tune.desk import Desk, sole
-from configtron.errors import ConfigtronError, Refused
-from configtron.ports import Asker, Listener
-from configtron.records import Json
+from configtron.model.errors import ConfigtronError, Refused
+from configtron.model.protocols import Asker, Listener
+from configtron.model.records import Json
+from configtron.model.tuning import Difference, Rules
+from configtron.model.tuning_json import value_text
 from configtron.tune.journal import LEASED, Act
 from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
-from configtron.tune.text import value_text
-from configtron.tuning import Difference, Rules
 
 if TYPE_CHECKING:
-    from configtron.ports import Driver
+    from configtron.model.protocols import Driver
 
 log = logging.getLogger("configtron.tune")
 # A lease is renewed when a third of it is gone: a watch may miss many turns before it ends.

@@ -17,7 +17,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from configtron.evaluated import (
+from configtron.lab.bed.evaluate import spread
+from configtron.lab.bed.evaluate.emulators import Emulator
+from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, Path
+from configtron.lab.bed.evaluate.replication import Seen, replication_error
+from configtron.lab.bed.evaluate.search import Tried
+from configtron.model.evaluated import (
     ABSENT,
     HOLDS,
     PARTLY,
@@ -31,11 +36,6 @@ from configtron.evaluated import (
     Scatter,
     Table,
 )
-from configtron.lab.bed.evaluate import spread
-from configtron.lab.bed.evaluate.emulators import Emulator
-from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, Path
-from configtron.lab.bed.evaluate.replication import Seen, replication_error
-from configtron.lab.bed.evaluate.search import Tried
 
 # Pantheon's own: mean over its six paths, and its one path in full.
 MEAN_GOAL, ONE_PATH = 0.17, 0.144

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from configtron.evaluated import Evaluated
 from configtron.lab.bed import flows
 from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.evaluate import calibrated
@@ -30,7 +29,8 @@ from configtron.lab.bed.evaluate.replication import Figures, Seen, mean_of, repl
 from configtron.lab.bed.evaluate.search import Chance, Search, Tried
 from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.lab.bed.flows import Flow, Ran, Told, Trial
-from configtron.samples import digest
+from configtron.model.evaluated import Evaluated
+from configtron.model.samples import digest
 
 FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=8.0, budget=24, batch=6, hidden=5)
 SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.errors import BadInput, Mismatch
 from configtron.lab.bed import families, servers
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.loads import Load
@@ -30,9 +29,10 @@ from configtron.lab.bed.shard import TLS, Orders, Worked, raised
 from configtron.lab.bed.stack import DEVICE
 from configtron.lab.bed.tap import Seen, Tap
 from configtron.lab.bed.wires import CLIENT_DEVICE
-from configtron.nouns import Profile
-from configtron.records import Json, canonical, pairs_form, pairs_of
-from configtron.repeats import Rule
+from configtron.model.errors import BadInput, Mismatch
+from configtron.model.nouns import Profile
+from configtron.model.records import Json, canonical, pairs_form, pairs_of
+from configtron.model.repeats import Rule
 
 # Servers listen here, and clients' ports are above: one filter sees both directions.
 HTTPS, HIGHEST = 443, 65535

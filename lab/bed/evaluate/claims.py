@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 from configtron.lab.bed.evaluate.gains import (
     Figure,
     Flags,
@@ -29,6 +28,7 @@ from configtron.lab.bed.evaluate.networks import first_of_sites, initial_windows
 from configtron.lab.bed.evaluate.rivals import CC, Rival, clearly_best, per_value
 from configtron.lab.bed.evaluate.trees import COVER, DEFAULT, EVERY, ONE, Choice
 from configtron.lab.bed.evaluate.weights import Apart, Weight, fair
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 
 # The papers' figures of gains.
 MEDIAN, TAIL = 0.10, 0.40

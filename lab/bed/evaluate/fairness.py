@@ -23,8 +23,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from configtron.evaluated import Evaluated
-from configtron.knobs import KNOBS
 from configtron.lab.bed import flows
 from configtron.lab.bed.evaluate import shares
 from configtron.lab.bed.evaluate.shares import Case
@@ -32,8 +30,10 @@ from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import Flow, Told, Trial
 from configtron.lab.links import splitmix64
-from configtron.nouns import Profile, Value
-from configtron.samples import digest
+from configtron.model.evaluated import Evaluated
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.samples import digest
 
 # The four of CT's figure; a buffer of all and of half of the path's bandwidth times delay.
 LINKS = tuple(f"access:{name}/{divisor}" for name, divisor in product(("3g", "4g", "cable", "dsl"), (1, 2)))

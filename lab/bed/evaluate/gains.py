@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from configtron.errors import BadInput
-from configtron.grid import Grid
-from configtron.repeats import Rule, ranks
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.model.repeats import Rule, ranks
+from configtron.model.tensor import Tensor
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

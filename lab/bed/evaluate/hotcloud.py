@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.errors import BadInput
-from configtron.evaluated import Cell, Curve, Curves, Evaluated, Heat, Plot, Table
 from configtron.lab.bed.evaluate import claims, trees
 from configtron.lab.bed.evaluate.gains import Floats, Gain, Measured, gain, measured
 from configtron.lab.bed.evaluate.rivals import TOP, Rival, beaten_at, rivals, wins
 from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.lab.bed.evaluate.weights import Weight, apart, weights
+from configtron.model.errors import BadInput
+from configtron.model.evaluated import Cell, Curve, Curves, Evaluated, Heat, Plot, Table
 
 # Chance is drawn only for intervals; the same for the same seed.
 SITE_TREES, REST = 1, 1

@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
 from configtron.lab.bed import families
 from configtron.lab.bed.evaluate import captured
 from configtron.lab.bed.evaluate.captured import Loaded, Wanted
 from configtron.lab.bed.evaluate.parts import Done, Part, performed
 from configtron.lab.bed.evaluate.rising import ROUNDS, Risen, risen
 from configtron.lab.bed.evaluate.study import Given
-from configtron.nouns import Profile, Value
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
+from configtron.model.nouns import Profile, Value
 
 # Whose `perform` the guest calls.
 GUEST = "configtron.lab.bed.evaluate.captured"

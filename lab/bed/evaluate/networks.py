@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 from configtron.lab.bed.evaluate.gains import Measured
 from configtron.lab.bed.evaluate.rivals import CC, at_settings, near_default
-from configtron.nouns import Value
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
+from configtron.model.nouns import Value
 
 H1, H2 = "http/1.1", "h2"
 ICW, VERSION = "initcwnd", "http_version"

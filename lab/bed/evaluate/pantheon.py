@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from configtron.evaluated import Evaluated
 from configtron.lab.bed import flows
 from configtron.lab.bed.evaluate import standings
 from configtron.lab.bed.evaluate.standings import Entry
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import SCHEMES, Flow, Told, Trial
-from configtron.samples import digest
+from configtron.model.evaluated import Evaluated
+from configtron.model.samples import digest
 
 PATHS = tuple(f"pantheon:{number}" for number in range(1, 19))
 # Flows of one trial and how far apart they start, as Pantheon's experiments have them.

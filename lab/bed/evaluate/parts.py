@@ -26,13 +26,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.errors import DONE, PRIVILEGE, BadInput, Missing
 from configtron.lab import uml
 from configtron.lab.bed import measure
 from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.lab.bed.shard import Programs
 from configtron.lab.bed.stack import Loader
-from configtron.records import canonical
+from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
+from configtron.model.records import canonical
 
 # In a part's folder: what it was told, what it found.
 TOLD, FOUND = "part.json", "found.txt"

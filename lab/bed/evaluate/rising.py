@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.evaluated import Mark
 from configtron.lab.bed.tap import Seen
+from configtron.model.evaluated import Mark
 
 HTTPS = 443
 SYN, ACK = 0x02, 0x10

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.errors import BadInput
 from configtron.lab.bed.evaluate.gains import Codes, Flags, Floats, Measured
-from configtron.nouns import Value
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
 
 # Nobody notices a page that is a twentieth slower; the papers' gains begin at a tenth.
 NEAR = 0.05

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from configtron.evaluated import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
 from configtron.lab.bed.evaluate.spread import jain, margin, mean
 from configtron.lab.bed.flows import Told
-from configtron.nouns import Value
+from configtron.model.evaluated import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
+from configtron.model.nouns import Value
 
 # CT Figure 7: an index above this is fair; so many cases were, and without BBR.
 FAIR, PAPER_ALL, PAPER_WITHOUT = 0.95, 0.5, 0.9

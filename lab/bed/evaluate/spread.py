@@ -17,7 +17,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from configtron.student import student
+from configtron.model.student import student
 
 # Of Student's t, as tables have it: what was printed stays as it was.
 DIGITS = 3

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Cloud, Fact, Heat, Plot, Scatter, Table
 from configtron.lab.bed.evaluate.spread import agreement, ellipse, jain, margin, mean, ranks
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import Flowed, Told
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Cloud, Fact, Heat, Plot, Scatter, Table
 
 # Powers so near (a logarithm: one per cent of throughput or delay) are equal: less is a start within a tick.
 TIE = 0.01

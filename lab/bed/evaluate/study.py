@@ -14,10 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.errors import BadInput
-from configtron.evaluated import Evaluated
-from configtron.samples import Pairs
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.evaluated import Evaluated
+from configtron.model.samples import Pairs
+from configtron.model.tensor import Tensor
 
 
 class Step(NamedTuple):

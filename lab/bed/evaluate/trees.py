@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from configtron.errors import Missing
 from configtron.lab.bed.evaluate.gains import Codes, Floats, Measured
 from configtron.lab.bed.evaluate.rivals import NEAR
+from configtron.model.errors import Missing
 
 FEATURES = ("bandwidth_kbps", "rtt_ms", "loss")
 # What a choice is made by; the last two are not trees.

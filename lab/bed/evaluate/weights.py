@@ -19,7 +19,7 @@ import numpy as np
 
 from configtron.lab.bed.evaluate.gains import Figure, Floats, Gain, Measured, gain, mean, over_conditions, percentile
 from configtron.lab.bed.evaluate.rivals import near_default
-from configtron.nouns import Value
+from configtron.model.nouns import Value
 
 
 class Weight(NamedTuple):

@@ -15,7 +15,7 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, last_half, lived, quantiles
 from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 # Share of sites, from the heaviest on, that count as complex.
 COMPLEX = 0.25
@@ -149,8 +149,8 @@ KNOBS = Study(
     knobs,
     "Excess of the best configuration with the knob at its default over the best of all, over networks and sites. "
     "The formula's strengths decide the order among the first; it is a property of this tensor. "
-    "slow_start_after_idle and low_latency are dead and not in the grid (`configtron/grid.py`). A measured tensor is "
-    "one world: its intervals are a bootstrap's over networks.",
+    "slow_start_after_idle and low_latency are dead and not in the grid (`configtron/model/grid.py`). A measured "
+    "tensor is one world: its intervals are a bootstrap's over networks.",
     tensor_alone=True,
     figures={
         ("tcp_congestion_control", "median excess"): "largest", ("initcwnd", "median excess"): "second",

@@ -15,7 +15,7 @@ from configtron.learner.columns import Codes
 from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.conditions import Conditions, draw
 from configtron.learner.sim.world import ANALYTIC, TENSOR, chance, tensor_of, warm_of
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 MEASURED = "measured"
 

@@ -13,7 +13,7 @@ from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Plot, Point, Study, last_half, lived, quantiles
 from configtron.learner.sim.world import SESSIONS, chance, world
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 # Networks of each PoP's own, and share of its prefixes whose network is another's: CT's 17 %.
 OF_A_POP, OVERLAP = 75, 0.17

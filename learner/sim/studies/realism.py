@@ -22,7 +22,7 @@ from configtron.learner.sim.sessions import USUAL
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Study, last_half, lived
 from configtron.learner.sim.world import CLASSES, chance, classes_of, seeing, world
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 SESSIONS = 20_000
 # Where the generators of what is drawn here begin.

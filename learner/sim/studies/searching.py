@@ -17,7 +17,7 @@ from configtron.learner.sim.studies.study import Point, Study, lived, quantiles
 from configtron.learner.sim.world import CLASSES, NOISE, chance, classes_of, world
 from configtron.learner.templates import templates
 from configtron.learner.tree import LEAST_LEAF, tree_columns
-from configtron.tensor import Tensor
+from configtron.model.tensor import Tensor
 
 # First samples, and where a search is taken to have arrived: within five per cent of the best.
 FIRST, NEAR = 4, 0.05

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from configtron.errors import DONE, USAGE
+from configtron.model.errors import DONE, USAGE
 from tests.cli.learn.typed import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, BadInput, Missing
+from configtron.model.errors import DONE, BadInput, Missing
 from tests.cli.learn.typed import Typed, filled, typed
 from tests.learner.worlds import FASTEST
 

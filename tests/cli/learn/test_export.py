@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from configtron.errors import DONE, USAGE
+from configtron.model.errors import DONE, USAGE
 from tests.cli.learn.typed import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, REFUSED, USAGE
 from configtron.learner.gain import HELD_REASONS
+from configtron.model.errors import DONE, REFUSED, USAGE
 from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.test_layers import ROOT
 

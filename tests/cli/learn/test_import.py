@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, PARTIAL, USAGE
 from configtron.learner.logged import outcomes_of
+from configtron.model.errors import DONE, PARTIAL, USAGE
 from tests.cli.learn.typed import Typed, typed
 
 __all__ = ["typed"]

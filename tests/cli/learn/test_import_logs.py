@@ -22,13 +22,13 @@ import pytest
 from configtron.cli.learn.importing import BATCH
 from configtron.db.outcomes import Outcomes
 from configtron.db.tuning import Tuning
-from configtron.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.learner.imports.inforce import InForce
 from configtron.learner.imports.kinds import Wanted, imported
 from configtron.learner.imports.reading import Reading, numbered
-from configtron.nouns import Profile
+from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
-from configtron.tuning import Place, Rules
 from tests.cli.learn.typed import Typed, typed
 from tests.fingerprint.capture.mmdb import database
 from tests.test_layers import ROOT

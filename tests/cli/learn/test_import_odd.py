@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import PARTIAL, USAGE
+from configtron.model.errors import PARTIAL, USAGE
 from tests.cli.learn.test_import_logs import view
 from tests.cli.learn.typed import Typed, typed
 

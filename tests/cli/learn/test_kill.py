@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 from tests.cli.learn.typed import Typed, typed
 from tests.learner.test_logged import logged
 from tests.test_layers import ROOT

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.learner import POLICIES, PREFERRED
-from configtron.tensor import write
+from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
+from configtron.model.tensor import write
 from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.learner.worlds import small_tensor
 

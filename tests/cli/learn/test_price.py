@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, USAGE
 from configtron.learner.damage import unmeasured
-from configtron.tensor import write
+from configtron.model.errors import DONE, USAGE
+from configtron.model.tensor import write
 from tests.cli.learn.typed import Typed, typed
 from tests.learner.test_damage import BBR, SETTINGS, TENSOR
 from tests.learner.test_relevance import log

@@ -13,10 +13,10 @@ import pytest
 
 from configtron.cli.learn import lessons
 from configtron.db.outcomes import Outcomes
-from configtron.errors import DONE, INTERRUPTED, USAGE
 from configtron.learner import PREFERRED
 from configtron.learner.saved import recipe_of
-from configtron.tensor import write
+from configtron.model.errors import DONE, INTERRUPTED, USAGE
+from configtron.model.tensor import write
 from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.learner.worlds import small_tensor
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.tensor import write
+from configtron.model.tensor import write
 from tests.learner.worlds import small_tensor
 
 # Words -> (exit code, stdout, stderr).

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tuning import Changes, Place, Rules
 
 
 class Stack:

@@ -12,11 +12,11 @@ import pytest
 from configtron.cli.tune import acting, keeping
 from configtron.cli.tune.desk import Desk
 from configtron.db.tuning import Tuning
-from configtron.errors import BadInput, Mismatch, Missing
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput, Mismatch, Missing
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, UNDOING, UNDONE, WRITING, Act
-from configtron.tuning import Changes, Place, Rules
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]

@@ -20,12 +20,12 @@ from configtron.cli.tune.claims import abandoned, claimed, other, released
 from configtron.cli.tune.desk import Desk, desk
 from configtron.cli.tune.processes import end, ended
 from configtron.db.tuning import Tuning
-from configtron.errors import DONE, REFUSED, Refused
-from configtron.nouns import Profile
+from configtron.model.errors import DONE, REFUSED, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
 from configtron.tune.rules import difference
-from configtron.tuning import Place, Rules
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.tune import keeping
-from configtron.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PRIVILEGE, REFUSED, USAGE
-from configtron.nouns import Profile
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PRIVILEGE, REFUSED, USAGE
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
-from configtron.tuning import Changes, Rules
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, rows, tune, wanted
 

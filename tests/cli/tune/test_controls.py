@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import DONE, REFUSED, USAGE
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import DONE, REFUSED, USAGE
 from configtron.tune.drivers import congestion_controls as controls
 from tests.cli.tune.typed import Said, rows, tune
 from tests.tune.routed import hosts

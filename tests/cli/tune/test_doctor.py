@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 
 from configtron.cli.tune import planning
-from configtron.errors import DONE, NOTHING, PRIVILEGE
+from configtron.model.errors import DONE, NOTHING, PRIVILEGE
+from configtron.model.tuning import Place, Reach
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tuning import Place, Reach
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, rows, tune, wanted
 

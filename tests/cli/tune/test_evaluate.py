@@ -13,11 +13,11 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.tune.evaluate import STUDIES
-from configtron.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
-from configtron.evaluated import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.lab.bed import measure as measuring
 from configtron.lab.bed.evaluate import study
 from configtron.lab.bed.evaluate.study import Given, Step
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
+from configtron.model.evaluated import ABSENT, HOLDS, Evaluated, Fact, Table
 from tests.lab.bed import pretend
 from tests.test_layers import ROOT
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from configtron.errors import DONE, NOTHING
-from configtron.tuning import Changes, Rules
+from configtron.model.errors import DONE, NOTHING
+from configtron.model.tuning import Changes, Rules
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, rows, tune, wanted
 

@@ -18,10 +18,10 @@ from configtron.cli.tune import acting, keeping
 from configtron.cli.tune.desk import Desk, desk, lock_path, sole, worker
 from configtron.cli.tune.processes import alive, end, ended, myself, named, used
 from configtron.db.tuning import Tuning
-from configtron.errors import Missing, Refused
+from configtron.model.errors import Missing, Refused
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Act
-from configtron.tuning import Place, Rules
 
 # A Python on a busy machine.
 PATIENCE_S = 30.0

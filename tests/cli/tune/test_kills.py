@@ -15,8 +15,8 @@ from benchmarks.tune_ground import Ground, ground
 from benchmarks.tune_kills import Point, points, restored
 from configtron.cli.tune.keeping import OVERRUN_S
 from configtron.cli.tune.processes import alive, end, ended, named
+from configtron.model.tuning import Place
 from configtron.tune.drivers import load
-from configtron.tuning import Place
 
 # Whether it is restored at all; in what time, the benchmark says.
 PATIENCE_S = 30.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import DONE, NOTHING, PRIVILEGE, USAGE
+from configtron.model.errors import DONE, NOTHING, PRIVILEGE, USAGE
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, rows, tune, wanted
 

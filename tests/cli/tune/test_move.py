@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from configtron.errors import CONDITION, DONE, NOTHING
+from configtron.model.errors import CONDITION, DONE, NOTHING
 from configtron.tune.drivers.memory import MemoryDriver
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.test_commands import Said, tune, wanted

@@ -14,11 +14,11 @@ from configtron.cli.tune import acting, keeping
 from configtron.cli.tune.desk import Desk, desk, lock_path, sole
 from configtron.cli.tune.processes import ended
 from configtron.db.tuning import Tuning
-from configtron.errors import DONE, NOTHING, USAGE, BadInput
-from configtron.nouns import Profile
+from configtron.model.errors import DONE, NOTHING, USAGE, BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
-from configtron.tuning import Place, Rules
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, tune, wanted
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import DONE, USAGE
+from configtron.model.errors import DONE, USAGE
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, tune, wanted
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import CONDITION, DONE, REFUSED
+from configtron.model.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.table import TABLE
 from tests.cli.tune.typed import Said, rows, tune, wanted
 from tests.tune.routed import everything, hosts, ip

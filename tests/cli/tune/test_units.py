@@ -21,7 +21,7 @@ import pytest
 from benchmarks.apart import apart
 from configtron.cli.root import root
 from configtron.cli.tune import unit as unit_command
-from configtron.errors import DONE, INTERRUPTED, USAGE
+from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
 from tests.cli.tune.typed import Said, tune
 from tests.test_layers import ROOT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import DONE, PRIVILEGE
+from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
 from tests.cli.tune.typed import Said, tune
 from tests.test_layers import ROOT

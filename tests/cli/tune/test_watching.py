@@ -11,11 +11,11 @@ import pytest
 from configtron.cli.tune.desk import Desk, desk
 from configtron.cli.tune.watching import Watcher
 from configtron.db.tuning import Tuning
-from configtron.errors import BadInput, Refused
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, Act
-from configtron.tuning import Changes, Place, Rules
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]

@@ -11,7 +11,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.tune import keeping
-from configtron.errors import DONE
+from configtron.model.errors import DONE
 
 Spoken = pytest.CaptureFixture[str]
 Said = Callable[..., tuple[int, str, str]]

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
 from configtron.fingerprint.capture import source as source_module
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import Source, opened
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
+from configtron.model.errors import BadInput
 from tests.fingerprint.capture import write
 
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.fingerprint.capture import surroundings
 from configtron.fingerprint.capture.surroundings import AccessLog, Surroundings
+from configtron.model.errors import BadInput
 from tests.fingerprint.capture import mmdb
 
 PHONE, COMPUTER = "Mozilla/5.0 (iPhone) Mobile", "Mozilla/5.0 (Windows NT 10.0)"

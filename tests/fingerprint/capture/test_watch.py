@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput, Missing
 from configtron.fingerprint.capture import diag
 from configtron.fingerprint.capture import ring as module
 from configtron.fingerprint.capture.reading import read
@@ -26,7 +25,8 @@ from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.local import sighted
 from configtron.fingerprint.passive.telling import Told, tell
-from configtron.netns import inside
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Missing
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
 from configtron.probe.wire.namespaces import ip, throwaway
 from tests.fingerprint.capture import write

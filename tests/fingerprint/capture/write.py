@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from configtron.nouns import ACK, FIN, PSH, SYN, Segment
+from configtron.model.nouns import ACK, FIN, PSH, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire.frames import Envelope, build, packed
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from configtron.fingerprint import INFERENCES, read
 from configtron.fingerprint.passive.telling import Told
-from configtron.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
+from configtron.model.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
 from tests.fingerprint.capture import write
 from tests.fingerprint.capture.test_reading import DIALECTS
 from tests.fingerprint.passive.test_fuzz import APART, everything

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.nouns import ACK, FIN, PSH, SYN, Segment
+from configtron.model.nouns import ACK, FIN, PSH, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire.frames import Envelope, build, packed
 from tests.fingerprint.capture import write

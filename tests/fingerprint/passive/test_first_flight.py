@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configtron.fingerprint.passive.telling import tell
-from configtron.nouns import ACK, FIN, SYN, Observation
+from configtron.model.nouns import ACK, FIN, SYN, Observation
 from tests.fingerprint.passive.story import FULL, MSS, RTT_S, Story
 
 ASKED = RTT_S + 0.001

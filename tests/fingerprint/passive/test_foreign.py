@@ -13,7 +13,7 @@ import pytest
 
 from configtron.fingerprint.passive.connections import _unwrapped
 from configtron.fingerprint.passive.telling import Told
-from configtron.nouns import ACK, RST, SYN, Observation
+from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import Source
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.telling import Told, tell
 from configtron.fingerprint.passive.tls import hello
-from configtron.nouns import GRADES
+from configtron.model.errors import BadInput
+from configtron.model.nouns import GRADES
 from configtron.report.connections import form
 from tests.fingerprint.capture import write
 from tests.fingerprint.capture.test_reading import DIALECTS

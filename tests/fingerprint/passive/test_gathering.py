@@ -15,7 +15,7 @@ from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.passive.gathering import OPENING, TAIL, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.telling import Told
-from configtron.nouns import ACK, SYN
+from configtron.model.nouns import ACK, SYN
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told
 from tests.fingerprint.passive.story import Story

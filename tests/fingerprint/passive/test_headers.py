@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.fingerprint.passive.columns import ABSENT, DF, DSACKED, SACK_OK, SACKED, STAMPED
-from configtron.nouns import OPT_SACK, OPT_SACK_PERMITTED, Segment
+from configtron.model.nouns import OPT_SACK, OPT_SACK_PERMITTED, Segment
 from configtron.probe.wire.frames import Envelope, build, dissect
 from tests.fingerprint.capture import write
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, rows_of, same

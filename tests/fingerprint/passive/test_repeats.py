@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configtron.fingerprint.passive.repeats import KINDS
-from configtron.nouns import ACK, FIN
+from configtron.model.nouns import ACK, FIN
 from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
 
 AT = 1.0

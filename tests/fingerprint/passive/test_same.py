@@ -10,7 +10,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.passive.traces import packets_of
-from configtron.nouns import ACK, Target, Trace
+from configtron.model.nouns import ACK, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import play
 from configtron.probe.wire.frames import Envelope, build, packed

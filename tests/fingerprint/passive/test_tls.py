@@ -11,7 +11,7 @@ import pytest
 from configtron.fingerprint.passive.telling import Told
 from configtron.fingerprint.passive.tls import CLIENT_HELLO, SERVER_HELLO, hello
 from configtron.lab.certificates import issue
-from configtron.nouns import ACK, RST, SYN, Segment
+from configtron.model.nouns import ACK, RST, SYN, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told as told_of

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE, PARTIAL
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import Source
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
+from configtron.model.errors import DONE, PARTIAL
 from tests.fingerprint.capture import write
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
 from tests.fingerprint.passive.story import RTT_S, Story

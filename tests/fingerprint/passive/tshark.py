@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.nouns import ACK, RST, SYN
+from configtron.model.nouns import ACK, RST, SYN
 
 FIELDS = (
     "frame.number", "tcp.stream", "tcp.srcport", "tcp.flags", "tcp.len", "tcp.window_size_value", "tcp.window_size",

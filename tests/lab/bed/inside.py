@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.guest_module import MODULE
-from configtron.errors import ConfigtronError
 from configtron.lab import links
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
@@ -22,8 +21,9 @@ from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.bed.qdiscs import Qdisc
 from configtron.lab.bed.stack import Stack
 from configtron.lab.bed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
-from configtron.netns import inside
-from configtron.nouns import Profile, Value
+from configtron.linux.netns import inside
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
 
 NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")

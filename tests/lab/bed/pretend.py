@@ -15,11 +15,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.errors import DONE, NOTHING
 from configtron.lab.bed.measure import Guests
 from configtron.lab.bed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.enclosure import GUEST_OUTPUT, Job, Running, tie
-from configtron.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
+from configtron.model.errors import DONE, NOTHING
+from configtron.model.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
 from tests.test_layers import ROOT
 
 SOFTWARE = (("configtron", "pretended"),)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from benchmarks import browser as yardstick
-from configtron.errors import Missing
 from configtron.lab import uml
 from configtron.lab.bed import browser, loads
 from configtron.lab.bed.browser import Visit, Watched
 from configtron.lab.uml import Job
+from configtron.model.errors import Missing
 from tests.lab.bed.test_pages import SMALL
 from tests.test_layers import ROOT
 

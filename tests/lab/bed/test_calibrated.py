@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import pytest
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
 from configtron.lab.bed.evaluate.calibrated import Calibrated, Plan, evaluated, mean_interval, progress
 from configtron.lab.bed.evaluate.emulators import Emulator
 from configtron.lab.bed.evaluate.paths import FOREIGN, HIDDEN, TRACES, foreign, hidden
 from configtron.lab.bed.evaluate.replication import Figures, Seen
 from configtron.lab.bed.evaluate.search import Tried
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
 
 PLAN = Plan(("bbr", "cubic"), runs=2, seconds=4.0, budget=3, batch=3, hidden=1)
 FOUND = Emulator(2.0, 30.0, 50, 0.01, "poisson")

@@ -13,7 +13,6 @@ from pathlib import Path as Folder
 
 import pytest
 
-from configtron.evaluated import HOLDS, UNKNOWN, Curves, Evaluated, Table
 from configtron.lab.bed.evaluate import calibration
 from configtron.lab.bed.evaluate.calibrated import Plan
 from configtron.lab.bed.evaluate.calibration import SMOKE_MBIT, calibrate, run
@@ -21,6 +20,7 @@ from configtron.lab.bed.evaluate.emulators import Emulator
 from configtron.lab.bed.evaluate.paths import HIDDEN, Path, hidden
 from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.lab.bed.flows import Flowed, Ran, Told, Trial
+from configtron.model.evaluated import HOLDS, UNKNOWN, Curves, Evaluated, Table
 from tests.lab.bed.test_search import flows as formula
 
 PLAN = Plan(("bbr", "cubic", "vegas"), runs=3, seconds=4.0, budget=14, batch=4, hidden=1)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import DONE, USAGE
 from configtron.lab.bed.cellular import LINKS, main, moments, write
 from configtron.lab.bed.opportunities import TRACES, parse, read
+from configtron.model.errors import DONE, USAGE
 
 # All of them in the repository.
 MOST_BYTES = 300_000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import DONE, BadInput, Missing
 from configtron.lab.bed import cluster
 from configtron.lab.bed.cluster import perform_away
+from configtron.model.errors import DONE, BadInput, Missing
 from tests.cli.test_learn_measure import SMALL, measured
 from tests.lab.bed import pretend
 from tests.lab.bed.test_measure import orders, performed

@@ -8,10 +8,10 @@ from itertools import product
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.bed import families, realism
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import LEAST_QUEUE_BYTES, LEAST_SHALLOW_BYTES, named
+from configtron.model.errors import BadInput
 
 EVERY = (*families.hotcloud(), *families.access(), *families.pantheon(), named("trace:commute@30+25"))
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.dead_knobs import wrong
-from configtron.errors import BadInput
 from configtron.lab.bed.differential import Certificate, certify
+from configtron.model.errors import BadInput
 
 FIRST = {"a": [0.1, 2.0], "b": [0.5, 1.0], "c": [1.0]}
 

@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import (
     MOST_FLOWS,
@@ -23,7 +22,8 @@ from configtron.lab.bed.flows import (
     trials_of,
 )
 from configtron.lab.recipes import SOURCES
-from configtron.nouns import Profile
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
 
 PATH = named("pantheon:2")
 OWN = Profile("own", (("initcwnd", 4), ("tcp_congestion_control", "bbr")))

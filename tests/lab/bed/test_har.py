@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.__main__ import main
 from configtron.lab.bed import har, model
+from configtron.model.errors import BadInput
 
 PAGE, CDN = "https://www.site.example", "https://cdn.example"
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configtron.errors import Mismatch
 from configtron.lab.bed.journeys import SILENT, figures, journeys, unwrapped
 from configtron.lab.bed.tap import PACKET, Seen
+from configtron.model.errors import Mismatch
 
 SECOND_NS = 1_000_000_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.bed import loads
+from configtron.model.errors import BadInput
 
 LINE = (
     '{"page":"p","http":"h2","seed":1,"failed":"","plt_ms":3.5,"elapsed_ms":3.5,"connect_ms":1,"ttfb_ms":2,'

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput, Missing, Refused
 from configtron.lab.bed import measure, orphans
 from configtron.lab.bed.families import named
 from configtron.lab.bed.measure import Ended, Guests, Seen
 from configtron.lab.bed.pages import Object, Page
 from configtron.lab.bed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.bed.studies import STUDIES
-from configtron.repeats import Rule
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.repeats import Rule
 from tests.lab.bed import pretend
 from tests.test_layers import ROOT
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
 from configtron.lab.bed import opportunities
 from configtron.lab.bed.conditions import Way
 from configtron.lab.bed.opportunities import Opportunities, of, parse, read
+from configtron.model.errors import BadInput
 
 
 def drawn(way: Way, salt: int = 1) -> Opportunities:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.bed import bodies, model, plan
 from configtron.lab.bed.pages import KINDS, Object, Page
+from configtron.model.errors import BadInput
 
 SHIPPED = model.shipped()
 EACH = [pytest.param(page, id=name) for name, page in SHIPPED.items()]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Missing
 from configtron.lab.bed import aqm, measure
 from configtron.lab.bed.families import named
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.shard import Orders
-from configtron.nouns import Profile
-from configtron.repeats import Rule
-from configtron.samples import Filled
+from configtron.model.errors import Missing
+from configtron.model.nouns import Profile
+from configtron.model.repeats import Rule
+from configtron.model.samples import Filled
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 PLAIN = (("http_version", "h2"), ("initcwnd", 10), ("pacing", "pfifo_fast"), ("tcp_congestion_control", "cubic"))

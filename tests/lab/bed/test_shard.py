@@ -14,8 +14,8 @@ from configtron.lab.bed.layout import laid_out
 from configtron.lab.bed.measure import Ended
 from configtron.lab.bed.shard import Orders
 from configtron.lab.bed.studies import STUDIES
-from configtron.nouns import Profile
-from configtron.repeats import Rule
+from configtron.model.nouns import Profile
+from configtron.model.repeats import Rule
 from tests.lab.bed.test_measure import PAGES
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]

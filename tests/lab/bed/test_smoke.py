@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.errors import DONE
 from configtron.lab.bed.studies import STUDIES
+from configtron.model.errors import DONE
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 

@@ -7,14 +7,14 @@ import json
 
 import pytest
 
-from configtron.errors import BadInput
-from configtron.grid import DEAD, paper_grid
-from configtron.knobs import TUNABLE
 from configtron.lab.bed.layout import Layout, laid_out, tensor_of
 from configtron.lab.bed.studies import ALIVE, STUDIES, study_of
-from configtron.nouns import Profile
-from configtron.repeats import Verdict
-from configtron.samples import Kept
+from configtron.model.errors import BadInput
+from configtron.model.grid import DEAD, paper_grid
+from configtron.model.knobs import TUNABLE
+from configtron.model.nouns import Profile
+from configtron.model.repeats import Verdict
+from configtron.model.samples import Kept
 
 
 @pytest.mark.parametrize("name", STUDIES)

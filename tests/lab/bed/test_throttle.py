@@ -12,7 +12,7 @@ from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.families import named
 from configtron.lab.bed.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run
 from configtron.lab.uml import UmlVirtual
-from configtron.nouns import Profile
+from configtron.model.nouns import Profile
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 WORKER = "configtron.cli.tune.part"

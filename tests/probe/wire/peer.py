@@ -7,7 +7,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
-from configtron.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment
+from configtron.model.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment
 
 # The server's timer, as RFC 6298 2.1 begins it.
 RETRANSMIT_S = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.nouns import Observation, Target, Vantage
+from configtron.model.nouns import Observation, Target, Vantage
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.targets import Source
 from configtron.probe.wire import addressing

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from configtron.nouns import ACK, Segment, Vantage
+from configtron.model.nouns import ACK, Segment, Vantage
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.frames import Envelope, build, packed
 from configtron.probe.wire.live import expression

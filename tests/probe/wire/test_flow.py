@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from configtron.nouns import ACK, RST, SYN, Packet, Segment, Target, Trace
+from configtron.model.nouns import ACK, RST, SYN, Packet, Segment, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import Script, Send, Wait, reset, syn_options
 from configtron.probe.wire.flow import Flow, beginning

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
 
-from configtron.nouns import ACK, FIN, OPT_EOL, PSH, RST, SYN, Segment
+from configtron.model.nouns import ACK, FIN, OPT_EOL, PSH, RST, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire import frames
 from configtron.probe.wire.frames import Envelope, Numbers, build, checksum, dissect, heard, sent, without_ethernet

@@ -13,8 +13,8 @@ import pytest
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.lab.certificates import issue
-from configtron.netns import inside
-from configtron.nouns import Observation, Target
+from configtron.linux.netns import inside
+from configtron.model.nouns import Observation, Target
 from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.namespaces import addresses, own_namespace, throwaway
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence

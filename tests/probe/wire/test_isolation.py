@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from configtron.errors import Missing
+from configtron.model.errors import Missing
 from configtron.probe.wire.isolation import sweep_tables
 
 

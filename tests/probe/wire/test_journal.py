@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
+from configtron.model.records import Result, result_to_json
 from configtron.probe.wire.journal import JOURNAL, Ended, Memory, batches, ended, journal
-from configtron.records import Result, result_to_json
 
 
 def result(name: str, probe: str = "icw.1", end: int = 0) -> Result:

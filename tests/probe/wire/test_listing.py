@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.nouns import Target
+from configtron.model.nouns import Target
 from configtron.probe.targets import order
 from configtron.probe.wire import listing
 from configtron.probe.wire.listing import listed, write_listing

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 import pytest
 
 from benchmarks.servers import PAGE_BYTES, raised
-from configtron.errors import BadInput, Missing
-from configtron.nouns import ACK, RST, SYN, Target, Trace, Vantage
+from configtron.model.errors import BadInput, Missing
+from configtron.model.nouns import ACK, RST, SYN, Target, Trace, Vantage
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play, play_messages
 from configtron.probe.script import Script, StreamScript

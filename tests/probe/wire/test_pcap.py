@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configtron.errors import BadInput
-from configtron.nouns import ACK, FIN, SYN, Message, Segment, Session, Target, Trace
+from configtron.model.errors import BadInput
+from configtron.model.nouns import ACK, FIN, SYN, Message, Segment, Session, Target, Trace
 from configtron.probe.script import Script, Send, Wait, get, syn_options
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Envelope, build, dissect, packed

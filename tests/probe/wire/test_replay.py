@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.errors import Diverged
-from configtron.nouns import Message, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import Message, Trace
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import replayed
 from tests.test_layers import ROOT

@@ -15,9 +15,9 @@ import dns.resolver
 import dns.rrset
 import pytest
 
-from configtron.errors import BadInput
-from configtron.netns import inside
-from configtron.nouns import Vantage
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Vantage
 from configtron.probe.campaign import Answer
 from configtron.probe.wire.namespaces import throwaway
 from configtron.probe.wire.resolve import asker, reason_of, resolve

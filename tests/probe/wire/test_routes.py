@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from configtron.errors import NOTHING, REFUSED, Refused
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import NOTHING, REFUSED, Refused
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip, throwaway
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.standing import standing

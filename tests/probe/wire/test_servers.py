@@ -12,7 +12,7 @@ import pytest
 from benchmarks.servers import SERVERS, raised
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Trace
 from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump

@@ -13,12 +13,12 @@ import pytest
 
 from benchmarks.servers import raised
 from configtron.fingerprint.merge import merge_all
-from configtron.nouns import Target, Vantage
+from configtron.model.nouns import Target, Vantage
+from configtron.model.records import Result
 from configtron.probe.targets import Source
 from configtron.probe.wire.journal import JOURNAL, journal
 from configtron.probe.wire.pcap import read_evidence
 from configtron.probe.wire.shard import Shard, perform, shard_from_json
-from configtron.records import Result
 
 SHARD = Shard(
     name="here", targets=(), vantages=(), tests=("http", "icw", "rwin", "signature"), profile="quick", rate=0,

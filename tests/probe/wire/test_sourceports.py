@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from configtron.errors import Refused
+from configtron.model.errors import Refused
 from configtron.probe.wire.sourceports import MS, REMEMBERED_MS, SourcePorts
 
 

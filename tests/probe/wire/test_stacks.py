@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stacks import STACKS, Recorded, built, probed, raised, recorded, wrong
-from configtron.errors import Missing
+from configtron.model.errors import Missing
 
 GVISOR = STACKS["gvisor"]
 # What the stacks' sources say: gVisor's window of 10 and timer of 200 ms; lwIP's window of 4 segments and a data timer

@@ -3,8 +3,8 @@
 
 import pytest
 
-from configtron.errors import BadInput
-from configtron.nouns import Target, Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import own_namespace
 from configtron.probe.wire.standing import standing
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from configtron.errors import Diverged
 from configtron.fingerprint import cwnd_at_request
-from configtron.nouns import ACK, RST, SYN, Message, Session, Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import ACK, RST, SYN, Message, Session, Target, Trace
 from configtron.probe.play import Recorded, play, play_messages
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry

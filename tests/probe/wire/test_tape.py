@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import Diverged
 from configtron.lab.certificates import issue
-from configtron.nouns import Session, Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import Session, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import Hold, Offer, Open, StreamScript
 from configtron.probe.wire.stream import StreamLog, carry

@@ -17,7 +17,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge
-from configtron.nouns import Observation, Target
+from configtron.model.nouns import Observation, Target
 from configtron.probe.profiles import CLEAR
 from configtron.probe.wire.namespaces import own_namespace
 from configtron.probe.wire.pump import Pump

@@ -12,7 +12,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.lab.certificates import issue
-from configtron.nouns import Target, Trace
+from configtron.model.nouns import Target, Trace
 from configtron.probe.http_version import http_version
 from configtron.probe.play import play
 from configtron.probe.script import get

@@ -8,7 +8,7 @@ from math import nan
 
 import pytest
 
-from configtron.evaluated import (
+from configtron.model.evaluated import (
     ABSENT,
     VERDICTS,
     Cloud,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from configtron.nouns import Message, Observation, Packet, Session, Target, Trace
+from configtron.model.nouns import Message, Observation, Packet, Session, Target, Trace
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
 from configtron.report.page.story import MOST_LINES, Line, Note, story

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from configtron.nouns import Observation, Packet, Target, Trace
+from configtron.model.nouns import Observation, Packet, Target, Trace
 from configtron.report.page.markup import written
 from configtron.report.page.sequence import Run, points, sequence
 from configtron.report.page.tuned import Scene, Shown, Sight, Subject, page

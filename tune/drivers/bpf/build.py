@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from configtron.errors import ConfigtronError, Missing
+from configtron.model.errors import ConfigtronError, Missing
 from configtron.tune.drivers.bpf import objects
 
 _STRIP = "llvm-strip"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
-from configtron.errors import BadInput, Refused
-from configtron.nouns import Profile, Value
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile, Value
 from configtron.tune.listeners import Listener
 
 SOL_SOCKET, SOL_TCP = 1, 6

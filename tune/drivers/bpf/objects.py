@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from configtron.errors import Missing, Refused
-from configtron.trust import others
+from configtron.linux.trust import others
+from configtron.model.errors import Missing, Refused
 
 SOURCES = Path(__file__).parent
 SHIPPED = SOURCES / "shipped"

@@ -21,11 +21,11 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from configtron import netns
-from configtron.errors import BadInput, Missing
+from configtron.linux import netns
+from configtron.model.errors import BadInput, Missing
+from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.libbpf import call, info
 from configtron.tune.drivers.bpf.objects import headers, source
-from configtron.tuning import Place
 
 BPFFS = Path("/sys/fs/bpf")
 ROOT = BPFFS / "configtron"

@@ -10,13 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from configtron.errors import BadInput, ConfigtronError
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.evaluate.parts import perform as worked
 from configtron.lab.bed.measure import Guests
 from configtron.lab.bed.shard import Programs
-from configtron.ports import Driver
-from configtron.tuning import Place
+from configtron.model.errors import BadInput, ConfigtronError
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Place
 from tests.lab.bed.pretend import SOFTWARE, Here
 
 

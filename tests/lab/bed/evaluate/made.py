@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from configtron.lab.bed.studies import grid_of
-from configtron.nouns import Value
-from configtron.tensor import Tensor
+from configtron.model.nouns import Value
+from configtron.model.tensor import Tensor
 
 # The names of four configurations, in their order: cubic with 10 and 30, then bbr with both.
 VALUES: Mapping[str, tuple[Value, ...]] = {

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from configtron.evaluated import ABSENT, HOLDS, UNKNOWN, Curves, Evaluated, Heat
 from configtron.lab.bed.evaluate import fairness
 from configtron.lab.bed.evaluate.fairness import FULL, RIVALS, SMOKE, Plan, cases, evaluated, part_name
 from configtron.lab.bed.evaluate.shares import distribution
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.flows import Flowed, Told
 from configtron.lab.uml import UmlVirtual
+from configtron.model.evaluated import ABSENT, HOLDS, UNKNOWN, Curves, Evaluated, Heat
 
 PLAN = Plan(
     ("access:3g/1", "access:dsl/2"),

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
 from configtron.lab.bed.evaluate import claims, gains, hotcloud, trees
 from configtron.lab.bed.evaluate.gains import gain, measured, over_conditions, percentile
 from configtron.lab.bed.evaluate.rivals import clearly_best, near_default, per_value, rivals, wins
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.evaluate.weights import apart, weights
 from configtron.lab.bed.studies import STUDIES
-from configtron.tensor import Tensor
+from configtron.model.errors import BadInput
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
+from configtron.model.tensor import Tensor
 from tests.lab.bed.evaluate.made import VALUES, tensor
 
 # cubic/10 (the default), cubic/30, bbr/10, bbr/30

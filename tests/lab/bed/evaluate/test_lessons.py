@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.errors import BadInput
-from configtron.evaluated import ABSENT, HOLDS, PARTLY
 from configtron.lab.bed import families
 from configtron.lab.bed.evaluate import lessons
 from configtron.lab.bed.evaluate.captured import Loaded, Wanted, logs
@@ -20,7 +18,9 @@ from configtron.lab.bed.evaluate.rising import ACK, SYN, Risen, risen
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.model import shipped
 from configtron.lab.bed.tap import PACKET, Seen
-from configtron.records import canonical
+from configtron.model.errors import BadInput
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY
+from configtron.model.records import canonical
 
 SERVER, CLIENT, MSS, ISN = 0x0A000101, 0x0A000202, 1000, 0xFFFF_FF00
 RTT_S, ZERO_S = 0.1, 7.0

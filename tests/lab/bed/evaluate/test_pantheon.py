@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from configtron.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Heat, Scatter, Table
 from configtron.lab.bed.evaluate import pantheon
 from configtron.lab.bed.evaluate.pantheon import PATHS, SMOKE, Plan, evaluated, part_name, seed_of
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.flows import REFUSED, SCHEMES, Flowed, Told
 from configtron.lab.uml import UmlVirtual
+from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Heat, Scatter, Table
 
 PLAN = Plan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
 # Mbit/s of one flow, by path and scheme: vegas is best on two paths, cubic on one, where bbr has a fifth.

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from configtron.errors import BadInput
 from configtron.lab.bed import measure
 from configtron.lab.bed.evaluate.parts import FOUND, Part, kept, performed
 from configtron.lab.bed.evaluate.study import Given, Step
-from configtron.samples import Pairs
+from configtron.model.errors import BadInput
+from configtron.model.samples import Pairs
 from tests.lab.bed import pretend
 from tests.lab.bed.evaluate import echo
 from tests.test_layers import ROOT

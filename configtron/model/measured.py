@@ -6,7 +6,7 @@ Rules for this file: those of `knobs.py`, whose other half this is. Timers are i
 
 from __future__ import annotations
 
-from configtron.nouns import Knob
+from configtron.model.nouns import Knob
 
 # `values` are CT Table 2's top values in North America, most frequent first.
 MEASURED: tuple[Knob, ...] = (

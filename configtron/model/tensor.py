@@ -40,11 +40,11 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 import numpy.typing as npt
 
-from configtron.characteristics import BY_NAME
-from configtron.errors import BadInput
-from configtron.grid import Grid, setting
-from configtron.knobs import KNOBS
-from configtron.nouns import Context, Knob
+from configtron.model.characteristics import BY_NAME
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid, setting
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Context, Knob
 
 FORMAT, VERSION = "configtron-plt-tensor", 1
 # Columns that every file has.

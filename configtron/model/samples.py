@@ -21,10 +21,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from configtron.errors import BadInput
-from configtron.nouns import Value
-from configtron.records import canonical
-from configtron.repeats import Rule, Verdict, judge
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
+from configtron.model.records import canonical
+from configtron.model.repeats import Rule, Verdict, judge
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from configtron.nouns import Context, Decision, Outcome, Packet, Segment, Value
-from configtron.tuning import Answers, Changes, Reach, Rules
+from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
+from configtron.model.tuning import Answers, Changes, Reach, Rules
 
 
 class Wire(Protocol):

@@ -10,8 +10,8 @@ own Documentation/networking/ip-sysctl.rst and from reading back a 6.12 kernel.
 
 from __future__ import annotations
 
-from configtron.measured import MEASURED, TABLE2
-from configtron.nouns import Knob
+from configtron.model.measured import MEASURED, TABLE2
+from configtron.model.nouns import Knob
 
 __all__ = ["KNOBS", "MEASURED", "NAMED_BY_HC", "PER_CONNECTION", "TABLE2", "TUNABLE", "space_size"]
 

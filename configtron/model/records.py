@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from configtron.errors import BadInput
-from configtron.nouns import Observation, Target, Value, Vantage
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation, Target, Value, Vantage
 
 # Raised when a field changes its meaning or goes away; new fields do not raise it.
 SCHEMA = "configtron.probe/1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The configurations a learner may choose from: rows of value positions over `configtron/knobs.py`.
+"""The configurations a learner may choose from: rows of value positions over `configtron/model/knobs.py`.
 
 CT's Table 1 multiplies to 768. Not all of them differ: what `DEAD` lists has no effect on a page load that opens its
 connections anew, so 168 remain. A learner explores those, a reader still sees the 768 (`learn knobs`), and a knob that
@@ -18,9 +18,9 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS, TUNABLE
-from configtron.nouns import Knob, Profile, Value
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS, TUNABLE
+from configtron.model.nouns import Knob, Profile, Value
 
 Positions = npt.NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from configtron.characteristics import BY_NAME
-from configtron.nouns import Axis, Context, NetworkClass
+from configtron.model.characteristics import BY_NAME
+from configtron.model.nouns import Axis, Context, NetworkClass
 
 # Loss below a fifth of a percent changes a page load by less than its noise: nearer to 0 all losses are one.
 LOSS_FLOOR = 0.002

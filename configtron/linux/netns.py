@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.errors import BadInput, Missing
+from configtron.model.errors import BadInput, Missing
 
 # Where `ip netns` keeps its names.
 NAMED = Path("/run/netns")

@@ -5,10 +5,18 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.errors import BadInput
-from configtron.nouns import Profile
-from configtron.tune.text import place_of, place_text, rules_of, rules_text, setting_of, settings_text, value_text
-from configtron.tuning import Place, Rules
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
+from configtron.model.tuning_json import (
+    place_of,
+    place_text,
+    rules_of,
+    rules_text,
+    setting_of,
+    settings_text,
+    value_text,
+)
 
 
 def test_rules_come_back() -> None:

@@ -13,11 +13,11 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import cast
 
-from configtron.errors import BadInput
-from configtron.knobs import KNOBS
-from configtron.nouns import Profile, Value
-from configtron.records import Json, canonical, pairs_form, pairs_of, value_form
-from configtron.tuning import Place, Rules
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Profile, Value
+from configtron.model.records import Json, canonical, pairs_form, pairs_of, value_form
+from configtron.model.tuning import Place, Rules
 
 # Names of congestion controls, disciplines, versions of protocols.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")

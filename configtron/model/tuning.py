@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from configtron.nouns import Profile, Value
+from configtron.model.nouns import Profile, Value
 
 
 @dataclass(frozen=True, slots=True)

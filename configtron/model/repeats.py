@@ -25,7 +25,7 @@ from functools import cache
 from statistics import median as middle
 from typing import NamedTuple
 
-from configtron.errors import BadInput
+from configtron.model.errors import BadInput
 
 FEW, WIDE = "few-loads", "wide-interval"
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Probing: plan, run, resume and summarise campaigns over a list of targets."""

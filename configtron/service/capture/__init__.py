@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Passive measurement: read capture files, interfaces and sockets."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Learning: run a policy over outcomes, evaluate it, export its rules."""
