@@ -18,8 +18,8 @@ from configtron.model.samples import Pairs
 
 # Whose version can change a page load: servers, TLS, libraries of the client and of all, what sets the network.
 PACKAGES = ("nginx-light", "apache2-bin", "libssl3", "libnghttp2-14", "libc6", "iproute2")
-# Ours that act in the guest: these folders whole, and what they share, which lies above them.
-FOLDERS, SHARED = ("lab", "tune"), "*.py"
+# Our folders that act in the guest.
+FOLDERS = ("lab", "linux", "model", "tune")
 
 
 def software(client: str, player: str) -> Pairs:
@@ -39,7 +39,7 @@ def software(client: str, player: str) -> Pairs:
 def sources() -> str:
     """A checksum of our own files that act in the guest, by place and content."""
     root = Path(configtron.__file__).parent
-    found = [(root, path) for path in root.glob(SHARED)]
+    found: list[tuple[Path, Path]] = []
     for folder in ((root / name).resolve() for name in FOLDERS):
         found += [(folder.parent, path) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     text = "".join(

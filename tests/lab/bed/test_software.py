@@ -23,7 +23,7 @@ def test_it_names_what_can_change_a_load(tmp_path: Path) -> None:
 
 def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "configtron"
-    for name in ("lab/one.py", "lab/bed/two.c", "tune/three.py", "shared.py", "db/four.py"):
+    for name in ("lab/one.py", "lab/bed/two.c", "tune/three.py", "model/shared.py", "db/four.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(name)
     monkeypatch.setattr("configtron.__file__", str(package / "__init__.py"))
@@ -33,7 +33,7 @@ def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sources() == before
     (package / "db" / "four.py").write_text("acts outside the guest")
     assert sources() == before
-    for name in ("lab/bed/two.c", "shared.py"):
+    for name in ("lab/bed/two.c", "model/shared.py"):
         (package / name).write_text("changed")
         assert sources() != before
         (package / name).write_text(name)
