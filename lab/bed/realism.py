@@ -7,13 +7,58 @@ Method     46 conditions: buffers of 0.1 to 10 bandwidth-delay products (`link`)
            load's rate and round trip are drawn within 6 %, so that repeats differ as real visits do.
 Reads as   `ROWS` and `DAMAGE`. The figures are of one run of six loads a cell on 2026-11-22, before this testbed had
            these conditions: no spread, neighbours with the page's own round trip, traces from a fixed moment, `results`
-           in place of `shop` at 0.25 Mbit/s. They are for comparison; no code or default depends on them.
+           in place of `shop` at 0.25 Mbit/s. They are for comparison (`evaluate/heterogeneity.py`); no default depends
+           on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+
+class PublishedStatic(NamedTuple):
+    """Earlier figures of a set of configurations: its best static one, and regrets over the conditions, per cent.
+
+    name     all: every configuration. guarded: no bbr, unpaced windows up to 30, 64 only paced. grid: of those, windows
+             up to 30. grid+bbr: the same with bbr
+    within   share of conditions in which the static one is within 5 % of the best
+    gain     what the optimum of each condition gains on held-out loads, with its 5th and 95th percentile
+    """
+
+    name: str
+    configuration: str
+    mean: float
+    p95: float
+    most: float | None
+    within: float | None
+    gain: float
+    gain_low: float | None
+    gain_high: float | None
+
+
+STATICS = (
+    PublishedStatic("grid+bbr", "bbr/30/h2", 3.1, 14, 41, 87, 2.0, 0.5, 3.7),
+    PublishedStatic("all", "bbr/64/h2", 5.1, 25, None, None, 3.8, None, None),
+    PublishedStatic("grid", "cubic/30/fq/h2", 7.5, 36, 83, 72, 4.3, 1.5, 7.8),
+    PublishedStatic("guarded", "cubic/64/fq/h2", 6.3, 33, 52, 70, 4.2, 1.9, 6.8),
+)
+
+
+class PublishedArms(NamedTuple):
+    """Earlier figures of the grid: regret where the best of these configurations serves each condition, per cent."""
+
+    configurations: tuple[str, ...]
+    mean: float
+    p95: float
+
+
+ARMS = (
+    PublishedArms(("cubic/30/fq/h2", "cubic/30/fq/h1"), 1.2, 8),
+    PublishedArms(("cubic/30/fq/h2", "cubic/30/fq/h1", "cubic/10/fq/h2"), 0.6, 3.3),
+    PublishedArms(("cubic/10/h1",), 33, 73),
+    PublishedArms(("cubic/10/h2",), 33, 82),
+)
 
 
 class Row(NamedTuple):

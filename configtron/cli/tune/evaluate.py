@@ -11,7 +11,7 @@ from configtron.cli.tune.options import FORMATS
 from configtron.model.errors import BadInput
 
 # The names of `lab/bed/evaluate/study.py`, written down here so that --help imports nothing.
-STUDIES = ("hotcloud", "pantheon", "calibration", "fairness", "lessons")
+STUDIES = ("hotcloud", "pantheon", "calibration", "fairness", "lessons", "realism")
 ALL = "all"
 
 
@@ -19,9 +19,9 @@ ALL = "all"
 @click.option("--study", "names", multiple=True, type=click.Choice((*STUDIES, ALL)),
               help="Which; repeat for more.")
 @click.option("--tensor", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="For hotcloud: a tensor's file, in place of a measurement of the database.")
+              help="For hotcloud and realism: a tensor's file, in place of a measurement of the database.")
 @click.option("--measurement", type=int, default=None, metavar="NUMBER",
-              help="For hotcloud: a measurement of the database; -1 is the last.  [default: -1]")
+              help="For hotcloud and realism: a measurement of the database; -1 is the last.  [default: -1]")
 @click.option("--smoke", is_flag=True, help="The smallest run that shows something.")
 @click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=1, show_default=True,
               help="The same seed gives the same parts, bit for bit.")
@@ -52,9 +52,9 @@ def evaluate(
     """Hold the papers' claims against what the lab measures: for each claim the paper's figure, ours, whether it holds
     here, and why, computed from what was measured.
 
-    hotcloud reads what `learn measure` measured and needs nothing else; the others boot guests, as root. A study of
-    guests is done in parts. Ended in any way, kill -9 too, it loses the parts it was at, one a job: the same command
-    goes on. The same seed gives the same parts.
+    hotcloud and realism read what `learn measure` measured and need nothing else; the others boot guests, as root. A
+    study of guests is done in parts. Ended in any way, kill -9 too, it loses the parts it was at, one a job: the
+    same command goes on. The same seed gives the same parts.
 
     \b
     Exit codes: 0    every part is there; with --fail-on-absent: and no claim is without

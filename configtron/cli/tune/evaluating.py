@@ -66,7 +66,8 @@ def evaluated(names: Sequence[str], wanted: Wanted) -> int:
 def _check(names: Sequence[str], wanted: Wanted) -> None:
     reading = [name for name in names if STUDIES[name].reads_tensor]
     if not reading and (wanted.tensor or wanted.measurement is not None):
-        raise BadInput(f"--tensor and --measurement are for hotcloud; {', '.join(names)} measures for itself")
+        others = ", ".join(names)
+        raise BadInput(f"--tensor and --measurement are for hotcloud and realism; {others} measures for itself")
     if wanted.tensor and wanted.measurement is not None:
         raise BadInput("--tensor is a measurement by itself; leave --measurement out")
     can_be_written(wanted.html, None if _to_folder(wanted) else wanted.output_file)

@@ -66,6 +66,7 @@ STUDIES: Mapping[str, Study] = {
     "calibration": Study("calibration", "an emulator's parameters found by Bayesian optimisation"),
     "fairness": Study("fairness", "five cubic flows and one tested flow over shallow buffers: Jain's index"),
     "lessons": Study("lessons", "why ICW helps here and HTTP/2 loses there, from captures"),
+    "realism": Study("heterogeneity", "published figures of 46 harder networks beside a measured tensor's", True),
 }
 
 

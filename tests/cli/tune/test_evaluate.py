@@ -98,6 +98,15 @@ def test_a_measurement_that_is_under_way(
         assert ("no condition is measured yet" in told.err) == (not left)
 
 
+def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) -> None:
+    assert evaluate("--study", "realism", "--tensor", TENSOR, "-f", "jsonl") == PARTIAL
+    about, *lines = map(json.loads, capsys.readouterr().out.splitlines())
+    assert about["missing"] == "not in the tensor: 44 of 46 conditions, site reference, site shop"
+    assert {line["row"]["condition"] for line in lines if line.get("table") == "conditions"} == {
+        "hotcloud:1/150/2.5", "hotcloud:5/150/2.5",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -107,7 +116,7 @@ def test_a_measurement_that_is_under_way(
         (["--study", "hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
         (["--study", "hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
         (["--study", "hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),
-        (["--study", "lessons", "--tensor", TENSOR], "for hotcloud"),
+        (["--study", "lessons", "--tensor", TENSOR], "for hotcloud and realism"),
         (["--study", "hotcloud", "--tensor", TENSOR, "--html", "/nowhere/x.html"], "/nowhere/x.html: No such file"),
         (["--study", "hotcloud", "--tensor", TENSOR, "-o", "/nowhere/x"], "/nowhere/x: No such file"),
     ],
