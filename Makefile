@@ -104,7 +104,7 @@ lint: $(INSTALLED)
 	@.ci/told $(BIN)/mypy
 
 docs: kernel man
-	$(call say,the outputs in README.md are made again)
+	$(call say,the outputs in README.md and docs/tour.md are made again)
 	@$(BIN)/python docs/tour.py
 
 man: $(INSTALLED)

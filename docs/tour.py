@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Make the README's outputs again: run the commands it shows and put what they print below them.
+"""Make the outputs in README.md and docs/tour.md again: run the commands they show and put the output below them.
 
 Usage: python docs/tour.py [--check] [NAME ...]     (make docs)
 
-A block of README.md lies between two comments:
+A block lies between two comments:
 
     <!-- tour: NAME [repo] [stderr] [head=N] [tail=N] -->
     ```console
@@ -13,9 +13,9 @@ A block of README.md lies between two comments:
     <!-- end -->
 
 Each line that begins with "$ " is run by bash; the lines up to the next command are replaced by its standard output.
-`repo` runs in the repository's root (else in an empty folder that all blocks share), `stderr` shows standard error too,
-`head` and `tail` keep that many lines and say how many were left out. `<!-- before: COMMAND -->` runs unseen and ends
-with the tour. With names, only those blocks; with --check nothing is written and a difference exits 1.
+`repo` runs in the repository's root (else in an empty folder that all blocks of a page share), `stderr` shows standard
+error too, `head` and `tail` keep that many lines and say how many were left out. `<!-- before: COMMAND -->` runs
+unseen and ends with the tour. With names, only those blocks; with --check nothing is written and a difference exits 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(
     r"<!-- before: (?P<before>[^\n]+?) -->|"
     r"<!-- tour: (?P<name>[\w-]+)(?P<options>[^>]*?) -->\n```console\n(?P<body>.*?)\n```\n<!-- end -->",
@@ -105,7 +105,15 @@ def remade(found: re.Match[str], home: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     names = {name for name in arguments if not name.startswith("-")}
-    text, unseen = README.read_text(), []
+    return max(rewritten(page, names, write="--check" not in arguments) for page in PAGES)
+
+
+def rewritten(page: Path, names: set[str], *, write: bool) -> int:
+    """Run a page's blocks and write what changed. Return 1 if something would change and `write` is false."""
+    text, unseen = page.read_text(), []
+    blocks = {found["name"] for found in BLOCK.finditer(text) if found["name"]}
+    if names and not names & blocks:
+        return 0
     with tempfile.TemporaryDirectory(prefix="tour-") as folder:
         home = Path(folder)
 
@@ -140,10 +148,10 @@ def main(arguments: list[str]) -> int:
                     process.wait(10)
     if after == text:
         return 0
-    if "--check" in arguments:
-        print("README.md would change: run `make docs`", file=sys.stderr)
+    if not write:
+        print(f"{page.name} would change: run `make docs`", file=sys.stderr)
         return 1
-    README.write_text(after)
+    page.write_text(after)
     return 0
 
 

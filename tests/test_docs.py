@@ -63,8 +63,7 @@ def test_every_command_and_option_has_help() -> None:
 
 def test_every_command_is_documented() -> None:
     pages = {page.stem for page in (ROOT / "docs" / "man").glob("*.1")}
-    readme = (ROOT / "README.md").read_text()
-    missing = [" ".join(w) for w in all_commands() if "-".join(w) not in pages and " ".join(w) not in readme]
+    missing = [" ".join(words) for words in all_commands() if "-".join(words) not in pages]
     assert missing == []
 
 
@@ -76,12 +75,14 @@ def quoted_paths(page: Path) -> Iterator[str]:
             yield word
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_paths_exist(page: Path) -> None:
-    made_up = re.compile(r"(^|/)x\.py$|^newsfragments/icw")
-    for path in quoted_paths(page):
-        if not ELSEWHERE.match(path) and not made_up.search(path):
-            assert (ROOT / path).exists() or (page.parent / path).exists(), f"{page.name}: {path}"
+def missing_paths(page: Path) -> list[str]:
+    made_up = re.compile(r"(^|/)(x|NAME)\.py$|^newsfragments/icw")
+    quoted = [path for path in quoted_paths(page) if not ELSEWHERE.match(path) and not made_up.search(path)]
+    return [path for path in quoted if not (ROOT / path).exists() and not (page.parent / path).exists()]
+
+
+def test_paths_exist() -> None:
+    assert {str(page): lost for page in PAGES if (lost := missing_paths(page))} == {}
 
 
 def shown(page: Path) -> Iterator[list[str]]:
@@ -96,9 +97,13 @@ def shown(page: Path) -> Iterator[list[str]]:
         yield ["configtron", *shlex.split(line)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_exist(page: Path) -> None:
+def test_commands_exist() -> None:
     known = all_commands()
+    for page in PAGES:
+        check_commands(page, known)
+
+
+def check_commands(page: Path, known: dict[tuple[str, ...], click.Command]) -> None:
     for words in shown(page):
         path: tuple[str, ...] = ("configtron",)
         options: set[str] = {
@@ -118,10 +123,9 @@ def test_commands_exist(page: Path) -> None:
                 assert word.split("=")[0] in options | {"--help", "-h"}, f"{page.name}: {' '.join(words)}: {word}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_make_targets_exist(page: Path) -> None:
+def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    text = page.read_text()
+    text = "\n".join(page.read_text() for page in PAGES)
     named = re.findall(r"`make ([a-z-]+)`", text) + re.findall(r"^(?:    |\$ )make ([a-z-]+)", text, re.M)
     assert set(named) - targets == set()
 
@@ -134,42 +138,68 @@ def tour() -> ModuleType:
     return module
 
 
-def test_tour_finds_every_block_of_the_readme() -> None:
-    text, found = (ROOT / "README.md").read_text(), list(tour().BLOCK.finditer((ROOT / "README.md").read_text()))
-    assert len([m for m in found if m["name"]]) == text.count("```console") == text.count("<!-- tour:")
-    assert len([m for m in found if m["before"]]) == text.count("<!-- before:")
-    names = [m["name"] for m in found if m["name"]]
+def test_tour_finds_every_block() -> None:
+    names = []
+    for page in tour().PAGES:
+        text, found = page.read_text(), list(tour().BLOCK.finditer(page.read_text()))
+        assert len([m for m in found if m["name"]]) == text.count("```console") == text.count("<!-- tour:")
+        assert len([m for m in found if m["before"]]) == text.count("<!-- before:")
+        names += [m["name"] for m in found if m["name"]]
     assert len(names) == len(set(names))
+
+
+def test_the_readme_is_one_page() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 200
+    outputs = [found["body"].splitlines() for found in tour().BLOCK.finditer(text) if found["name"]]
+    assert all(len([line for line in lines if not line.startswith("$ ")]) <= 15 for lines in outputs)
 
 
 def test_tour_replaces_outputs_only(tmp_path: Path) -> None:
     """On a README of two commands: what is shown is what they print, the rest stays; twice gives the same."""
     fresh = tour()
-    fresh.README = tmp_path / "README.md"
+    page = tmp_path / "README.md"
+    fresh.PAGES = (page,)
     block = "<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\nold\n$ seq 5\n```\n<!-- end -->"
-    fresh.README.write_text(f"before\n{block}\nafter `$ no`\n")
+    page.write_text(f"before\n{block}\nafter `$ no`\n")
     assert fresh.main(["--check"]) == 1
     assert fresh.main([]) == 0
-    made = fresh.README.read_text()
+    made = page.read_text()
     assert made == (
         "before\n<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\none\n$ seq 5\n1\n"
         "[... 3 lines]\n5\n```\n<!-- end -->\nafter `$ no`\n"
     )
     assert fresh.main(["--check"]) == 0
-    assert fresh.main(["other"]) == 0 and fresh.README.read_text() == made
+    assert fresh.main(["other"]) == 0 and page.read_text() == made
 
 
 def test_shown_outputs_are_there() -> None:
-    """Each of the README's blocks shows what its commands printed."""
-    for found in tour().BLOCK.finditer((ROOT / "README.md").read_text()):
+    """Each block shows what its commands printed."""
+    for found in [found for page in tour().PAGES for found in tour().BLOCK.finditer(page.read_text())]:
         if found["name"]:
             printed = [line for line in found["body"].splitlines() if not line.startswith("$ ")]
             assert printed, f"block {found['name']}: run `make docs`"
 
 
 def test_decisions_are_numbered() -> None:
-    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "design").glob("*.md"))]
+    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "design").glob("0*.md"))]
     assert numbers == list(range(1, len(numbers) + 1)) and numbers
+
+
+def test_decisions_are_listed_with_their_titles() -> None:
+    index = (ROOT / "docs" / "design" / "README.md").read_text()
+    rows = dict(re.findall(r"^\| (\d{4}) \| (.+?) \| ", index, re.M))
+    titles = {}
+    for page in sorted((ROOT / "docs" / "design").glob("0*.md")):
+        number, title = page.read_text().split("\n", 1)[0].removeprefix("# ").split(" ", 1)
+        titles[number] = title
+    assert rows == titles and list(rows) == sorted(page.name[:4] for page in (ROOT / "docs" / "design").glob("0*.md"))
+
+
+def test_every_document_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
+    assert [name for name in pages if f"`docs/{name}`" not in index] == []
 
 
 def test_licence_of_kernel_code_is_version_2() -> None:

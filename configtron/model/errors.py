@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 
-# Exit codes of every verb (README, "Exit codes").
+# Exit codes of every verb (docs/formats.md).
 DONE, CONDITION, USAGE, PARTIAL, NOTHING, PRIVILEGE, REFUSED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 # What the system says of a file that is named well and cannot take what is written: no room, quota, too large, a disk
 # that fails, a stream that is closed.
