@@ -31,7 +31,7 @@ from typing import NamedTuple
 from benchmarks.turns.captures import Capture, split, unproven
 from benchmarks.turns.programs import CHAINS, SERVERS, Place, clients, conversation, prepared, serving
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.passive.telling import Told
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import Observation
 from tests.fingerprint.passive.programs import wait
 from tests.fingerprint.passive.read import told
@@ -73,7 +73,7 @@ class Judged(NamedTuple):
     stands: str
 
 
-def judge(server: str, scenario: Scenario, capture: Capture, one: Told) -> Iterator[Judged]:
+def judge(server: str, scenario: Scenario, capture: Capture, one: ConnectionReport) -> Iterator[Judged]:
     """Every verdict on a window that this capture gives."""
     for verdict in one.observations:
         if verdict.knob in KNOBS:
@@ -194,8 +194,8 @@ def printed(found: list[Judged]) -> int:
     print(table(found))
     bad = [one for one in found if one.stands in ("wrong", "unproven")]
     for one in bad:
-        told_by = json.dumps({"value": one.verdict.value, "grade": one.verdict.grade, **dict(one.verdict.details)})
-        print(f"{one.stands}: {one.server} {one.scenario} {one.capture} {one.verdict.knob} {told_by}")
+        details = json.dumps({"value": one.verdict.value, "grade": one.verdict.grade, **dict(one.verdict.details)})
+        print(f"{one.stands}: {one.server} {one.scenario} {one.capture} {one.verdict.knob} {details}")
     return bool(bad)
 
 

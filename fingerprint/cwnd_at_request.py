@@ -30,12 +30,12 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     failed = trace.session.error if trace.session is not None else trace.ending
     if failed and failed != "done":
         return (no("cwnd_at_request", failed, trace, UNIT),)
-    said = next((m.at for m in reversed(trace.messages) if m.way == "out"), None)
+    asked_at = next((m.at for m in reversed(trace.messages) if m.way == "out"), None)
     start = next(
         (
             n
             for n, p in enumerate(trace.packets)
-            if said is not None and p.way == "out" and p.segment.length and p.at >= said - ROUNDING_S
+            if asked_at is not None and p.way == "out" and p.segment.length and p.at >= asked_at - ROUNDING_S
         ),
         None,
     )

@@ -51,7 +51,7 @@ FALLBACK_S = 3.0
 # and a tick, at the rates that kernels are built with, and by some jitter.
 TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
 SHOWS_SLACK_S = 0.01
-# Round trips this far apart (s) tell Linux's sum from other timers, whose lateness they must exceed.
+# Round trips this far apart (s) distinguish Linux's sum from other timers, whose lateness they must exceed.
 APART_S = 0.03
 # How the minimum is read, and why a timer shows none by itself; runs with the first reason may together.
 LESS = "retransmission timer less round trip, at two round trips"
@@ -63,7 +63,7 @@ HELD_S = 0.02
 
 
 class Copies(NamedTuple):
-    """The first byte's copies: their frames, the schedule between them, and whether all before the first was told."""
+    """The first byte's copies: their frames, the schedule between them, and whether the first of them is certain."""
 
     frames: tuple[int, ...]
     schedule: Schedule
@@ -89,7 +89,7 @@ def _infer(trace: Trace) -> tuple[Observation, ...]:
         return _none("synack-repeated" if repeated else "reset" if stop == "rst" else "no-data", trace)
     if trace.tainted:
         return _none(trace.tainted[0], trace)
-    trip_s, told = server_trip(packets, opening, flight)
+    trip_s, sampled = server_trip(packets, opening, flight)
     copies = _copies(packets, flight, trip_s)
     if not copies.schedule.gaps:
         return _none("no-repeat", trace)
@@ -97,9 +97,9 @@ def _infer(trace: Trace) -> tuple[Observation, ...]:
         return _none("unclear:slow-answer" if len(flight.pieces) == 1 else "unclear:first-segment-lost", trace)
     first_s = copies.schedule.first_s
     fallback = FALLBACK_S <= first_s <= FALLBACK_S * (1 + WHEEL) and trip_s < FALLBACK_S / 3
-    if fallback and packets[opening.synacks[0]].segment.timestamps is None or not told and first_s >= FALLBACK_S:
+    if fallback and packets[opening.synacks[0]].segment.timestamps is None or not sampled and first_s >= FALLBACK_S:
         return _none("synack-repeated", trace)
-    least = _least(trace, copies, trip_s) if told else no("min_rto", "synack-repeated", trace, UNIT)
+    least = _least(trace, copies, trip_s) if sampled else no("min_rto", "synack-repeated", trace, UNIT)
     return _timer(trace, copies, flight, trip_s), least
 
 

@@ -52,15 +52,15 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def _took(packets: Sequence[Packet]) -> list[tuple[float, int]]:
-    """(seconds until the ACK, its frame) of each segment that was said once, while nothing else was unacknowledged."""
+    """(seconds until the ACK, its frame) of each segment that was sent once, while nothing else was unacknowledged."""
     found: list[tuple[float, int]] = []
     alone: Packet | None = None
-    acked, said = 1, 1
+    acked, sent = 1, 1
     for packet in packets:
         segment = packet.segment
         if packet.way == "out" and segment.length:
-            alone = packet if acked == said == segment.seq and segment.length <= SMALL_BYTES else None
-            said = max(said, segment.end)
+            alone = packet if acked == sent == segment.seq and segment.length <= SMALL_BYTES else None
+            sent = max(sent, segment.end)
         elif packet.way == "in" and segment.flags & ACK and segment.ack > acked:
             acked = segment.ack
             if alone is not None and acked == alone.segment.end:

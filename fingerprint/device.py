@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A web server's access log -> device classes: which kind of device a client's User-Agent tells of.
+"""A web server's access log -> device classes: the kind of device in a client's User-Agent.
 
 Question   Is this client a phone, a tablet, a computer, a television, or a program?
 Method     Lines of the combined format (Apache, nginx), with or without a virtual host before them. A User-Agent has
            the class of the first rule below with one of its words.
 Reads as   a class, or "" with a reason: unlike-any. Clients that share an address may have several.
 Fails as   None for a line that is not of that format; who reads the log counts them.
-Differs    from databases of User-Agents, which tell models and versions: a learner needs the class only, and the words
+Differs    from databases of User-Agents, which name models and versions: a learner needs the class only, and the words
            of these rules have been stable for a decade. Browsers on iPads say that they are Macs.
 Source     RFC 9110 10.1.5; Apache mod_log_config (combined)
 """

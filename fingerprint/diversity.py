@@ -3,14 +3,14 @@
 
 Question   Of the targets whose setting is known in the baseline region and in another, how many differ there?
 Method     A setting is known at grade A or B. Two known settings differ when no allowed reading makes them equal, and
-           no single exact reading of one is the other's setting: so a lost packet makes nobody differ.
+           no single exact reading of one is the other's setting: so a lost packet makes no target differ.
 Reads as   Shares of the values in the baseline region; differing / compared targets with Wilson's 95 % interval.
            What is in force counts: a setting that is not announced stands for its default.
 Fails as   undetermined: not known in both, or readings in common; mixed: unlike servers answer at one address in some
            region, so that what is seen there is a matter of luck and not of the region. Both are counted, and are no
            part of any share.
 Differs    from ConfigTron Table 2, which gives no interval and does not say over how many servers its shares are; and
-           from a claim about deployment: one run on one day cannot tell a roll-out from a difference, so a change
+           from a claim about deployment: one run on one day cannot separate a roll-out from a difference, so a change
            wants two more runs (`configtron probe diff`).
 Source     ConfigTron section 2.1; Wilson 1927.
 """
@@ -34,11 +34,11 @@ TIMER_SLACK = 0.125
 TIMER_STEP_S = 0.1
 
 SAME, DIFFERS, UNDETERMINED, MIXED = "same", "differs", "undetermined", "mixed"
-# The knob that tells whether unlike servers share the address; of such a target nothing else is compared.
+# The knob that shows whether unlike servers share the address; of such a target nothing else is compared.
 BALANCING = "load_balancing"
 # Details that say what is in force; of a verdict's details no others are compared.
 CLASS, EFFECTIVE = "class", "effective"
-# Why nothing can be said of two settings that are both known.
+# Why two known settings are not compared.
 IN_COMMON, NOT_ASKED = "readings in common", "not asked"
 
 
@@ -80,10 +80,10 @@ class Diversity:
 
 def in_force(observation: Observation | None) -> Value | None:
     """The setting, if it is known at A or B: a timer's class, the default of what is not announced, else the value."""
-    return said(observation) if observation is not None and observation.grade in KNOWN else None
+    return setting(observation) if observation is not None and observation.grade in KNOWN else None
 
 
-def said(observation: Observation) -> Value | None:
+def setting(observation: Observation) -> Value | None:
     """What a reading says is in force, at whatever grade; None if it has no value."""
     timer = observation.detail(CLASS)
     if isinstance(timer, int | float):
@@ -93,7 +93,7 @@ def said(observation: Observation) -> Value | None:
 
 def bare(verdict: Observation) -> Observation:
     """The verdict with nothing but what comparing reads: so much of a campaign fits into memory."""
-    readings = dict.fromkeys(said(trial) for trial in verdict.trials if trial.grade == "C")
+    readings = dict.fromkeys(setting(trial) for trial in verdict.trials if trial.grade == "C")
     trials = tuple(Observation(verdict.knob, value, unit=verdict.unit, grade="C") for value in readings)
     details = tuple(pair for pair in verdict.details if pair[0] in (CLASS, EFFECTIVE))
     return replace(verdict, method="", trace_id="", evidence=(), trials=trials, details=details)
@@ -131,7 +131,7 @@ def why(here: Observation | None, there: Observation | None) -> str:
 
 def _hassaid(verdict: Observation, value: Value) -> bool:
     """Whether any exact trial of the verdict read that value."""
-    readings = (said(trial) for trial in verdict.trials if trial.grade == "C")
+    readings = (setting(trial) for trial in verdict.trials if trial.grade == "C")
     return any(reading is not None and _equal(reading, value, verdict.unit) for reading in readings)
 
 
@@ -154,7 +154,7 @@ def wilson(hits: int, total: int, z: float = Z95) -> tuple[float, float]:
 def diversity(
     knob: str, baseline: str, verdicts: Mapping[str, Mapping[str, Observation]], mixed: Collection[str] = ()
 ) -> Diversity:
-    """One row: `verdicts` are those on `knob`, by target and then region; of targets in `mixed` nothing is said."""
+    """One row: `verdicts` are those on `knob`, by target and then region; targets in `mixed` are left out."""
     mine = {target: verdicts[target] for target in sorted(verdicts.keys() - set(mixed))}
     known, shares = shares_of(found.get(baseline) for found in mine.values())
     compared = differing = undetermined = 0

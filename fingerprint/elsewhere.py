@@ -99,7 +99,7 @@ class Operator:
 def parameter(
     knob: str, baseline: str, regions: Iterable[str], verdicts: Verdicts, mixed: Collection[str] = ()
 ) -> Parameter:
-    """One parameter drawn out; of targets in `mixed` nothing is said. `regions` in the order they shall stand in."""
+    """One parameter drawn out; without the targets in `mixed`. `regions` in the order they shall stand in."""
     mine = {target: verdicts[target] for target in sorted(verdicts.keys() - set(mixed))}
     units = {verdict.unit for found in mine.values() for verdict in found.values() if verdict.value is not None}
     return Parameter(
@@ -130,9 +130,9 @@ def _differences(knob: str, target: str, found: Mapping[str, Observation], basel
 def _obstacles(verdicts: Verdicts, baseline: str) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for found in verdicts.values():
-        said = outcomes(found, baseline)
-        if said and set(said.values()) == {UNDETERMINED}:
-            counts[why(found.get(baseline), found[next(iter(said))])] += 1
+        compared_as = outcomes(found, baseline)
+        if compared_as and set(compared_as.values()) == {UNDETERMINED}:
+            counts[why(found.get(baseline), found[next(iter(compared_as))])] += 1
     return tuple(sorted(counts.items(), key=lambda count: (-count[1], count[0])))
 
 

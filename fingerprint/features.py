@@ -5,7 +5,7 @@ Question   What network does a client of this host stand in: how far, steady, lo
 Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): smoothed and least round trip, its mean
            deviation, segments sent and sent again, delivery rate. Or segments (fingerprint/passive): the mean of the
            round trips, the least, the mean step from one to the next, repeats by cause, delivery rates.
-           Who the client is comes from its address (prefix, and ASN and country where there are files that tell) and
+           Who the client is comes from its address (prefix, and ASN and country where files map them) and
            from a web server's log (device class).
 Reads as   one `Sighting` a connection: a `Context`, where and when it was seen, and for each feature that has no value
            the reason. A bandwidth is what the path carried: the largest delivery rate that nothing but the path
@@ -77,7 +77,7 @@ class Sighting:
     remote    "" in one that was read back: the store keeps prefixes only
     way       "out" if most bytes left this host, "in" if most came, "" if none did
     ended     "open", "closed" (socket), "fin", "reset" (live)
-    age_s     from its first segment to its last; None where nobody saw the first
+    age_s     from its first segment to its last; None if the first was not captured
     bounded   the bandwidth is a lower bound
     unknown   (feature, reason) for every feature without a value
     """

@@ -8,7 +8,7 @@ Reads as   h2_settings: the ordered (identifier, value) list of the first SETTIN
            9113 6.5.2: the announced value, or "absent" with the RFC's default as a detail ("effective");
            h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
            h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
-           "absent" is said of a frame only when one came that it would have had to precede.
+           a frame is reported "absent" only when one came that it would have had to precede.
 Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
            answer that would show an absence did not come), tls:*.
 Differs    from ConfigTron Table 2, whose "16384 (100 %)" and "4096 (100 %)" read like library defaults: a default is
@@ -31,7 +31,7 @@ from configtron.fingerprint.h2_frames import (
     read_frames,
     settings_of,
 )
-from configtron.fingerprint.head import told_by
+from configtron.fingerprint.head import header_details
 from configtron.fingerprint.verdict import count_grade, no, settled, yes
 from configtron.model.nouns import Observation, Trace, Value
 
@@ -102,7 +102,7 @@ def _list(trace: Trace, announced: Pairs, frames: Sequence[Frame]) -> Observatio
     details["akamai"] = _akamai(announced, frames)
     if fields := fields_of(list(frames)):
         status = dict(fields).get(":status", "")
-        details.update(told_by(int(status) if status.isdigit() else 0, fields))
+        details.update(header_details(int(status) if status.isdigit() else 0, fields))
     return yes("h2_settings", tuple(announced), trace, "", "first SETTINGS frame", "C", _frames(trace), details)
 
 

@@ -137,8 +137,8 @@ def _grouped(packets: Sequence[Packet], synacks: Sequence[int]) -> tuple[list[in
 
 
 def _before_farewell(packets: Sequence[Packet], rest: Sequence[int]) -> list[int]:
-    said = next((n for n, i in enumerate(rest) if packets[i].way == "out" and packets[i].segment.flags & RST), None)
-    return list(rest[:said])
+    reset = next((n for n, i in enumerate(rest) if packets[i].way == "out" and packets[i].segment.flags & RST), None)
+    return list(rest[:reset])
 
 
 def _echoes(packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[int], arrival_s: float) -> list[_Echo]:
@@ -157,8 +157,8 @@ def _echoes(packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[in
         elif _answers(packets[i]) and asked:
             overdue = asked[0] - last > gap_s * (1 if constant else 2) * (1 + WHEEL)
             alive = packets[i].segment.seq == 0
-            told = len(asked) == 1 or abs(at - asked[-1] - arrival_s) <= SAME_TRIP * arrival_s
-            found.append(_Echo(at - asked[-1] if told else None, alive, alive and overdue))
+            sure = len(asked) == 1 or abs(at - asked[-1] - arrival_s) <= SAME_TRIP * arrival_s
+            found.append(_Echo(at - asked[-1] if sure else None, alive, alive and overdue))
             asked, last = [], at
             gap_s *= 1 if constant else 2
         elif _answers(packets[i]) and found and at - last >= DUPLICATE_GAP_S:

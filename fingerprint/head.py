@@ -21,7 +21,7 @@ FIELD_LIMIT = 2000
 # Kept as they are: where the page is, who made it, on which way it came, whether HTTP/3 is on offer.
 KEPT = ("location", "server", "via", "alt-svc", "content-length")
 # Field -> where in it the place stands (group 1) at which the answer was given. The names of places are the networks'
-# own; those fields hold the request's number too, so the whole field would tell two requests apart, not two places.
+# own; those fields hold the request's number too, so the whole field would distinguish two requests, not two places.
 PLACES: tuple[tuple[str, str], ...] = (
     ("cf-ray", r"-([A-Z]{3})$"),
     ("x-amz-cf-pop", r"^([A-Z]{3})"),
@@ -58,7 +58,7 @@ def head_fields(head: bytes) -> Fields:
     return found
 
 
-def told_by(status: int, fields: Fields) -> dict[str, Value]:
+def header_details(status: int, fields: Fields) -> dict[str, Value]:
     """Details of an answer: status, the fields kept, the place, the cookies as a request gives them back."""
     details: dict[str, Value] = {"status": status}
     first: dict[str, str] = {}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from configtron.fingerprint.head import head_fields, head_status, status_version, told_by
+from configtron.fingerprint.head import head_fields, head_status, header_details, status_version
 from configtron.fingerprint.verdict import no, yes
 from configtron.model.nouns import Message, Observation, Trace, Value
 
@@ -68,7 +68,7 @@ def _page(trace: Trace, knob: str) -> Observation:
         # a server that lets single bytes fall has not shown yet what it speaks
         begun = 0 < len(head) < len(STATUS_BEGINS) and STATUS_BEGINS.startswith(head)
         return no(knob, "no-data" if begun else "not-http" if head else _ending(trace), trace, details=_agreed(trace))
-    details = told_by(head_status(head), head_fields(head)) | _agreed(trace)
+    details = header_details(head_status(head), head_fields(head)) | _agreed(trace)
     if trace.session is not None and trace.session.alpn:
         details["alpn"] = trace.session.alpn
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
@@ -93,7 +93,7 @@ def _asides(trace: Trace) -> tuple[Observation, ...]:
     if first is None or version is None:
         return ()
     head = first.segment.payload
-    details = told_by(head_status(head), head_fields(head))
+    details = header_details(head_status(head), head_fields(head))
     return (yes("http_clear", version, trace, "", "status line", "C", (first.frame,), details),)
 
 

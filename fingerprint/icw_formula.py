@@ -9,7 +9,7 @@ Reads as   the rule that explains every exact run: "segments" (N, Linux), "bytes
            segment sizes with exact runs give A, two B. Where several rules explain all, the one with less freedom:
            the RFCs' before the numbers.
 Fails as   nothing: without exact runs at two segment sizes there is no question yet, and no verdict.
-Differs    from cs244's icw_test.py, which divides bytes by the segment size and so cannot tell.
+Differs    from cs244's icw_test.py, which divides bytes by the segment size and so cannot distinguish them.
 Source     RFC 6928 section 2; RFC 3390 section 1; RFC 2414.
 """
 
@@ -43,8 +43,8 @@ def _rule(exact: Sequence[Observation]) -> str:
     pairs = {(_mss(t), int(number(t))) for t in exact}
     for name, window in RULES_FIXED.items():
         # Where 10 MSS or 4 MSS is the least at every size, the rule is a number of segments like any other.
-        told = {_segments(window(mss), mss) for mss, _ in pairs}
-        if len(told) > 1 and all(_segments(window(mss), mss) == n for mss, n in pairs):
+        counts = {_segments(window(mss), mss) for mss, _ in pairs}
+        if len(counts) > 1 and all(_segments(window(mss), mss) == n for mss, n in pairs):
             return name
     if len({n for _, n in pairs}) == 1:
         return "segments"

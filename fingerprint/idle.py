@@ -9,7 +9,7 @@ Reads as   "on" if it is clearly smaller than the largest round before. "off" if
            window that restarts could be after that silence: halved for each timeout that surely passed, from the
            largest that it could have grown to.
 Fails as   no-synack, refused, reset, closed (the server keeps no connection open), no-data, unclear:no-growth (the page
-           is too short for the window to grow, or to tell it from a larger one halved), unclear:retransmitted (a
+           is too short for the window to grow, or to differ from a larger one halved), unclear:retransmitted (a
            timeout shrank it), unclear:alone (no two runs agree).
 Differs    from setting the knob: BBR never restarts, whatever is set, and reads "off".
 Source     RFC 5681 section 4.1; RFC 2861; net/ipv4/tcp_output.c (tcp_cwnd_restart), tcp.h
@@ -168,7 +168,7 @@ def _rounds(packets: Sequence[Packet], rtt_s: float | None) -> Rounds:
     found = Rounds()
     edge, end, fresh, second = 1, 1, set[int](), False
     heard_at: dict[int, float] = {}
-    began = heard = said = 0.0
+    began = heard = spoke_at = 0.0
     for packet in packets:
         segment = packet.segment
         if packet.way == "out":
@@ -181,7 +181,7 @@ def _rounds(packets: Sequence[Packet], rtt_s: float | None) -> Rounds:
                 fresh = set()
             if asked:
                 second, found.idle_s = True, packet.at - heard
-            edge, said = max(edge, segment.ack), packet.at
+            edge, spoke_at = max(edge, segment.ack), packet.at
         elif segment.length > 0 and not segment.flags & SYN:
             found.mss = max(found.mss, segment.length)
             heard = packet.at if not second else heard
@@ -192,7 +192,7 @@ def _rounds(packets: Sequence[Packet], rtt_s: float | None) -> Rounds:
                 continue
             if not fresh:
                 began = packet.at
-                found.answers += [packet.at - said] * (edge > 1 and not second)
+                found.answers += [packet.at - spoke_at] * (edge > 1 and not second)
             fresh.add(segment.seq)
             found.full = segment.length >= found.mss if segment.end > end else found.full
             end = max(end, segment.end)

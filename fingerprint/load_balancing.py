@@ -30,7 +30,7 @@ from configtron.model.nouns import Observation, Value
 
 KNOBS = ("load_balancing",)
 # Two servers of which one has 60 % of the connections hide from eight of them with chance 0.6 ** 8 + 0.4 ** 8 = 1.7 %,
-# from twelve with 0.2 %. From fewer than three nobody would expect an answer.
+# from twelve with 0.2 %. Fewer than three give no answer.
 CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
 # Readings that prove a window bear no loss: what is fresh follows the flight's last byte (`fingerprint/window.py`). One
 # segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
@@ -122,7 +122,7 @@ def _odd(unlike: Faces) -> set[str]:
 
 
 def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
-    """Knobs whose further readings could tell one server from two, the most telling first; () once it is told."""
+    """Return knobs whose further readings could show one server or two, the most conclusive first; () once settled."""
     by_knob = _by_knob(trials)
     verdict = across(by_knob)
     if verdict is None or verdict.grade in ("A", "B"):
@@ -206,13 +206,13 @@ def _is_small(trial: Observation) -> bool:
     return _detail(trial, "mss") < SMALL_MSS
 
 
-def _unlike(exact: Sequence[Observation], told: Sequence[Observation]) -> dict[Value, list[Observation]]:
+def _unlike(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
     """High and low ones of one kind."""
     amiss = 0 if _again_and_again(exact) else AMISS
-    if not exact or _by_segments(exact, told, amiss) or _by_bytes(exact, told, amiss):
+    if not exact or _by_segments(exact, valued, amiss) or _by_bytes(exact, valued, amiss):
         return {}
-    top = max(map(number, told))
-    high = [t for t in told if number(t) >= top - amiss]
+    top = max(map(number, valued))
+    high = [t for t in valued if number(t) >= top - amiss]
     low = [t for t in exact if number(t) < top - amiss]
     return {"high": high, "low": low}
 
@@ -227,28 +227,28 @@ def _again_and_again(exact: Sequence[Observation]) -> bool:
 def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
     """Whether some run looks like a lower window and proves none: a server that repeated itself, then went on."""
     for knob in WINDOWS:
-        told = [t for t in trials.get(knob, ()) if t.value is not None]
-        top = max(map(number, told), default=0.0)
-        low = (t for t in told if number(t) < top - AMISS)
+        valued = [t for t in trials.get(knob, ()) if t.value is not None]
+        top = max(map(number, valued), default=0.0)
+        low = (t for t in valued if number(t) < top - AMISS)
         if any(t.grade == "C" or t.detail("proof") == AFTER_TIMER for t in low):
             return True
     return False
 
 
-def _by_segments(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:
+def _by_segments(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
     """Whether one number of segments explains all readings."""
-    return min(map(number, exact)) >= max(map(number, told)) - amiss
+    return min(map(number, exact)) >= max(map(number, valued)) - amiss
 
 
-def _by_bytes(exact: Sequence[Observation], told: Sequence[Observation], amiss: int) -> bool:
+def _by_bytes(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
     """Whether one number of bytes, in segments of each run's size, explains all readings.
 
     Servers round it up or down, but always alike: what was seen is less than a segment away.
     """
-    sizes = {_detail(t, "mss"): [s for s in told if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
+    sizes = {_detail(t, "mss"): [s for s in valued if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
     if not all(_by_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
         return False
-    least = max(_detail(t, "bytes") - _detail(t, "mss") for t in told)
+    least = max(_detail(t, "bytes") - _detail(t, "mss") for t in valued)
     return least < min(_detail(t, "bytes") + _detail(t, "mss") for t in exact)
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 WHEEL = 0.125
 # Ratio of successive gaps of a timer that does not grow, within the wheel's eighth on both.
 CONSTANT = (0.85, 1.15)
-# As many copies lost before the first that was heard are still told from a longer timer.
+# As many copies lost before the first that was heard are still distinguished from a longer timer.
 LOST_FIRST_MAX = 2
-# So many waits in one gap of a timer that does not grow are told as lost copies.
+# So many waits in one gap of a timer that does not grow are counted as lost copies.
 LOST_CONSTANT_MAX = 3
 # An answer that was a copy itself came a timer late. A path's jitter stays below this share of the timer.
 LATE_SHARE = 0.9
@@ -79,7 +79,7 @@ def _fit(base_s: float, first: int, times_s: Sequence[float]) -> tuple[float, in
 
 
 def whole(schedule: Schedule, late_s: float) -> tuple[Schedule, bool]:
-    """The schedule with the copies that were lost before the first answer heard, and whether that can be told.
+    """The schedule with the copies that were lost before the first answer heard, and whether that is certain.
 
     Such an answer came `late_s` later than a round trip: by the timers that had gone by, base x (2^k - 1) after k of
     them. The gaps alone look the same for a base twice as long.
@@ -103,7 +103,7 @@ def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()
     """How many copies a timer of that base has sent when the last one was heard.
 
     passed_s   from the original to the last copy heard before any echo
-    late       gaps heard after echoes; the last one tells by its length which it is
+    late       gaps heard after echoes; the length of the last one shows which it is
     """
     if base_s <= 0:
         return 0

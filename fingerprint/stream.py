@@ -31,7 +31,7 @@ AGREE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """The opening: indices into the packet list, the SYN-ACKs heard, the round trip if it can be told (Karn's rule)."""
+    """The opening: indices into the packet list, the SYN-ACKs heard, the round trip if certain (Karn's rule)."""
 
     syns: tuple[int, ...] = ()
     synacks: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class Flight:
         )
 
     def ask(self, packet: Packet) -> None:
-        """Our request went out. Said twice, its answer tells no round trip (Karn's rule)."""
+        """Our request went out. Sent twice, its answer shows no round trip (Karn's rule)."""
         if self._asked is None:
             self._asked = packet
         elif packet.segment.seq == self._asked.segment.seq:

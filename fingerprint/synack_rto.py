@@ -8,12 +8,12 @@ Reads as   RTO: the first gap, in s, with the nearest class of {0.2, 0.25, 0.3, 
            wheel's eighth; where the doubling shows that copies were lost, the gap without the loss. If the first
            answer came later than a round trip, by as much as a timer, it was a copy itself, and the timer is shorter.
            Back-off: how the gaps grow. Retries: how many repeats, exact only if the end was seen: a RST, or an echo
-           that finds the connection forgotten; one that finds it remembered tells of a lost copy. End: "reset" or
+           that finds the connection forgotten; one that finds it remembered shows a lost copy. End: "reset" or
            "silence".
 Fails as   no-synack, refused, no-repeat (a SYN cookie or a proxy answers exactly once), unclear:one-repeat,
            unclear:no-end, unclear:irregular (the runs' gaps are no one timer's), drops.
-Differs    from JA4TScan: ms instead of s; duplicates within 0.1 s are merged; the end is told from impatience, a lost
-           copy from a longer timer.
+Differs    from JA4TScan: ms instead of s; duplicates within 0.1 s are merged; the end is kept apart from
+           impatience, a lost copy from a longer timer.
 Source     RFC 6298 section 2 and 5.5; ConfigTron Table 2 (RTO); net/ipv4/inet_connection_sock.c (reqsk_timer_handler).
 """
 
@@ -103,8 +103,8 @@ def _retries(
     overdue = (opening.overdue, opening.overdue_last)
     count = _count(schedule, details, overdue)
     more: dict[str, Value] = {"reset": opening.reset is not None, "missed": count - heard, "overdue": overdue}
-    # A timer that stays as it is need not end with the connection, as one that doubles does: nobody knows whether what
-    # was overdue was ever sent.
+    # A timer that stays as it is need not end with the connection, as one that doubles does: whether what was
+    # overdue was ever sent is unknown.
     unsure = schedule.kind == "linear" and opening.overdue_last > 0
     grade = "C" if _ended(opening) and not unsure else "L"
     if grade == "L":
@@ -120,7 +120,7 @@ def _retries(
 def _count(schedule: Schedule, details: Mapping[str, Value], overdue: Sequence[float]) -> int:
     """Copies that were sent: by the timer's own arithmetic if it is regular, else those heard.
 
-    A doubling timer's last wait tells which it was, and so counts the copies lost before; `overdue` are all, and those
+    A doubling timer's last wait shows which it was, and so counts the copies lost before; `overdue` are all, and those
     lost after it.
     """
     lost = int(overdue[0 if schedule.kind == "linear" else 1])
@@ -294,7 +294,7 @@ def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
         arrival_s = rtt_s
     schedule = schedule_of(gaps, _numbers(trial.detail("late")))
     resolved, sure = whole(schedule, arrival_s - (rtt_s or 0.0))
-    # A path that nobody has measured may be as long as that.
+    # A path that was not measured may be as long as that.
     return _Run(trial, schedule, sure and resolved == schedule) if rtt_s is None else _Run(trial, resolved, sure)
 
 

@@ -71,7 +71,7 @@ class TcpInfo(NamedTuple):
 
 
 class Socket(NamedTuple):
-    """A socket as inet_diag tells it; bbr_rate in bytes a second, 0 without BBR.
+    """A socket as inet_diag reports it; bbr_rate in bytes a second, 0 without BBR.
 
     best_rate   the largest delivery rate (bytes a second) that earlier looks saw and that nothing but the path limited
     """

@@ -5,7 +5,7 @@ Question   Which versions does the server speak, and not only which one does it 
 Method     One hello for each version as the highest on offer, made by hand with old and new ciphers; the ServerHello
            says which one the server takes. A hello that offers 1.1 at most, answered with 1.0, has asked about both.
 Stop when  the ServerHello or a fatal alert is there; the handshake is not finished.
-Reads as   the versions taken, oldest first. One trial tells what was chosen under one limit, the verdict joins them: a
+Reads as   the versions taken, oldest first. One trial shows what was chosen under one limit, the verdict joins them: a
            version is refused if a hello that offered it was answered with an older one, or with an alert. While some
            version is neither, those known are a lower bound.
 Fails as   no-synack, refused, tls:not-tls, tls:alert-*, closed, reset, no-data. An alert but protocol_version, or
@@ -43,7 +43,7 @@ PROTOCOL_VERSION = 70
 
 
 class Answer(NamedTuple):
-    """What a server said to a hello: a version, else an alert (-1: none), else it was no TLS; `final`: enough heard."""
+    """The answer to a hello: a version, else an alert (-1: none), else it was no TLS; `final`: enough heard."""
 
     version: str = ""
     cipher: int = 0
@@ -58,17 +58,17 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return (no("tls_versions", trace.session.error, trace),)
     most = str(trace.param("most", NAMES[-1]))
     details: dict[str, Value] = {"most": most}
-    said = answer_of(b"".join(m.data for m in trace.messages if m.way == "in"))
+    answer = answer_of(b"".join(m.data for m in trace.messages if m.way == "in"))
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
-    if not said.tls:
+    if not answer.tls:
         return (no("tls_versions", "tls:not-tls", trace, details=details),)
-    if said.version:
-        details["cipher"] = f"0x{said.cipher:04x}"
-        return (yes("tls_versions", (said.version,), trace, "", "ServerHello", "C", frames, details),)
-    if said.alert == PROTOCOL_VERSION:
+    if answer.version:
+        details["cipher"] = f"0x{answer.cipher:04x}"
+        return (yes("tls_versions", (answer.version,), trace, "", "ServerHello", "C", frames, details),)
+    if answer.alert == PROTOCOL_VERSION:
         return (yes("tls_versions", (), trace, "", "alert protocol_version", "C", frames, details),)
-    if said.alert >= 0:
-        name = ALERTS.get(said.alert, str(said.alert))
+    if answer.alert >= 0:
+        name = ALERTS.get(answer.alert, str(answer.alert))
         return (no("tls_versions", f"tls:alert-{name}", trace, details=details),)
     ending = trace.ending if trace.ending not in ("", "done") else "closed"
     return (no("tls_versions", ending, trace, details=details),)

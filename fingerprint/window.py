@@ -19,7 +19,7 @@ UNIT = "segments"
 # What a SYN without the option offers (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # A SYN-ACK sent again means a window of one segment by RFC 5681 3.1; Linux collapses it only after the second repeat
-# (tcp_init_transfer). So after one repeat a larger window is still the initial one, a window of 1 tells nothing; after
+# (tcp_init_transfer). So after one repeat a larger window is still the initial one, a window of 1 shows nothing; after
 # two, nothing does.
 SYNACK_REPEATS_MAX = 1
 # A handshake that took this much longer than the request's acknowledgement shows a SYN-ACK timer, not the path: the
@@ -29,14 +29,14 @@ SYNACK_LOST_S = 0.17
 # Data at any other time was let out by the server itself.
 PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
 # How the flight ended -> what fresh data after the ACK proves. Before a timer fired, or at a tail loss probe, a server
-# with more to say and room in its window would have said it: the window was full. After a timeout the window is one
+# with more to say and room in its window would have sent it: the window was full. After a timeout the window is one
 # segment, and data written meanwhile waits for our ACK as well: that is a bound, which may support a stronger proof.
 PROOFS = {"quiet": "before-timer", "edge": "edge"}
 # That no timer fired before our ACK arrived is sure only if it left within the shortest wait of one, less a round trip
 # for both ways: 0.2 s, or two round trips. A later silence may be the timer's copies lost.
 TIMER_MIN_S, TIMER_RTTS = 0.2, 2.0
 STRONG, PROVEN = ("before-timer", "edge"), ("before-timer", "edge", "after-timer")
-# A server that said nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
+# A server that sent nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
 # initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
 # 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
 IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
@@ -72,7 +72,7 @@ class Held(NamedTuple):
 
 
 def hold(packets: Sequence[Packet], opening: Handshake, start: int = 0, base: int = 1) -> Held:
-    """Read the flight that answers what we said from packet `start` on; its first byte is `base`."""
+    """Read the flight that answers what we sent from packet `start` on; its first byte is `base`."""
     flight = Flight(opening.rtt_s, base)
     sack = sack_agreed(packets, opening)
     for i in range(start, len(packets)):
@@ -100,7 +100,7 @@ def hold(packets: Sequence[Packet], opening: Handshake, start: int = 0, base: in
 def read_window(
     knob: str, trace: Trace, opening: Handshake, start: int = 0, base: int = 1, *, initial: bool = True
 ) -> Observation:
-    """The window of the flight that answers what we said from packet `start` on.
+    """The window of the flight that answers what we sent from packet `start` on.
 
     initial   nothing was acknowledged before, so what a repeated SYN-ACK does to a window matters
     """
@@ -173,7 +173,7 @@ def read_window(
 
 
 def _mss(packets: Sequence[Packet], held: Held, start: int, offered: int) -> int:
-    # Its size tells the segments of a merged first frame; a first segment that was that short itself tells nothing.
+    # Its size shows the segments of a merged first frame; a first segment that was that short itself shows nothing.
     repeated = packets[held.at].segment.length if held.stop == "rto" else held.flight.edge
     if repeated >= held.flight.pieces.get(held.flight.base, 0) - held.flight.base:
         repeated = 0
@@ -201,19 +201,19 @@ def _was_repaired(before: Sequence[Packet], rtt_s: float) -> bool:
     What a round trip, or less, before it let out is in time; a tail that was lost comes later, once, and leaves no gap.
     """
     reach, over = 0, math.inf
-    said = [p.at for p in before if p.way == "out"]
+    spoke = [p.at for p in before if p.way == "out"]
     last_at = -math.inf
     for packet in before:
         segment = packet.segment
         if packet.way == "out" or segment.flags & SYN:
             continue
         if not segment.length:
-            # An acknowledgement tells how far the server has come: what we have not heard by then is lost.
+            # An acknowledgement shows how far the server has come: what we have not heard by then is lost.
             reach, over = (segment.seq, -math.inf) if segment.seq > reach > 0 else (reach, over)
             continue
         if segment.seq < reach and packet.at - over > OVERTAKEN_RTTS * rtt_s:
             return True
-        if packet.at - last_at > PROMPT_SLACK_S and not any(_prompt(packet.at - at, rtt_s) for at in said):
+        if packet.at - last_at > PROMPT_SLACK_S and not any(_prompt(packet.at - at, rtt_s) for at in spoke):
             return True
         over = packet.at if segment.seq > reach > 0 or segment.end > reach else over
         last_at, reach = packet.at, max(reach, segment.end)
@@ -223,7 +223,7 @@ def _was_repaired(before: Sequence[Packet], rtt_s: float) -> bool:
 def _may_be_a_pause(held: Held) -> bool:
     """Whether a flight that ended in a short segment may have ended there because the server had no more to say yet.
 
-    A probe tells otherwise if it came when one does: sooner or later, what stands alone is the server's next word.
+    A probe shows otherwise if it came when one does: sooner or later, a lone segment is the server's next data.
     """
     flight, rtt_s = held.flight, held.flight.rtt_s or 0.0
     if held.stop != "edge" or flight.lone is None:
@@ -252,7 +252,7 @@ def may_hide_a_probe(packets: Sequence[Packet], held: Held, opening: Handshake) 
 
 
 def _proof(packets: Sequence[Packet], held: Held) -> str:
-    """Why the window, and not the response, ended the flight - or that it cannot be told."""
+    """Why the window, and not the response, ended the flight - or that neither is certain."""
     flight, rtt_s = held.flight, held.flight.rtt_s
     if held.stop == "rst" or flight.fin_at_seq is not None:
         return "response-ended"

@@ -95,18 +95,18 @@ def compared(found: Iterable[Found], knobs: Sequence[str], vantages: Sequence[st
 
 def _run_by(item: Found) -> tuple[str, str]:
     """(provider, how it is known); the site's own name if nothing is known."""
-    told = item.verdicts.get("provider")
-    if told is not None and told.value is not None:
-        return str(told.value), told.method
+    provider = item.verdicts.get("provider")
+    if provider is not None and provider.value is not None:
+        return str(provider.value), provider.method
     given = item.fingerprint.target.provider
     return (given, "target list") if given else (item.site, "name")
 
 
 def _presence(item: Found) -> Presence:
     address = item.verdicts.get("address")
-    said = str(address.value) if address is not None and address.value is not None else item.fingerprint.target.address
+    name = str(address.value) if address is not None and address.value is not None else item.fingerprint.target.address
     head = next((item.verdicts[knob] for knob in HEADS if knob in item.verdicts and item.verdicts[knob].details), None)
     words = {name: str((head.detail(name) if head else None) or "") for name in ("server", "via", "place")}
     trips = (item.verdicts[knob].detail("rtt") for knob in TRIPS if knob in item.verdicts)
     rtt = next((trip for trip in trips if isinstance(trip, int | float)), None)
-    return Presence(said, words["server"], words["via"], words["place"], rtt)
+    return Presence(name, words["server"], words["via"], words["place"], rtt)

@@ -13,8 +13,8 @@ from typing import TextIO
 from rich.table import Table
 
 from configtron.fingerprint.merge import merge_all
+from configtron.fingerprint.passive.connection_report import ConnectionReport, address, ended, goodput_kbps, loss
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
-from configtron.fingerprint.passive.telling import Told, address, ended, goodput_kbps, loss
 from configtron.model.nouns import Fingerprint, Observation, Target
 from configtron.model.records import Json, Result, canonical, observation_form
 from configtron.report.found import Found
@@ -31,9 +31,9 @@ TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB",
 SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
 
 
-def form(told: Told, files: list[str]) -> dict[str, Json]:
+def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
     """A connection as a JSON object."""
-    numbers = told.numbers
+    numbers = connection.numbers
     handshake = {name: numbers[name] for name in ("rtt", "rtt_server", "rtt_client", "syns", "synacks")}
     agreed: dict[str, Json] = {
         name: None if numbers[name] is None else bool(numbers[name]) for name in ("sack", "stamps")
@@ -41,29 +41,29 @@ def form(told: Told, files: list[str]) -> dict[str, Json]:
     return _without_none(
         {
             "schema": SCHEMA,
-            "file": files[told.file],
-            "frame": told.frame,
-            "started_at": round(told.started_ns / 1e9, 9),
-            "duration": round(told.duration_s, 9),
+            "file": files[connection.file],
+            "frame": connection.frame,
+            "started_at": round(connection.started_ns / 1e9, 9),
+            "duration": round(connection.duration_s, 9),
             "packets": _plain(numbers["packets"]),
             "copies": _plain(numbers["copies"] or None),
-            "ended": ended(told),
-            "captured_at": told.place or None,
-            "merged": told.merged or None,
-            "incomplete": told.incomplete or None,
+            "ended": ended(connection),
+            "captured_at": connection.place or None,
+            "merged": connection.merged or None,
+            "incomplete": connection.incomplete or None,
             "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**{name: _plain(value) for name, value in handshake.items()}, **agreed}),
-            **{side: _side(told, side) for side in SIDES},
-            "tls": _tls(told),
-            "observations": {o.knob: _reading(o) for o in told.observations},
+            **{side: _side(connection, side) for side in SIDES},
+            "tls": _tls(connection),
+            "observations": {o.knob: _reading(o) for o in connection.observations},
         }
     )
 
 
-def _side(told: Told, side: str) -> Json:
-    end = told.client if side == "client" else told.server
-    numbers = {name: _plain(told.numbers[f"{side}_{name}"]) for name in SIDE if name not in INNER}
-    goodput, lost = goodput_kbps(told, side), loss(told, side)
+def _side(connection: ConnectionReport, side: str) -> Json:
+    end = connection.client if side == "client" else connection.server
+    numbers = {name: _plain(connection.numbers[f"{side}_{name}"]) for name in SIDE if name not in INNER}
+    goodput, lost = goodput_kbps(connection, side), loss(connection, side)
     derived = {
         "goodput_kbps": None if goodput is None else round(goodput, 3),
         "loss": None if lost is None else round(lost, 6),
@@ -71,8 +71,8 @@ def _side(told: Told, side: str) -> Json:
     return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
 
 
-def _tls(told: Told) -> Json:
-    asked, answered = told.hellos
+def _tls(connection: ConnectionReport) -> Json:
+    asked, answered = connection.hellos
     if asked is None and answered is None:
         return None
     found: dict[str, Json] = {}
@@ -99,10 +99,10 @@ def _without_none(form: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in form.items() if value is not None}
 
 
-def write_jsonl(told: Iterable[Told], files: list[str], out: TextIO) -> int:
+def write_jsonl(connections: Iterable[ConnectionReport], files: list[str], out: TextIO) -> int:
     """A line a connection; how many."""
     count = 0
-    for one in told:
+    for one in connections:
         out.write(canonical(form(one, files)) + "\n")
         count += 1
     return count
@@ -118,31 +118,37 @@ def columns() -> list[str]:
     return [*times, *ends, *plain, *sides, "tls", "alpn", "server_name", *verdicts]
 
 
-def write_csv(told: Iterable[Told], files: list[str], out: TextIO, *, header: bool = True) -> int:
+def write_csv(connections: Iterable[ConnectionReport], files: list[str], out: TextIO, *, header: bool = True) -> int:
     """A row a connection, under a header; how many."""
     writer = csv.writer(out, lineterminator="\n")
     names = columns()
     if header:
         writer.writerow(names)
     count = 0
-    for one in told:
+    for one in connections:
         row = _row(one, files)
         writer.writerow([row.get(name, "") for name in names])
         count += 1
     return count
 
 
-def _row(told: Told, files: list[str]) -> Mapping[str, object]:
-    row: dict[str, object] = {name: _cell(value) for name, value in told.numbers.items()}
-    row |= {"file": files[told.file], "frame": told.frame, "started_at": f"{told.started_ns / 1e9:.9f}",
-            "duration": f"{told.duration_s:.6f}", "ended": ended(told), "captured_at": told.place}  # fmt: skip
-    for side, end in (("client", told.client), ("server", told.server)):
+def _row(connection: ConnectionReport, files: list[str]) -> Mapping[str, object]:
+    row: dict[str, object] = {name: _cell(value) for name, value in connection.numbers.items()}
+    row |= {
+        "file": files[connection.file],
+        "frame": connection.frame,
+        "started_at": f"{connection.started_ns / 1e9:.9f}",
+        "duration": f"{connection.duration_s:.6f}",
+        "ended": ended(connection),
+        "captured_at": connection.place,
+    }
+    for side, end in (("client", connection.client), ("server", connection.server)):
         row |= {f"{side}_address": address(end), f"{side}_port": end.port}
-        goodput, lost = goodput_kbps(told, side), loss(told, side)
+        goodput, lost = goodput_kbps(connection, side), loss(connection, side)
         row[f"{side}_goodput_kbps"] = "" if goodput is None else round(goodput, 3)
         row[f"{side}_loss"] = "" if lost is None else round(lost, 6)
-    row |= _names(told)
-    for observation in told.observations:
+    row |= _names(connection)
+    for observation in connection.observations:
         if observation.knob in SHOWN:
             value = "" if observation.value is None else text(observation.value)
             row[observation.knob] = f">= {value}" if observation.grade == "L" else value
@@ -155,8 +161,8 @@ def _cell(value: float | None) -> object:
     return "" if value is None else _plain(value)
 
 
-def _names(told: Told) -> dict[str, str]:
-    asked, answered = told.hellos
+def _names(connection: ConnectionReport) -> dict[str, str]:
+    asked, answered = connection.hellos
     return {
         "tls": next(iter(answered.versions), "") if answered else "",
         "alpn": next(iter(answered.alpn), "") if answered else "",
@@ -164,11 +170,11 @@ def _names(told: Told) -> dict[str, str]:
     }
 
 
-def table(told: Iterable[Told]) -> Table:
+def table(connections: Iterable[ConnectionReport]) -> Table:
     """A row a connection: what one looks for first. Of loss and repeats, the server's."""
     made = plain_table(*TABLE, spare=SPARE)
     made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
-    for one in told:
+    for one in connections:
         numbers, verdicts = one.numbers, {o.knob: o for o in one.observations}
         names, lost = _names(one), loss(one, "server")
         rtt = numbers["rtt"]
@@ -183,8 +189,8 @@ def table(told: Iterable[Told]) -> Table:
     return made
 
 
-def _name(told: Told, side: str) -> str:
-    end = told.client if side == "client" else told.server
+def _name(connection: ConnectionReport, side: str) -> str:
+    end = connection.client if side == "client" else connection.server
     return _site(address(end), end.port)
 
 
@@ -199,10 +205,10 @@ class Servers:
         self._seen: dict[tuple[str, int], list[Observation]] = {}
         self._names: dict[tuple[str, int], str] = {}
 
-    def take(self, told: Iterable[Told]) -> int:
+    def take(self, connections: Iterable[ConnectionReport]) -> int:
         """Remember; how many connections."""
         count = 0
-        for one in told:
+        for one in connections:
             key = (one.target.address, one.target.port)
             self._seen.setdefault(key, []).extend(one.observations)
             asked = one.hellos[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Local connections as text, as they are told: a table, JSON Lines, CSV. Nothing is held back, so memory stays flat.
+"""Local connections as text, one by one: a table, JSON Lines, CSV. Nothing is held back, so memory stays flat.
 
 A feature without a value is left out of JSON and its reason stands under `unknown`; it is empty in CSV and "-" in the
 table. A bandwidth that is a lower bound carries its sign.
@@ -63,7 +63,7 @@ def summed(source: str, counts: Mapping[str, int]) -> str:
     """The same in a line for people."""
     rest = {name: value for name, value in counts.items() if name not in ("dropped-by-capture", "endings-lost")}
     if source == "socket":
-        text = f"{counts.get('connections', 0)} connections told"
+        text = f"{counts.get('connections', 0)} connections reported"
     else:
         text = counted(rest)
     return f"{text}; {dropped(counts)} dropped"
@@ -79,7 +79,7 @@ class Writer:
         self._shown = shown(shutil.get_terminal_size().columns) if out.isatty() else range(len(TABLE))
 
     def write(self, seen: Iterable[Sighting]) -> None:
-        """A line each, seen at once by whoever reads."""
+        """A line each, seen at once by the reader."""
         for one in () if self._silent else seen:
             self._head()
             if self._kind == "jsonl":

@@ -19,7 +19,7 @@ COLUMNS = (
 )  # fmt: skip
 # In CSV the row that counts targets over all regions: a target that differs in three is one.
 ANYWHERE = "*"
-# Shares and bounds in ten-thousandths of a percent: finer than any run can tell.
+# Shares and bounds in ten-thousandths of a percent: finer than any run can resolve.
 DECIMALS = 6
 
 
@@ -45,10 +45,10 @@ def write_csv(found: Compared, out: TextIO) -> None:
             if region.name == found.baseline:
                 writer.writerow((*here, *[""] * (len(COLUMNS) - len(here))))
                 continue
-            told = (region.compared, region.same, region.differs, region.undetermined, row.mixed)
+            counts = (region.compared, region.same, region.differs, region.undetermined, row.mixed)
             bounds = _bounds(region.differs, region.compared, region.interval)
             one = next((each for each in parameter.differences if each.region == region.name), None)
-            writer.writerow((*here, *told, *bounds, *((one.target, one.here, one.there) if one else ("", "", ""))))
+            writer.writerow((*here, *counts, *bounds, *((one.target, one.here, one.there) if one else ("", "", ""))))
 
 
 def _form(run: int, found: Compared, parameter: Parameter) -> Json:
@@ -89,7 +89,7 @@ def _region(region: Region, baseline: str) -> Json:
 
 
 def _bounds(hits: int, total: int, interval: tuple[float, float]) -> tuple[float | None, float | None, float | None]:
-    """(share, low, high); nothing is said of nothing."""
+    """(share, low, high); None of nothing."""
     if not total:
         return None, None, None
     return round(hits / total, DECIMALS), round(interval[0], DECIMALS), round(interval[1], DECIMALS)

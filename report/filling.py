@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How the filling of a tensor goes, while it goes: a bar on a terminal, a line now and then elsewhere, JSON lines.
 
-All of it on stderr or in a file of its own; never on stdout, which is for data. The time left is told from the cells
+All of it on stderr or in a file of its own; never on stdout, which is for data. The time left follows from the cells
 that are done, and not before enough of them are: shards are done in an order drawn by chance, so that it holds.
 """
 
@@ -15,7 +15,7 @@ from configtron.model.records import canonical
 from configtron.report.progress import PLAIN_EVERY_S, STATUS_EVERY_S
 from configtron.report.shown import Shown
 
-# Until a twentieth is done nothing is said about the time left: the first shards are no sample.
+# Until a twentieth is done the time left is not shown: the first shards are no sample.
 LEAST_SHARE = 0.05
 
 
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 
 
 def left_s(moment: Moment, elapsed_s: float) -> float | None:
-    """Seconds that are left; None until that can be told."""
+    """Seconds that are left; None until known."""
     here = moment.done - moment.before
     if not here or moment.done < LEAST_SHARE * moment.cells:
         return None
@@ -64,7 +64,7 @@ class Filling(Shown):
         self._status = status
         self._plain_at = self._began + PLAIN_EVERY_S
         self._status_at = self._began
-        self._told: Moment | None = None
+        self._shown: Moment | None = None
 
     def update(self, moment: Moment, *, last: bool = False) -> None:
         """How far it is now; `last` shows it in any case."""
@@ -73,12 +73,12 @@ class Filling(Shown):
         left = left_s(moment, elapsed)
         if self._status is not None and (last or now >= self._status_at):
             self._status_at = now + STATUS_EVERY_S
-            told = {"elapsed_s": round(elapsed, 3), "left_s": None if left is None else round(left, 1)}
-            self._status.write(canonical({"what": self._what, **told, **moment._asdict()}) + "\n")
+            times = {"elapsed_s": round(elapsed, 3), "left_s": None if left is None else round(left, 1)}
+            self._status.write(canonical({"what": self._what, **times, **moment._asdict()}) + "\n")
             self._status.flush()
         note = f"{moment.loads} loads, {lasting(left)}"
         if not self._drawn(moment.cells, moment.done, note) and (
-            now >= self._plain_at or last and moment != self._told
+            now >= self._plain_at or last and moment != self._shown
         ):
-            self._plain_at, self._told = now + PLAIN_EVERY_S, moment
+            self._plain_at, self._shown = now + PLAIN_EVERY_S, moment
             self.say(f"{self._what}: {moment.done}/{moment.cells} cells, {note}, {elapsed:.0f} s")

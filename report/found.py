@@ -59,7 +59,7 @@ def found_in(results: Iterable[Result]) -> Iterator[Found]:
 
 
 def _page(result: Result) -> str:
-    """What its target is called within the run (`probe/journey.py`): host, port and path; "" where that is unknown."""
+    """Return the name of its target within the run: host, port and path; "" where that is unknown."""
     _, _, rest = result.trace_id.partition("/")
     return rest.rpartition("/")[0]
 
@@ -81,7 +81,7 @@ def _target(name: str, site: str, evidence: tuple[Result, ...], provider: str) -
 
 
 def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:
-    """Rows of a summary like Table 2, one for each knob that anybody has a verdict on."""
+    """Rows of a summary like Table 2, one for each knob that any target has a verdict on."""
     verdicts, mixed = by_knob(found, knobs)
     return [diversity(knob, baseline, targets, mixed) for knob, targets in verdicts.items()]
 

@@ -39,7 +39,7 @@ def opened(path: str) -> Iterator[TextIO]:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """A full disk is told with the file: an error of `write` and `flush` has no name."""
+    """Name the file when the disk is full: an error of `write` and `flush` has no name."""
     try:
         yield
     except OSError as error:
@@ -104,5 +104,5 @@ def write_list(schema: str, names: Sequence[str], rows: Sequence[Sequence[str | 
     elif form == "csv":
         csv.writer(out, lineterminator="\n").writerows((names, *rows))
     else:
-        told = [tuple(names), *(tuple(map(str, row)) for row in rows)]
-        out.writelines(f"{line}\n" for line in table_lines(told, width_of(out)))
+        lines = [tuple(names), *(tuple(map(str, row)) for row in rows)]
+        out.writelines(f"{line}\n" for line in table_lines(lines, width_of(out)))

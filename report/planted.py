@@ -59,7 +59,7 @@ class PlantScore:
 
 
 def planted(found: Iterable[Found], plants: Iterable[Plant], knobs: Iterable[str], baseline: str) -> list[PlantScore]:
-    """A row for each parameter that anybody has a verdict on."""
+    """A row for each parameter that any target has a verdict on."""
     verdicts, mixed = by_knob(found, knobs)
     true = {(plant.knob, plant.host, plant.region) for plant in plants}
     rows = []

@@ -24,7 +24,7 @@ LEFT_AFTER_S, LEFT_FROM = 5.0, 0.02
 
 class Counts(NamedTuple):
     """A moment of a run: targets (times vantages) in all and finished; connections made, and those without answer;
-    about how many connections there will be (0: nobody knows)."""
+    about how many connections there will be (0: unknown)."""
 
     total: int = 0
     done: int = 0
@@ -58,7 +58,7 @@ class Progress(Shown):
         super().__init__(what, err, quiet=quiet, color=color, clock=clock)
         self._status = status
         self._plain_at = self._status_at = self._began
-        self._told: Counts | None = None
+        self._shown: Counts | None = None
         self._share, self._moved_at = 0.0, self._began
 
     def update(self, counts: Counts, *, last: bool = False) -> None:
@@ -74,9 +74,9 @@ class Progress(Shown):
         left = "" if last else self._left(counts, now)
         note = f"{counts.done}/{counts.total} targets, {counts.calls} connections, {counts.failed} without answer"
         if not self._drawn(PARTS, round(PARTS * counts.share), note + left) and (
-            now >= self._plain_at or last and counts != self._told
+            now >= self._plain_at or last and counts != self._shown
         ):
-            self._plain_at, self._told = now + PLAIN_EVERY_S, counts
+            self._plain_at, self._shown = now + PLAIN_EVERY_S, counts
             self.say(f"{self._what}: {note}, {now - self._began:.0f} s{left}")
 
     def _left(self, counts: Counts, now: float) -> str:

@@ -101,11 +101,11 @@ def write_table(played: Sequence[Played], out: TextIO, *, color: bool) -> None:
 def closing(played: Sequence[Played]) -> str:
     """The replay in a sentence."""
     traces = [one for one in played if one.probe not in (RECORD, CONNECTION)]
-    said = [f"{_same(traces)} of {len(traces)} probes give the same bytes again"] if traces or not played else []
+    words = [f"{_same(traces)} of {len(traces)} probes give the same bytes again"] if traces or not played else []
     for what, kind in (("records", RECORD), ("connections", CONNECTION)):
         if some := [one for one in played if one.probe == kind]:
-            said.append(f"{_same(some)} of {len(some)} {what}{' are read the same again' if not said else ''}")
-    return ", ".join(said)
+            words.append(f"{_same(some)} of {len(some)} {what}{' are read the same again' if not words else ''}")
+    return ", ".join(words)
 
 
 def _same(played: Sequence[Played]) -> int:

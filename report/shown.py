@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Progress as people see it: a bar on a terminal, plain lines elsewhere. What it counts is its heirs' affair.
+"""Progress as people see it: a bar on a terminal, plain lines elsewhere. Subclasses supply the counts.
 
 All of it on stderr; never on stdout, which is for data.
 """

@@ -97,8 +97,8 @@ def by_region(parameters: Sequence[Parameter]) -> Table:
     names = [region.name for region in parameters[0].regions if region.name != baseline]
     table = _table("differ from " + baseline, *(f"in {name}" for name in names))
     for parameter in parameters:
-        told = (share(region.differs, region.compared) for region in parameter.regions if region.name != baseline)
-        table.add_row(parameter.row.knob, *told)
+        shares = (share(region.differs, region.compared) for region in parameter.regions if region.name != baseline)
+        table.add_row(parameter.row.knob, *shares)
     return table
 
 
@@ -136,7 +136,7 @@ def probers(scores: Mapping[str, Score]) -> Table:
 
 
 def troubles(score: Score) -> Table:
-    """What was said where something is the matter, a row for each trouble; the first row has none."""
+    """Results under impairments, a row for each trouble; the first row has none."""
     counted = ("values", "bounds", "reasons", "unexcused", "overclaims")
     table = _table("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} answered")
     table.caption = (
@@ -144,10 +144,10 @@ def troubles(score: Score) -> Table:
         "proven, or with the right reason, of the cases that allow one of them"
     )
     for row in (*score.troubles, *((total(score),) if len(score.troubles) > 1 else ())):
-        said = (row.value, row.bound, row.reason, row.unexcused, row.overclaims)
+        columns = (row.value, row.bound, row.reason, row.unexcused, row.overclaims)
         cases = (str(len(row.cases)), str(len(row.reachable)))
         share_answered = percent(len(row.answered), len(row.allowed))
-        table.add_row(row.trouble or "none", *cases, *map(str, said), share_answered)
+        table.add_row(row.trouble or "none", *cases, *map(str, columns), share_answered)
     return table
 
 
@@ -162,19 +162,19 @@ def regions(rows: Sequence[PlantScore]) -> Table:
 
 
 def mismatches(score: Score, most: int) -> Table:
-    """Each wrong value beside its true one; then, a row for all that miss it alike, the values that nobody gave."""
+    """Each wrong value beside its true one; then, a row for all that miss it alike, the values that were not given."""
     table = _table("region", "host", "knob", "reported", "grade", "true", "trouble")
     alike: dict[tuple[object, ...], list[Mismatch]] = {}
     for n, miss in enumerate(sorted(score.mismatches, key=lambda miss: not miss.overclaim)):
-        said = (miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
-        alike.setdefault((*said, n) if miss.overclaim else said, []).append(miss)
+        columns = (miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
+        alike.setdefault((*columns, n) if miss.overclaim else columns, []).append(miss)
     for misses in list(alike.values())[:most]:
         first = misses[0]
-        said = (first.knob, shown(first.observation), first.observation.grade, first.truth)
+        columns = (first.knob, shown(first.observation), first.observation.grade, first.truth)
         named = (_first_of(miss.region for miss in misses), _first_of(miss.host for miss in misses))
-        table.add_row(*named, *said, _first_of(miss.trouble for miss in misses if miss.trouble))
+        table.add_row(*named, *columns, _first_of(miss.trouble for miss in misses if miss.trouble))
     hidden = len(score.mismatches) - sum(map(len, list(alike.values())[:most]))
-    table.caption = "values that were not told, a row for all alike; each by itself: -f jsonl" + (
+    table.caption = "values that were not given, a row for all alike; each by itself: -f jsonl" + (
         f"; {hidden} more there" if hidden else ""
     )
     return table

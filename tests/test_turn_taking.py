@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.turn_taking import MERGED, SCENARIOS, Judged, judge, run, stand, table
 from benchmarks.turns.captures import Capture, split, unproven
-from configtron.fingerprint.passive.telling import Told
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import ACK, Observation
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told
@@ -20,7 +20,7 @@ from tests.fingerprint.passive.story import FULL, RTT_S, Story
 ASKED, FLIGHT = RTT_S + 0.001, 2 * RTT_S + 0.001
 
 
-def captured(story: Story, folder: Path) -> tuple[Capture, Told]:
+def captured(story: Story, folder: Path) -> tuple[Capture, ConnectionReport]:
     path = folder / "all.pcap"
     path.write_bytes(write.pcap(sorted(story.frames), nano=True))
     (capture,) = split(path)
@@ -40,7 +40,7 @@ def flight(sizes: list[int], follows: int, *, spoken: int = 0) -> Story:
     return story
 
 
-def window(one: Told) -> Observation:
+def window(one: ConnectionReport) -> Observation:
     return next(o for o in one.observations if o.knob == "icw")
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
+from configtron.fingerprint.passive.connection_report import address, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
-from configtron.fingerprint.passive.telling import address, tell
 from configtron.fingerprint.passive.traces import packets_of
 from configtron.model.nouns import Observation, Trace
 
@@ -38,7 +38,7 @@ def flights(capture: Path) -> dict[str, Flight]:
             list(gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)))
     found: dict[str, Flight] = {}
     for batch in gathering.finish():
-        for told, connection in zip(tell(batch, [str(capture)]), batch.over.tolist(), strict=True):
+        for told, connection in zip(report_connections(batch, [str(capture)]), batch.over.tolist(), strict=True):
             client = address(told.client)
             if client in found:
                 raise SystemExit(f"{capture}: two connections of {client}")

@@ -3,8 +3,8 @@
 
 Question   What does the kernel know of every connection now, and of each one at the moment it ends?
 Method     A dump request for each family gives all established sockets with tcp_info. A second socket stands in the
-           group that the kernel tells of every socket it destroys, with its last tcp_info.
-Reads as   `Socket`s. Nobody needs to be root to be told; the group holds back nothing but what its buffer loses.
+           group that the kernel notifies of every socket that it destroys, with its last tcp_info.
+Reads as   `Socket`s. Root is not needed; the group holds back nothing but what its buffer loses.
 Fails as   an ending that the buffer had no room for is lost and counted (`lost`), never waited for.
 Why not    pyroute2: well kept, but it makes an object of each of 60 fields, which costs far more than the asking.
 Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy)
@@ -94,11 +94,11 @@ class Endings:
             self._link.bind((0, _DESTROYED))
         except OSError as error:
             self._link.close()
-            raise Missing(f"the kernel does not tell of connections that end: {error.strerror}") from error
+            raise Missing(f"the kernel does not report connections that end: {error.strerror}") from error
         self._link.setblocking(False)
 
     def heard(self, timeout_s: float) -> list[Socket]:
-        """Those destroyed since the last call; waits for the first as long as told."""
+        """Those destroyed since the last call; waits for the first up to the time given."""
         select.select([self._link], [], [], max(timeout_s, 0))
         found: list[Socket] = []
         while True:
@@ -109,7 +109,7 @@ class Endings:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                # Told once however many were lost.
+                # One notice, however many were lost.
                 self.lost += 1
                 continue
             for _, _, body in tcp_info.messages(data):

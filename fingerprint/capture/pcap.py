@@ -17,7 +17,7 @@ from configtron.fingerprint.passive.columns import Column
 MAGICS = {
     0xA1B2C3D4: ("<", 1000), 0xD4C3B2A1: (">", 1000), 0xA1B23C4D: ("<", 1), 0x4D3CB2A1: (">", 1),
 }  # fmt: skip
-# A record whose header has other fields behind (patched libpcap of old); nobody has written them for long.
+# A record whose header has other fields behind (patched libpcap of old); no program has written them for long.
 MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
 # No frame is longer: the largest snap length of libpcap is 256 kB, super-frames reach 512 kB.

@@ -9,7 +9,7 @@ Reads as   `Frames`, stamped in nanoseconds by the kernel's wall clock and shown
            (`configtron/linux/clock.py`); how many frames were lost since the ring was opened, and how many stamps a
            step of the wall clock made unsure.
 Why not    libpcap: it uses the same ring, but hands over one packet a call, and a call into Python costs more than all
-           that is done with a packet afterwards. Its compiler of filters is used (by whoever opens a ring).
+           that is done with a packet afterwards. Its compiler of filters is used (by the caller that opens a ring).
 Differs    from libpcap on interfaces without Ethernet header: there the kernel takes the link header off, and frames
            are IP packets. On loopback each packet passes twice; only its arrival is taken, as libpcap does.
 Source     packet(7); Documentation/networking/packet_mmap.rst; include/uapi/linux/if_packet.h
@@ -100,7 +100,7 @@ class Ring:
         return mapped
 
     def hear(self, timeout_s: float) -> Iterator[Frames]:
-        """What has come, a block at a time; waits for it as long as told. The frames are good until the next ones."""
+        """What has come, a block at a time; waits up to the time given. The frames are good until the next ones."""
         before_ns = self._clock.now_ns()
         if not self._ready():
             # Blocks are handed over when they are full, or this old.

@@ -140,6 +140,6 @@ def _zstd(reader: BufferedReader) -> Iterator[Source]:
 
 
 def _feed(reader: BufferedReader, program: IO[bytes]) -> None:
-    # The program ends early if the file is broken, or if nobody wants the rest.
+    # The program ends early if the file is broken, or if the rest is not read.
     with suppress(BrokenPipeError), program:
         shutil.copyfileobj(reader, program)

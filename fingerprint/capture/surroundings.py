@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What files tell of an address: whose network and which country (MaxMind's format), which device (an access log).
+"""Facts about an address, from files: whose network and which country (MaxMind's format), which device (an access log).
 
 Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may
 grow, be rotated or be cut while it is read; what is remembered of it is bounded.
@@ -42,7 +42,7 @@ class Places:
         self._databases = [_database(path) for path in paths]
 
     def of(self, address: str) -> tuple[int | None, str]:
-        """(ASN, country) of an address: None, "" where nobody knows."""
+        """(ASN, country) of an address: (None, "") where unknown."""
         records = [record for base in self._databases if isinstance(record := _record(base, address), dict)]
         numbers = (_asn(record) for record in records)
         countries = (_country(record) for record in records)
@@ -53,7 +53,7 @@ class Places:
 
 
 def _check(path: Path) -> None:
-    """A pipe would hold up the watch until somebody writes, a device for ever."""
+    """A pipe would hold up the watch until a process writes, a device for ever."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path}: a pipe or device; name an ordinary file")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TLS opened by somebody who can: tshark, with a key log. What comes back is ALPN and HTTP/2 frames, byte for byte.
+"""TLS decrypted by tshark, with a key log: ALPN and HTTP/2 frames, byte for byte.
 
 tshark decrypts and puts records together; frames are written down again as they were on the wire, so that the same
 reader reads them (`fingerprint/h2_settings.py`) as it reads those of our own probes.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from configtron.fingerprint.passive.columns import End
-from configtron.fingerprint.passive.traces import Said
+from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.model.errors import BadInput, Missing
 
 SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
@@ -28,7 +28,7 @@ SERVER_HELLO, ENCRYPTED_EXTENSIONS = "2", "8"
 Key = tuple[End, End]
 
 
-def opened_by(path: str, keylog: Path | None) -> dict[Key, list[Said]]:
+def opened_by(path: str, keylog: Path | None) -> dict[Key, list[DecryptedMessage]]:
     """What a key opens in a file, by (client, server). Without `keylog`, by the secrets that a pcapng carries."""
     if shutil.which("tshark") is None:
         raise Missing("TLS can only be opened by tshark: apt-get install tshark")
@@ -45,14 +45,14 @@ def opened_by(path: str, keylog: Path | None) -> dict[Key, list[Said]]:
     # tshark complains of a cut file with code 2, and has read what there was.
     if not isinstance(packets, list) or (done.returncode and not packets):
         raise BadInput(f"{path}: tshark: {done.stderr.decode(errors='replace').strip().splitlines()[-1:]}")
-    found: dict[Key, list[Said]] = defaultdict(list)
+    found: dict[Key, list[DecryptedMessage]] = defaultdict(list)
     for packet in packets:
-        for key, said in _said(packet["_source"]["layers"]):
-            found[key].append(said)
+        for key, message in _decrypted(packet["_source"]["layers"]):
+            found[key].append(message)
     return found
 
 
-def _said(layers: dict[str, Any]) -> Iterator[tuple[Key, Said]]:
+def _decrypted(layers: dict[str, Any]) -> Iterator[tuple[Key, DecryptedMessage]]:
     frame = int(_one(layers["frame"])["frame.number"])
     tcp = _one(layers["tcp"])
     outer, name = (_one(layers["ip"]), "ip") if "ip" in layers else (_one(layers["ipv6"]), "ipv6")
@@ -61,13 +61,13 @@ def _said(layers: dict[str, Any]) -> Iterator[tuple[Key, Said]]:
     for node in _all(layers.get("tls")):
         for kind, alpn in _answers(node):
             if kind in (SERVER_HELLO, ENCRYPTED_EXTENSIONS):
-                yield (destination, source), Said(frame, "in", alpn, b"")
+                yield (destination, source), DecryptedMessage(frame, "in", alpn, b"")
     for node in _all(layers.get("http2")):
         for stream in _all(node.get("http2.stream") if isinstance(node, dict) else None):
             data = frame_of(stream)
             if data:
-                # Which of the two is the client is not said here; whoever asks knows.
-                yield (destination, source), Said(frame, "in", "", data)
+                # tshark does not name the client here; the caller knows it.
+                yield (destination, source), DecryptedMessage(frame, "in", "", data)
 
 
 def _answers(node: Any) -> Iterator[tuple[str, str]]:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """One segment, seen twice.
 
-Question   Which frames show a segment that was captured already, and were not sent again by anybody?
+Question   Which frames show a segment that was captured already, and were not sent again by the host?
 Method     A capture on all interfaces (`any`), at a mirror of both directions, or on two VLANs of one router holds each
            packet more than once; networks double some as well. Such a frame has the same header, checksum and
            SACK blocks included, as one of the few before it. It is a copy if
              its IP number is the same as well, where the sender counts its packets by them, within 10 ms; or else
-             it carries data, SYN or FIN, comes within a millisecond, and the other side said nothing meanwhile; or
+             it carries data, SYN or FIN, comes within a millisecond, and the other side sent nothing meanwhile; or
              it is a plain ACK of that kind, in a connection that has copies of the other kinds.
 Reads as   rows that are left out before anything is counted, so that no loss and no repeat is claimed.
-Fails as   a repeat is told (repeats.py): what comes later, and what a host with one IP number for all packets repeats.
+Fails as   a repeat is reported (repeats.py): what comes later, and repeats of a host whose packets share one IP number.
 Differs    from tshark, which calls them retransmissions, and has no round trip of a handshake that was doubled.
 Source     RFC 791 3.1 and RFC 6864 (the number differs while packets may be under way)
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Initial congestion window, from a conversation that nobody provoked.
+"""Initial congestion window, from a conversation that no probe provoked.
 
 Question   How many segments did the server send before it could have heard one ACK of its data?
 Method     With timestamps: the server's segments whose echo (TSecr) is older than the stamp (TSval) of the client's
@@ -10,8 +10,8 @@ Reads as   Exact (C) only if the window, and not the server, ended the flight: e
            room for another, and another full segment came as soon as the first ACK could bring it, no sooner and no
            later, with no new data of the client before it. Else a lower bound (L): the flight's bytes in segments of
            the largest size that the client takes, which holds for stacks that count bytes too.
-Fails as   no-handshake (without its SYN nobody knows that a flight is the first), one-sided, no-data, options-cut (a
-           capture so short that nobody knows how large a segment may be); synack-repeated: the window may have been
+Fails as   no-handshake (without its SYN no flight is known to be the first), one-sided, no-data, options-cut (a
+           capture cut so short that the largest segment is unknown); synack-repeated: the window may have been
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
            A server that goes on and never has more under way than its first flight, or after the ACKs less than they
@@ -216,7 +216,7 @@ def _pauses(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _first_acks(found: Connections, row: Column, of: Column) -> Column:
-    """Each connection's first client row that tells of server data (`row`, of connections `of`); -1 if there is none.
+    """Each connection's first client row that acknowledges server data (`row`, of connections `of`); -1: none.
 
     One that acknowledges data, or repeats an acknowledgement after data passed: it lets data out as well (RFC 3042).
     """
@@ -236,7 +236,7 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _ticked(found: Connections, ack: Column) -> Column:
-    """Whether the client's clock had moved on when it sent that ACK: else its stamp tells nothing apart."""
+    """Whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing."""
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
     last = np.full(found.total, -1, np.int64)
@@ -366,7 +366,7 @@ def _client_spoke(found: Connections, last: Column, following: Column) -> Column
 def _orphans(marks: _Marks) -> Column:
     """Whether all there is of a flight is one row that does not begin the stream.
 
-    How long after the beginning it was sent nobody knows, so it may have been a probe, or what an ACK let out.
+    How long after the beginning it was sent is unknown, so it may have been a probe, or what an ACK let out.
     """
     first = np.clip(marks.begin, 0, max(len(marks.row) - 1, 0))
     later = marks.start[first] > 1 if len(marks.row) else marks.stop < 0

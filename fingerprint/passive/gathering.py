@@ -2,12 +2,12 @@
 """Rows -> batches of connections: all at the end, or each soon after it ended, with memory that does not grow.
 
 Question   When is a connection over, and what must be remembered of one that is not?
-Method     Rows are gathered until there are `most` of them. Then a connection is told if both sides have ended it, or
+Method     Rows are gathered until there are `most` of them. Then a connection is reported if both sides ended it, or
            if it has been silent for longer than anything we measure takes. Of a long one that goes on, only its
            opening, its last rows, and one row in each half gigabyte are kept (as already counted), and what was
            counted is added up; so the numbers are those of the whole.
 Differs    from reading it whole: a segment that repeats bytes of more than `TAIL` rows ago is still a repeat, but a
-           hole that old is forgotten; and a connection that must make room is told as it stands (told-early).
+           hole that old is forgotten; and a connection that must make room is reported unfinished (`told-early`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
 
-# Rows gathered before connections are told: some 60 MB of columns.
+# Rows gathered before connections are reported: some 60 MB of columns.
 MOST = 400_000
 # Kept of a long connection: its opening (the first flight, with room), its end.
 OPENING, TAIL = 256, 256
-# Within so many segments both sides have said how their streams open: a hello at MSS 64 has 29, and is acknowledged.
+# Within so many segments both streams have shown how they open: a hello at MSS 64 has 29, and is acknowledged.
 SPOKEN_MOST = 120
-# Bytes of heads gathered before connections are told, and held of those that go on: some thousand hellos.
+# Bytes of heads gathered before connections are reported, and held of those that go on: some thousand hellos.
 HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
@@ -74,27 +74,27 @@ class Gathering:
         self._held += rows.size
         many = self.heads.size - self._heads_carried >= HEADS_MOST
         if self.most is not None and (many or self._held - self._carried >= self.most):
-            yield from self._tell(last=False)
+            yield from self._over(last=False)
 
     def lapse(self, now_ns: int) -> Iterator[Batch]:
-        """What is over by now: connections that ended, or have been silent, need no further row to be told."""
-        yield from self._tell(last=False, now_ns=now_ns)
+        """What is over by now: connections that ended, or have been silent, need no further row to be reported."""
+        yield from self._over(last=False, now_ns=now_ns)
 
     def finish(self) -> Iterator[Batch]:
         """The rest."""
-        yield from self._tell(last=True)
+        yield from self._over(last=True)
 
     @property
     def unread(self) -> int:
-        """Frames that may have held segments, and that nobody could read."""
+        """Frames that may have held segments, and that no reader could read."""
         return sum(count for name, count in self.counts.items() if name.startswith(NOT_READ))
 
     @property
     def open(self) -> int:
-        """Connections that have been seen and not told, as far as counted."""
+        """Connections that have been seen and not reported, as far as counted."""
         return len(self._before)
 
-    def _tell(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
+    def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
         rows = joined(self._parts)
         self._parts = []
         if not rows.size:
@@ -106,10 +106,10 @@ class Gathering:
         over = np.full(found.total, last)
         if not last:
             over = self._ended(found, summary, now_ns)
-        told = np.flatnonzero(over)
-        told = told[np.argsort(summary.columns["frame"][told], kind="stable")]
-        self.counts["connections"] += len(told)
-        yield Batch(found, summary, told, self.pairs.ends, self.heads)
+        finished = np.flatnonzero(over)
+        finished = finished[np.argsort(summary.columns["frame"][finished], kind="stable")]
+        self.counts["connections"] += len(finished)
+        yield Batch(found, summary, finished, self.pairs.ends, self.heads)
         if not last:
             self._carry(found, summary, over)
 

@@ -5,7 +5,7 @@ Question   Which frames carry TCP, and what do their headers say?
 Method     Headers are copied out of the buffer as fixed-size records (one take for IP, one for TCP), so that every
            field is one strided column. Lengths are the IP header's, so that Ethernet padding and snapping do not
            count; a total length of 0 (segmentation offload) means the frame's own. Where IP lies in a tunnel, or behind
-           a header that is not known here, somebody else says where it begins (`tunnels.py`); the rest is the same.
+           a header that is not known here, `tunnels.py` finds where it begins; the rest is the same.
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
            cut-header, malformed-ip, malformed-tcp, link-type-N, unread-gre and its like. A row whose packet claims more
            than the frame held on the wire is counted as longer-than-frame, and is read.

@@ -2,7 +2,7 @@
 """The few bytes of a capture that are kept beside the columns: options of SYNs, and how each side's stream opens.
 
 Kept are the options of every SYN, and the payload of segments that begin like TLS handshakes (or a warning before one),
-HTTP/1 heads or HTTP/2, with the segments that continue them. Nothing else of anybody's traffic is.
+HTTP/1 heads or HTTP/2, with the segments that continue them. No other payload is kept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Heads:
             self.size += len(options) + len(payload) + OVERHEAD
 
     def forget(self, frames: set[int]) -> None:
-        """Drop what belongs to connections that have been told."""
+        """Drop what belongs to connections that have been reported."""
         for frame in frames & self.kept.keys():
             gone = self.kept.pop(frame)
             self.size -= len(gone.options) + len(gone.payload) + OVERHEAD

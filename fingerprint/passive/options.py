@@ -108,7 +108,7 @@ def _sack_ok(found: Options, rows: Column, tcp: Column, at: Column) -> None:
 
 
 def _sack(found: Options, rows: Column, tcp: Column, at: Column) -> None:
-    # A single block that ends where everything has been acknowledged tells of a copy, not of a hole (RFC 2883 4).
+    # A single block that ends where everything has been acknowledged reports a copy, not of a hole (RFC 2883 4).
     beyond = (_number(tcp, at + 4, 4) - _number(tcp, np.full(len(at), ACK_AT), 4)).view(np.int32)
     single = tcp[np.arange(len(at)), at - 1] == SACK_SINGLE
     found.bits[rows] |= np.where(single & (beyond <= 0), DSACKED, SACKED).astype(np.uint8)

@@ -11,7 +11,7 @@ Method     A segment that begins below the highest byte seen is old; one that be
              tlp       of the last segment, once, after a silence, with SACK agreed and no duplicate ACK (RFC 8985 7)
              fast      after duplicate ACKs or SACK blocks, and what else the same repair sends
              other     none of these: its cause was not captured
-Differs    from tshark: a repeat is told by its cause; keep-alives are none in both; the sum equals tshark's
+Differs    from tshark: a repeat is classified by its cause; keep-alives are none in both; the sum equals tshark's
            retransmission + fast + spurious + out-of-order but where tshark's own rules differ
            (tests/fingerprint/passive).
 Source     RFC 6298, RFC 5681 3.2, RFC 6675, RFC 8985
@@ -76,7 +76,7 @@ def sent_by(found: Connections, way: Way) -> Sent:
 
 
 class Acked(NamedTuple):
-    """What the other side had said before some rows: the byte it acknowledged, duplicates since, when it last spoke."""
+    """The other side's acknowledgements before some rows: the byte acknowledged, duplicates since, its last segment."""
 
     una: Column
     duplicates: Column
@@ -84,7 +84,7 @@ class Acked(NamedTuple):
 
 
 def acked_before(found: Connections, server: int, places: Column) -> Acked:
-    """What the receiver of this side's data had said before these rows."""
+    """Return the acknowledgements of this side's data before these rows."""
     rows = found.rows
     theirs = (found.server != bool(server)) & (found.ack > NEVER)
     index = np.flatnonzero(theirs)
@@ -92,7 +92,7 @@ def acked_before(found: Connections, server: int, places: Column) -> Acked:
     una = running(ack, of)
     earlier = before(una, of)
     plain = (rows.length[index] == 0) & ((rows.flags[index] & (SYN | FIN | RST)) == 0)
-    # An ACK that tells of a copy is a duplicate of another kind: nothing is missing.
+    # An ACK that reports a copy is a duplicate of another kind: nothing is missing.
     plain &= (rows.bits[index] & DSACKED) == 0
     hints = (plain & (ack == earlier)) | ((rows.bits[index] & SACKED) != 0)
     total = np.cumsum(hints)
@@ -135,15 +135,49 @@ def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: C
         rows.tsval[place], (rows.bits[place] & STAMPED) != 0, rtt_ns[of], sack[of],
     )  # fmt: skip
     kinds: list[int] = []
-    current, story = -1, _Story()
-    for event in zip(*(column.tolist() for column in columns), strict=True):
-        if event[0] != current:
-            current, story = event[0], _Story()
-        kinds.append(story.tell(*event[1:]))
+    current, recovery = -1, _Recovery()
+    for event in map(_Event._make, zip(*(column.tolist() for column in columns), strict=True)):
+        if event.of != current:
+            current, recovery = event.of, _Recovery()
+        kinds.append(recovery.classify(event))
     return Repeats(place, of, np.asarray(kinds, np.int64))
 
 
-class _Story:
+class _Event(NamedTuple):
+    """An old segment, or one that leaves a hole.
+
+    of               its connection
+    start, end, top  sequence numbers of the segment; the highest end before it
+    hole             it begins above `top`
+    at, previous     when it was captured, and its sender's last segment before it (ns)
+    heard            when the other side last sent (ns, at most `at`)
+    una, duplicates  the byte that the other side acknowledged; duplicate ACKs since
+    tsval, stamped   its timestamp, if it has one
+    rtt, sack        the connection's round trip (ns, 0: unknown); whether both sides agreed on SACK
+    """
+
+    of: int
+    start: int
+    end: int
+    top: int
+    hole: bool
+    at: int
+    previous: int
+    heard: int
+    una: int
+    duplicates: int
+    tsval: int
+    stamped: bool
+    rtt: int
+    sack: bool
+
+    @property
+    def silence(self) -> int:
+        """Time (ns) since either side's last segment."""
+        return self.at - max(self.previous, self.heard)
+
+
+class _Recovery:
     """One side of one connection: its holes, and the recovery it is in."""
 
     def __init__(self) -> None:
@@ -152,50 +186,45 @@ class _Story:
         self.repaired = NEVER
         self.probed = NEVER
 
-    def tell(
-        self, start: int, end: int, top: int, hole: bool, at: int, previous: int, heard: int, una: int,
-        duplicates: int, tsval: int, stamped: bool, rtt: int, sack: bool,
-    ) -> int:  # fmt: skip
-        """Which of `KINDS` the next event is."""
-        if hole:
-            self.holes.append((top, start, at, tsval))
+    def classify(self, event: _Event) -> int:
+        """Return which of `KINDS` (its index) the next event is."""
+        if event.hole:
+            self.holes.append((event.top, event.start, event.at, event.tsval))
             return KINDS.index(HOLE)
-        if self._overtaken(start, end, at, tsval, stamped, rtt):
+        if self._overtaken(event):
             return KINDS.index(REORDERED)
-        silence = at - max(previous, heard)
-        return CAUSES.index(self._cause(start, end, top, silence, una, duplicates, rtt, sack))
+        return CAUSES.index(self._cause(event))
 
-    def _overtaken(self, start: int, end: int, at: int, tsval: int, stamped: bool, rtt: int) -> bool:
-        """Whether it fills a hole too soon, or was stamped too early, to be a repeat. Fills the hole."""
+    def _overtaken(self, event: _Event) -> bool:
+        """Fill the hole that the segment lies in; return whether it came too soon, or its stamp is too old, to be a
+        repeat."""
         # Holes lie side by side in order, as the highest byte only rises.
-        place = bisect_right(self.holes, start, key=itemgetter(0)) - 1
-        if place < 0 or start >= self.holes[place][1]:
+        place = bisect_right(self.holes, event.start, key=itemgetter(0)) - 1
+        if place < 0 or event.start >= self.holes[place][1]:
             return False
         low, high, seen_at, seen_tsval = self.holes[place]
-        rest = [(low, start, seen_at, seen_tsval), (end, high, seen_at, seen_tsval)]
+        rest = [(low, event.start, seen_at, seen_tsval), (event.end, high, seen_at, seen_tsval)]
         self.holes[place : place + 1] = [part for part in rest if part[0] < part[1]]
-        older = ((tsval - seen_tsval + 0x80000000) & 0xFFFFFFFF) - 0x80000000 if stamped else 0
-        soon = at - seen_at < (OVERTAKEN_RTTS * rtt if rtt else OVERTAKEN_NS)
+        older = ((event.tsval - seen_tsval + 0x80000000) & 0xFFFFFFFF) - 0x80000000 if event.stamped else 0
+        soon = event.at - seen_at < (OVERTAKEN_RTTS * event.rtt if event.rtt else OVERTAKEN_NS)
         return older < 0 or (older == 0 and soon)
 
-    def _cause(
-        self, start: int, end: int, top: int, silence: int, una: int, duplicates: int, rtt: int, sack: bool
-    ) -> str:
-        if end <= una:
+    def _cause(self, event: _Event) -> str:
+        if event.end <= event.una:
             return "unneeded"
-        tail = end == top and sack and not duplicates and self.probed != top
-        if tail and silence >= (PROBE_RTTS * rtt or TIMER_NS):
-            self.probed = top
+        tail = event.end == event.top and event.sack and not event.duplicates and self.probed != event.top
+        if tail and event.silence >= (PROBE_RTTS * event.rtt or TIMER_NS):
+            self.probed = event.top
             return "tlp"
-        expired = silence >= TIMER_NS + rtt
-        if expired and start <= max(una, 1):
-            self.recover = top
+        expired = event.silence >= TIMER_NS + event.rtt
+        if expired and event.start <= max(event.una, 1):
+            self.recover = event.top
             return "rto"
-        if start < self.recover and not duplicates:
+        if event.start < self.recover and not event.duplicates:
             return "rto"
-        # What is still missing when an ACK within the repair moves on is sent at once, without further duplicates
+        # Bytes still missing when an ACK within the repair moves on are sent at once, without further duplicates
         # (RFC 6582 3.2, RFC 6675 5).
-        if duplicates or (start < self.repaired and not expired):
-            self.repaired = max(self.repaired, top)
+        if event.duplicates or (event.start < self.repaired and not expired):
+            self.repaired = max(self.repaired, event.top)
             return "fast"
         return "rto" if expired else "other"

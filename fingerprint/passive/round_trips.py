@@ -6,7 +6,7 @@ Method     An ACK that acknowledges more than any before it times the segment th
            (Karn's rule: not if anything outstanding had been sent again). The rate of a sample is what was delivered
            since the ACK that this side knew when it sent that segment, over the longer of two times: that between the
            two ACKs, and that between the sending of what they cover. After a moment with nothing outstanding both
-           count from the next segment sent. A sample of much less than an earlier one delivered tells how little there
+           count from the next segment sent. A sample of much less than an earlier one delivered shows how little there
            was to send, and is no rate.
 Reads as   sums, so that the parts of a long connection add up; SYNs count as one byte. Where the capture stood at the
            side itself these are round trips of the path; elsewhere, of the part beyond the capture.
@@ -47,26 +47,26 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     clean = (held >= 0) & (sent.row[held] < acks.row) & ~_disturbed(found, acks, again, sent, held)
     acks, held = _Rows(acks.row[clean], acks.of[clean], acks.number[clean]), held[clean]
     trip = rows.at[acks.row] - rows.at[sent.row[held]]
-    told = _nothing(count)
+    columns = _nothing(count)
     if not len(acks.row):
-        return told
+        return columns
     new = ((rows.bits[acks.row] & COUNTED) == 0) & (trip >= 0)
     known = np.flatnonzero(new)
-    told["trips"] = np.bincount(acks.of[known], minlength=count)
-    told["trip_sum"] = _sum(acks.of[known], trip[known], count)
+    columns["trips"] = np.bincount(acks.of[known], minlength=count)
+    columns["trip_sum"] = _sum(acks.of[known], trip[known], count)
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, acks.of[known], trip[known])
-    told["trip_least"] = np.where(told["trips"] > 0, least, ABSENT)
+    columns["trip_least"] = np.where(columns["trips"] > 0, least, ABSENT)
     last = before(trip, acks.of, -1)
     step = np.flatnonzero(new & (last >= 0))
-    told["trip_steps"] = np.bincount(acks.of[step], minlength=count)
-    told["trip_change"] = _sum(acks.of[step], np.abs(trip - last)[step], count)
+    columns["trip_steps"] = np.bincount(acks.of[step], minlength=count)
+    columns["trip_change"] = _sum(acks.of[step], np.abs(trip - last)[step], count)
     rate, elapsed, delivered = _rates(found, sent, acks, held)
     full = delivered * FULL_SHARE >= running(delivered, acks.of)
     usable = np.flatnonzero(new & full & (rate > 0) & (elapsed >= least[acks.of]))
-    np.maximum.at(told["rate_most"], acks.of[usable], rate[usable])
-    told["rate_last"][acks.of[usable]] = rate[usable]
-    return told
+    np.maximum.at(columns["rate_most"], acks.of[usable], rate[usable])
+    columns["rate_last"][acks.of[usable]] = rate[usable]
+    return columns
 
 
 class _Rows:
@@ -130,14 +130,14 @@ def _rates(found: Connections, sent: _Rows, acks: _Rows, held: Column) -> tuple[
     place = np.maximum(known, 0)
     acked = np.where(known >= 0, acks.number[place], 0)
     heard_at = np.where(known >= 0, rows.at[acks.row[place]], 0)
-    said_at = np.where(known >= 0, rows.at[sent.row[held[place]]], 0)
+    sent_at = np.where(known >= 0, rows.at[sent.row[held[place]]], 0)
     # Everything had been acknowledged: both clocks start with this segment.
     idle = (acked >= sent.number) | (known < 0)
     starts = np.maximum.accumulate(np.where(idle, np.arange(len(idle)), -1))
     since = np.where(starts >= 0, rows.at[sent.row[np.maximum(starts, 0)]], 0)
-    heard_at, said_at = np.maximum(heard_at, since), np.maximum(said_at, since)
+    heard_at, sent_at = np.maximum(heard_at, since), np.maximum(sent_at, since)
     delivered = acks.number - np.maximum(acked[held], 1)
-    elapsed = np.maximum(rows.at[acks.row] - heard_at[held], rows.at[sent.row[held]] - said_at[held])
+    elapsed = np.maximum(rows.at[acks.row] - heard_at[held], rows.at[sent.row[held]] - sent_at[held])
     counts = (delivered > 0) & (elapsed > 0) & (sent.number[held] > 0)
     rate = np.zeros(len(held), np.int64)
     rate[counts] = (delivered[counts] * (8.0 * NS) / elapsed[counts]).astype(np.int64)

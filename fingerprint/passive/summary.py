@@ -2,7 +2,7 @@
 """What each connection and each of its sides showed: columns over connections.
 
 Rules for this file: a column's name stands in `COLUMNS` with its unit and how parts of a long connection are put
-together; -1 means "not known here" and becomes a missing value when it is told. Times are ns inside, s when told.
+together; -1 means "not known here" and becomes a missing value in the output. Times are ns inside, s in the output.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class About(NamedTuple):
     says: str
 
 
-# `join`: first (the opening told it), sum, max, min or last (of the parts that know it).
+# `join`: first (the opening showed it), sum, max, min or last (of the parts that know it).
 CONNECTION = {
     "frame": About("", "first", "file << 40 | number of the first frame"),
     "started": About("ns", "first", "time of the first segment"),
@@ -101,7 +101,7 @@ def summarise(found: Connections, *, trips: bool = False) -> Summary:
     """Everything about every connection; with `trips`, the round trips of both sides too."""
     count = found.total
     rows = found.rows
-    told: dict[str, Column] = {
+    columns: dict[str, Column] = {
         "frame": rows.frame[found.begin],
         "started": _first(rows.at, found.begin),
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
@@ -109,41 +109,41 @@ def summarise(found: Connections, *, trips: bool = False) -> Summary:
         "copies": np.bincount(found.copies_of, minlength=count),
     }
     ways = [found.way(0), found.way(1)]
-    opening = _opening(found, told)
+    opening = _opening(found, columns)
     for number, side in enumerate(SIDES):
-        _side(found, ways[number], opening[number], number, side, told)
-    whole = found.opened.all(axis=1) & (told["options_cut"] == 0)
-    scales = _scales(told, whole)
+        _side(found, ways[number], opening[number], number, side, columns)
+    whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
+    scales = _scales(columns, whole)
     sent = [sent_by(found, way) for way in ways]
     for number, side in enumerate(SIDES):
-        _windows(found, ways[number], scales[number], number, side, told)
-        _stream(found, sent[number], number, side, told)
-        _beyond(found, sent[number], scales, number, side, told)
+        _windows(found, ways[number], scales[number], number, side, columns)
+        _stream(found, sent[number], number, side, columns)
+        _beyond(found, sent[number], scales, number, side, columns)
         if trips:
-            told |= {f"{side}_{name}": column for name, column in round_trips(found, number).items()}
-    return Summary(told, first_flights(found, sent[1], _known(found, told, whole, opening)))
+            columns |= {f"{side}_{name}": column for name, column in round_trips(found, number).items()}
+    return Summary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
 
-def _known(found: Connections, told: dict[str, Column], whole: Column, opening: list[Column]) -> Known:
+def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> Known:
     """What the handshake says of first flights."""
-    trips = [np.maximum(column, 0) for column in _trips(found, told, opening)]
-    room = np.where(whole, told["client_first_window"], 0)
-    offers = [np.where(told[f"{side}_mss"] > 0, told[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
-    less = STAMP_BYTES * np.maximum(told["stamps"], 0)
+    trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
+    room = np.where(whole, columns["client_first_window"], 0)
+    offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
+    less = STAMP_BYTES * np.maximum(columns["stamps"], 0)
     return Known(
         whole=found.opened[:, 0] & found.opened[:, 1],
-        cut=told["options_cut"] == 1,
+        cut=columns["options_cut"] == 1,
         rtt=trips[0],
         rtt_server=trips[1],
         limit=np.maximum(np.minimum(*offers) - less, 1),
         cap=np.maximum(offers[0] - less, 1),
         floor=offers[0] <= DEFAULT_MSS,
         room=np.maximum(room, 0),
-        synacks=told["synacks"],
+        synacks=columns["synacks"],
     )
 
 
-def _trips(found: Connections, told: dict[str, Column], opening: list[Column]) -> tuple[Column, Column]:
+def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]) -> tuple[Column, Column]:
     """Round trips (whole, to the server) for timing a flight: where copies of the SYN-ACK came sooner than any timer
     sends one, the first copy is the answer all the same. -1: unknown."""
     rows, of, count = found.rows, found.of, found.total
@@ -152,12 +152,12 @@ def _trips(found: Connections, told: dict[str, Column], opening: list[Column]) -
     syn, answer = (np.maximum(row, 0) for row in opening)
     last = np.zeros(count, np.int64)
     np.maximum.at(last, of[answers], rows.at[answers])
-    doubled = (told["syns"] == 1) & (told["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
+    doubled = (columns["syns"] == 1) & (columns["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack >= 1))
     third = _leader(of, acks, count)
     there, back = rows.at[answer] - rows.at[syn], rows.at[np.maximum(third, 0)] - rows.at[answer]
     fine = doubled & (third >= 0) & (there >= 0) & (back >= 0)
-    return np.where(fine, there + back, told["rtt"]), np.where(fine, there, told["rtt_server"])
+    return np.where(fine, there + back, columns["rtt"]), np.where(fine, there, columns["rtt_server"])
 
 
 def _first(values: Column, begin: Column) -> Column:
@@ -168,7 +168,7 @@ def _counted(of: Column, mask: Column, count: int) -> Column:
     return np.bincount(of[mask], minlength=count)
 
 
-def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
+def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     """Handshake columns; each side's first SYN's row (-1: none)."""
     rows, of, count = found.rows, found.of, found.total
     flags = rows.flags & (SYN | ACK | RST)
@@ -179,21 +179,22 @@ def _opening(found: Connections, told: dict[str, Column]) -> list[Column]:
     taken = np.where(first[1] >= 0, found.ack[np.maximum(first[1], 0)], 1)
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq == taken[of]))
     third = _leader(of, acks, count)
-    told["syns"], told["synacks"] = np.bincount(of[syns], minlength=count), np.bincount(of[answers], minlength=count)
+    columns["syns"] = np.bincount(of[syns], minlength=count)
+    columns["synacks"] = np.bincount(of[answers], minlength=count)
     # Karn's rule: what was repeated times nothing.
-    single = (told["syns"] == 1) & (told["synacks"] == 1)
+    single = (columns["syns"] == 1) & (columns["synacks"] == 1)
     at = [rows.at[np.maximum(row, 0)] for row in (*first, third)]
     there, back = at[1] - at[0], at[2] - at[1]
     done = single & (third >= 0) & (back >= 0) & (there >= 0)
-    told["rtt_server"] = np.where(single & (there >= 0), there, ABSENT)
-    told["rtt_client"] = np.where(done, back, ABSENT)
-    told["rtt"] = np.where(done, there + back, ABSENT)
+    columns["rtt_server"] = np.where(single & (there >= 0), there, ABSENT)
+    columns["rtt_client"] = np.where(done, back, ABSENT)
+    columns["rtt"] = np.where(done, there + back, ABSENT)
     bits = [np.where(row >= 0, rows.bits[np.maximum(row, 0)], 0) for row in first]
     cut = ((bits[0] | bits[1]) & CUT) != 0
-    told["options_cut"] = cut.astype(np.int64)
+    columns["options_cut"] = cut.astype(np.int64)
     both = (first[0] >= 0) & (first[1] >= 0) & ~cut
     for name, bit in (("sack", SACK_OK), ("stamps", STAMPED)):
-        told[name] = np.where(both, (bits[0] & bits[1] & bit) != 0, ABSENT)
+        columns[name] = np.where(both, (bits[0] & bits[1] & bit) != 0, ABSENT)
     return first
 
 
@@ -204,31 +205,32 @@ def _leader(of: Column, index: Column, count: int) -> Column:
     return found
 
 
-def _side(found: Connections, way: Way, syn: Column, number: int, side: str, told: dict[str, Column]) -> None:
+def _side(found: Connections, way: Way, syn: Column, number: int, side: str, columns: dict[str, Column]) -> None:
     rows, count = found.rows, found.total
     fresh = (rows.bits[way.rows] & COUNTED) == 0
     place, seen = np.maximum(syn, 0), syn >= 0
-    told[f"{side}_mss"] = np.where(seen, rows.mss[place], ABSENT)
-    told[f"{side}_wscale"] = np.where(seen, rows.wscale[place], ABSENT)
-    told[f"{side}_syn_window"] = np.where(seen, rows.window[place].astype(np.int64), ABSENT)
+    columns[f"{side}_mss"] = np.where(seen, rows.mss[place], ABSENT)
+    columns[f"{side}_wscale"] = np.where(seen, rows.wscale[place], ABSENT)
+    columns[f"{side}_syn_window"] = np.where(seen, rows.window[place].astype(np.int64), ABSENT)
     spoke = way.end > way.begin
     first = way.rows[np.minimum(way.begin, max(len(way.rows) - 1, 0))] if len(way.rows) else np.zeros(count, int)
-    told[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
-    told[f"{side}_packets"] = _counted(way.of, fresh, count)
+    columns[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
+    columns[f"{side}_packets"] = _counted(way.of, fresh, count)
     flags = rows.flags[way.rows]
     for name, flag in (("fins", FIN), ("resets", RST)):
-        told[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
-    told[f"{side}_zero_windows"] = _counted(way.of, fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0), count)
+        columns[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
+    shut = fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0)
+    columns[f"{side}_zero_windows"] = _counted(way.of, shut, count)
 
 
-def _scales(told: dict[str, Column], whole: Column) -> list[Column]:
+def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
     """Shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
-    both = (told["client_wscale"] >= 0) & (told["server_wscale"] >= 0)
-    shifts = (np.minimum(told[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
+    both = (columns["client_wscale"] >= 0) & (columns["server_wscale"] >= 0)
+    shifts = (np.minimum(columns[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
     return [np.where(whole, np.where(both, shift, 0), ABSENT) for shift in shifts]
 
 
-def _windows(found: Connections, way: Way, scale: Column, number: int, side: str, told: dict[str, Column]) -> None:
+def _windows(found: Connections, way: Way, scale: Column, number: int, side: str, columns: dict[str, Column]) -> None:
     rows, count = found.rows, found.total
     flags = rows.flags[way.rows]
     later = np.flatnonzero(((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0))
@@ -237,14 +239,14 @@ def _windows(found: Connections, way: Way, scale: Column, number: int, side: str
     scaled = rows.window[index].astype(np.int64) << np.maximum(scale[of], 0)
     most = np.full(count, ABSENT, np.int64)
     np.maximum.at(most, of[known], scaled[known])
-    told[f"{side}_max_window"] = most
+    columns[f"{side}_max_window"] = most
     first = np.full(count, ABSENT, np.int64)
     wanted = np.flatnonzero(known & (found.ack[index] >= 1 + number))[::-1]
     first[of[wanted]] = scaled[wanted]
-    told[f"{side}_first_window"] = first
+    columns[f"{side}_first_window"] = first
 
 
-def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[str, Column]) -> None:
+def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dict[str, Column]) -> None:
     rows, count = found.rows, found.total
     fresh = (rows.bits[sent.row] & COUNTED) == 0
     length = rows.length[sent.row].astype(np.int64)
@@ -254,29 +256,29 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, told: dict[s
         ((rows.flags & RST) != 0) & (rows.length > 0) & ((rows.bits & COUNTED) == 0) & (found.server == bool(number))
     )
     resets = np.bincount(found.of[last], rows.length[last], count).astype(np.int64)
-    told[f"{side}_data"] = _counted(sent.of, fresh & data, count) + np.bincount(found.of[last], minlength=count)
-    told[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64) + resets
+    columns[f"{side}_data"] = _counted(sent.of, fresh & data, count) + np.bincount(found.of[last], minlength=count)
+    columns[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64) + resets
     reach = np.zeros(count, np.int64)
     fin = (rows.flags[sent.row] & FIN) != 0
     np.maximum.at(reach, sent.of[data], (sent.end - fin)[data] - 1)
-    told[f"{side}_bytes"] = reach
+    columns[f"{side}_bytes"] = reach
     largest = np.zeros(count, np.int64)
     np.maximum.at(largest, sent.of, length)
-    told[f"{side}_largest"] = largest
+    columns[f"{side}_largest"] = largest
     at = rows.at[sent.row[data]]
     first, last = np.full(count, ABSENT, np.int64), np.full(count, ABSENT, np.int64)
     first[sent.of[data][::-1]] = at[::-1]
     last[sent.of[data]] = at
-    told[f"{side}_first_data"], told[f"{side}_last_data"] = first, last
-    told[f"{side}_keep_alives"] = _counted(sent.of, fresh & _kept_alive(found, sent, number), count)
+    columns[f"{side}_first_data"], columns[f"{side}_last_data"] = first, last
+    columns[f"{side}_keep_alives"] = _counted(sent.of, fresh & _kept_alive(found, sent, number), count)
     pause = np.zeros(len(sent.row), np.int64)
     later = sent.row > found.begin[sent.of]
     pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
-    told[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
-    again = repeats(found, number, sent, np.maximum(told["rtt"], 0), told["sack"] == 1)
+    columns[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
+    again = repeats(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1)
     new = (rows.bits[again.row] & COUNTED) == 0
     for place, kind in enumerate(KINDS):
-        told[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)
+        columns[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)
 
 
 def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
@@ -293,7 +295,7 @@ def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
 
 
 def _beyond(
-    found: Connections, sent: Sent, scales: list[Column], number: int, side: str, told: dict[str, Column]
+    found: Connections, sent: Sent, scales: list[Column], number: int, side: str, columns: dict[str, Column]
 ) -> None:
     """Data past the right edge of every window that the other side had offered before."""
     rows, other = found.rows, 1 - number
@@ -309,4 +311,4 @@ def _beyond(
     limit = np.where(last >= 0, edge[np.maximum(last, 0)], np.iinfo(np.int64).max) if len(index) else row + NEVER * -4
     fin = (rows.flags[row] & FIN) != 0
     out = ((rows.bits[row] & COUNTED) == 0) & (sent.end[asked] - fin > limit)
-    told[f"{side}_out_of_window"] = _counted(of, out, found.total)
+    columns[f"{side}_out_of_window"] = _counted(of, out, found.total)

@@ -4,7 +4,7 @@
 Question   Which of our probes is this conversation like, and what would its trace have been?
 Method     One end is taken for us: its segments went "out". A handshake that was never completed is like `rto`; one in
            which the server's first flight stayed unacknowledged until the server repeated itself, or long after, is
-           like `icw`; any other that was completed is like `rwin`. What TLS and HTTP said in clear makes a second
+           like `icw`; any other that was completed is like `rwin`. What TLS and HTTP sent in clear makes a second
            trace.
 Reads as   traces whose packets have relative numbers, the options of SYNs, timestamps, and the heads of streams.
 Differs    from a trace of our own: SACK blocks and payloads beyond the heads were not kept; frames count from the
@@ -56,7 +56,7 @@ H2C, SWITCHING = "h2c", 101
 CLEAR_ALPN = ("SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2")
 
 
-class Said(NamedTuple):
+class DecryptedMessage(NamedTuple):
     """What TLS hid and a key opened: the server's ALPN answer, or HTTP/2 frames. `way` as a client sees it."""
 
     frame: int
@@ -65,8 +65,8 @@ class Said(NamedTuple):
     data: bytes
 
 
-# Who opens them: (file, client, server, first frame, last frame) -> what was said in that connection.
-Opener = Callable[[int, End, End, int, int], Sequence[Said]]
+# Who opens them: (file, client, server, first frame, last frame) -> the decrypted messages of that connection.
+Opener = Callable[[int, End, End, int, int], Sequence[DecryptedMessage]]
 
 
 @lru_cache(maxsize=4096)
@@ -117,9 +117,9 @@ def packets_of(
 
 
 def traces_of(
-    batch: Batch, connection: int, streams: dict[str, bytes], *, file: str = "", secret: Sequence[Said] = ()
+    batch: Batch, connection: int, streams: dict[str, bytes], *, file: str = "", secret: Sequence[DecryptedMessage] = ()
 ) -> list[Trace]:
-    """The traces that a connection makes: of its segments, and of what was said in clear (`streams`) or by a key."""
+    """The traces that a connection makes: of its segments, and of its clear text (`streams`) or decrypted messages."""
     columns = batch.summary.columns
     number = int(columns["frame"][connection]) & FRAME_MASK
     target = target_of(batch, connection)
@@ -168,20 +168,20 @@ def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
     return streams
 
 
-def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[Said]) -> list[Trace]:
+def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]) -> list[Trace]:
     """Traces of TLS and of plain HTTP/2, if the streams open so."""
     asked, answered = hello(streams["client"]), hello(streams["server"])
     found = []
     if asked is not None and answered is not None and answered.versions:
         version = answered.versions[0]
-        alpn = next((said.alpn for said in secret if said.alpn), next(iter(answered.alpn), ""))
+        alpn = next((message.alpn for message in secret if message.alpn), next(iter(answered.alpn), ""))
         session = Session(version, alpn)
         # Asked for one of them only, a server has no choice to show.
         if {H2, HTTP1} <= set(asked.alpn) and (alpn or version in CLEAR_ALPN):
             found.append(_again(trace, "http_version", (("way", "tls"),), (), session))
-        said = tuple(Message(0.0, said.way, said.data) for said in secret if said.data)
-        if said:
-            found.append(_again(trace, "h2_settings", (), said, Session(version, H2)))
+        messages = tuple(Message(0.0, message.way, message.data) for message in secret if message.data)
+        if messages:
+            found.append(_again(trace, "h2_settings", (), messages, Session(version, H2)))
     elif streams["client"].startswith(PREFACE[:14]) and streams["server"]:
         heard = (Message(0.0, "out", PREFACE), Message(0.0, "in", streams["server"]))
         found.append(_again(trace, "http_version", (("way", "h2c"),), heard, None))
@@ -216,9 +216,14 @@ def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
 
 
 def _again(
-    trace: Trace, probe: str, params: tuple[tuple[str, Value], ...], said: tuple[Message, ...], session: Session | None
+    trace: Trace,
+    probe: str,
+    params: tuple[tuple[str, Value], ...],
+    messages: tuple[Message, ...],
+    session: Session | None,
 ) -> Trace:
-    return Trace(trace.id, trace.target, trace.vantage, probe, params, trace.started_at, trace.packets, said, session)
+    same = trace.id, trace.target, trace.vantage
+    return Trace(*same, probe, params, trace.started_at, trace.packets, messages, session)
 
 
 def _asked(packets: tuple[Packet, ...]) -> tuple[tuple[str, Value], ...]:
@@ -239,7 +244,7 @@ def _likeness(batch: Batch, connection: int) -> str:
     server, acks = found.server[begin:end], found.ack[begin:end]
     answered = bool((~server & (acks >= 1)).any())
     if not found.opened[connection, 0] or options_cut(batch, connection):
-        # Whether the client never answered, or was not captured, nobody knows; nor, without options, what was agreed.
+        # Whether the client never answered, or was not captured, is unknown; nor, without options, what was agreed.
         return "rwin"
     if not answered:
         return "rto"
@@ -257,7 +262,7 @@ def _likeness(batch: Batch, connection: int) -> str:
 def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
     """Whether the first flight was left unacknowledged on purpose."""
     data = np.flatnonzero(server & (length > 0))
-    # Anything the client says after data came, if it brings no data itself, tells of that data: duplicate ACKs too.
+    # A segment of the client after data came, if it brings no data itself, acknowledges that data: duplicate ACKs too.
     after = np.arange(len(at)) > (data[0] if len(data) else len(at))
     heard = np.flatnonzero(~server & after & ((acks > 1) | (length == 0)))
     if not len(data):

@@ -55,7 +55,7 @@ def heterogeneity(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Rat
     most = _scale(max((rate.high for _, rates in rows for rate in rates if rate.total), default=0.0))
     width, height = LABEL + (PANEL + NUMBER) * len(columns), AXIS * 2 + ROW * len(rows)
     svg = el("svg", role="img", viewBox=f"0 0 {width} {height}", style=f"min-width:{0.7 * width:.0f}px")
-    svg.set("aria-label", "Share configured differently: " + "; ".join(_told(name, columns, r) for name, r in rows))
+    svg.set("aria-label", "Share configured differently: " + "; ".join(_described(n, columns, r) for n, r in rows))
     for n, column in enumerate(columns):
         left = LABEL + n * (PANEL + NUMBER)
         add(svg, el("text", column, x=left, y=14, font_weight=650))
@@ -86,7 +86,7 @@ def _rate(svg: Element, rate: Rate, left: float, y: float, scale: float, color: 
     add(svg, el("g", el("title", f"{rate.hits} of {rate.total}: {rate.text} ({rate.bounds})"), number))
 
 
-def _told(name: str, columns: Sequence[str], rates: Sequence[Rate]) -> str:
+def _described(name: str, columns: Sequence[str], rates: Sequence[Rate]) -> str:
     return f"{name}: " + ", ".join(f"{column} {rate.text}" for column, rate in zip(columns, rates, strict=True))
 
 
@@ -99,7 +99,7 @@ def shares(regions: Sequence[tuple[str, Sequence[Part]]]) -> Element:
     """A bar for each region, its parts as long as their share of the settings known there."""
     width, height = REGION + BAR_WIDTH + KNOWN, (BAR_HEIGHT + 6) * len(regions)
     svg = el("svg", role="img", viewBox=f"0 0 {width} {height}")
-    svg.set("aria-label", "Values by region: " + "; ".join(_said(name, parts) for name, parts in regions))
+    svg.set("aria-label", "Values by region: " + "; ".join(_described_parts(name, parts) for name, parts in regions))
     for n, (name, parts) in enumerate(regions):
         y, total = n * (BAR_HEIGHT + 6), sum(part.sites for part in parts)
         add(svg, el("text", short(name, 6), el("title", name), x=0, y=y + 16))
@@ -108,8 +108,8 @@ def shares(regions: Sequence[tuple[str, Sequence[Part]]]) -> Element:
         for part in parts:
             long = BAR_WIDTH * part.sites / total
             share = f"{100 * part.sites / total:.1f} %"
-            told = el("title", f"{name}: {part.name}, {part.sites} of {total} ({share})")
-            add(svg, el("rect", told, x=at, y=y, width=max(long - 1, 0.5), height=BAR_HEIGHT, class_=f"s{part.color}"))
+            tip = el("title", f"{name}: {part.name}, {part.sites} of {total} ({share})")
+            add(svg, el("rect", tip, x=at, y=y, width=max(long - 1, 0.5), height=BAR_HEIGHT, class_=f"s{part.color}"))
             words = next((w for w in (f"{part.name} · {share}", share) if len(w) * CHARACTER + 6 < long), None)
             if words:
                 add(svg, el("text", words, x=at + 6, y=y + 16, class_=f"t{part.color}"))
@@ -121,6 +121,6 @@ def shares(regions: Sequence[tuple[str, Sequence[Part]]]) -> Element:
     return svg
 
 
-def _said(region: str, parts: Sequence[Part]) -> str:
+def _described_parts(region: str, parts: Sequence[Part]) -> str:
     total = sum(part.sites for part in parts)
     return f"{region}: " + (", ".join(f"{p.name} {100 * p.sites / total:.1f} %" for p in parts) or "none known")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Curves with whiskers as SVG: each series has a colour, a dash and its name; words say what shapes show.
 
-Colours are told apart by eyes that see no red or no green, dashes by those that see none, and by a printer.
+Colours are distinct to eyes that see no red or no green, dashes by those that see none, and by a printer.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from configtron.report.page.ticks import log_ticks, ticks
 
 # Pixels of the drawing; the page scales it.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 680, 316, 56, 220, 28, 40
-# Colours of the palette (style.css); with the dashes, thirty-six series can be told apart.
+# Colours of the palette (style.css); with the dashes, thirty-six series are distinct.
 COLORS = 6
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "4 2", "12 4")
 # Pixels between the whiskers of neighbours, which else hide one another.
 APART = 2.0
 # Whiskers count for the height of a drawing as far as the curves' own span to either side; the rest is cut off, and it
-# is said: else one wide interval of few worlds makes all curves flat.
+# is noted: else one wide interval of few worlds makes all curves flat.
 SPANS = 1.0
 
 
@@ -34,7 +34,7 @@ class Series(NamedTuple):
 
 
 def curves(series: Sequence[Series], x: str, y: str, *, log_x: bool = False, least: float | None = None) -> Element:
-    """All series on one pair of axes, y from zero or below; what is below `least` is drawn there, and it is said."""
+    """All series on one pair of axes, y from zero or below; what is below `least` is drawn there, with a note."""
     scale = _Scale.over(series, log_x)
     if least is not None and scale.low < least:
         scale, y = scale._replace(low=least), f"{y}; cut off at {least:g}"
@@ -42,13 +42,13 @@ def curves(series: Sequence[Series], x: str, y: str, *, log_x: bool = False, lea
         y += "; long whiskers end at the edge"
     how = {"class_": "curves", "style": f"min-width:{0.7 * WIDTH:.0f}px"}
     svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}", **how)
-    svg.set("aria-label", f"{y} by {x}: " + "; ".join(_told(one) for one in series))
+    svg.set("aria-label", f"{y} by {x}: " + "; ".join(_described(one) for one in series))
     _axes(svg, scale, x, y)
     for n, one in enumerate(series):
         color, dash = n % COLORS, DASHES[(n + n // COLORS) % len(DASHES)]
         known = [point for point in one.points if isfinite(point[1])]
         path = " ".join(f"{scale.across(px):.1f},{scale.up(py):.1f}" for px, py, _, _ in known)
-        title = el("title", _told(one))
+        title = el("title", _described(one))
         add(svg, el("polyline", title, points=path, class_=f"curve c{color}", stroke_dasharray=dash))
         for px, _, low, high in known:
             if isfinite(low) and isfinite(high):
@@ -113,5 +113,5 @@ def _axes(svg: Element, scale: _Scale, x: str, y: str) -> None:
     add(svg, el("text", y, x=12, y=14, class_="t-soft"))
 
 
-def _told(one: Series) -> str:
+def _described(one: Series) -> str:
     return f"{one.name} " + ", ".join(f"{y:.3g} at {x:.3g}" for x, y, _, _ in one.points if isfinite(y))

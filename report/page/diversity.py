@@ -18,12 +18,12 @@ MOST_DRAWN = 24
 READING = (
     ("Known", "two exact trials agree (grade B), or several and nothing contradicts them (grade A)."),
     ("Differs", "both are known, no allowed reading makes them equal, and no single exact reading of one is the "
-     "other's setting: a lost packet makes nobody differ. Timers are equal within an eighth."),
+     "other's setting: a lost packet makes no target differ. Timers are equal within an eighth."),
     ("In force", "a setting that is not announced stands for its default."),
     ("Undetermined", "not known in both, or readings in common; by what stood in the way: a named reason, a grade "
      "below B (C one trial, L a lower bound), readings in common."),
     ("Set apart", "unlike servers answer at one address in some region: what is seen there is luck, not the region."),
-    ("One run", "cannot tell a roll-out from a difference that lasts: compare runs of two days before you call."),
+    ("One run", "cannot separate a roll-out from a difference that lasts: compare runs of two days before you call."),
 )  # fmt: skip
 
 
@@ -69,5 +69,5 @@ def _apart(found: Compared) -> Element | None:
 
 
 def _reading() -> Element:
-    rows = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", told)) for word, told in READING))
+    rows = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", text)) for word, text in READING))
     return el("section", el("h2", "How to read this", id="reading"), el("div", el("table", rows), class_="card"))

@@ -21,13 +21,13 @@ WORDS = {HOLDS: "holds", PARTLY: "in part", ABSENT: "not so here", UNKNOWN: "not
 LONG = 24
 
 
-def page(found: Sequence[Evaluated], told: str) -> str:
-    """The whole page. told: how it was made."""
+def page(found: Sequence[Evaluated], made_by: str) -> str:
+    """The whole page. made_by: how it was made."""
     nav = el("nav", aria_label="Studies")
     for one in found:
         add(nav, el("a", one.title, href=f"#{one.name}"))
     header = el("header", el("h1", "The papers' figures and ours"), el("p", LEAD, class_="lead"))
-    add(header, el("p", el("code", told), class_="soft"), nav)
+    add(header, el("p", el("code", made_by), class_="soft"), nav)
     body = el("main", *(_study(one) for one in found))
     return document("configtron tune evaluate", [header, body, el("footer", "This page loads nothing.")])
 
@@ -43,10 +43,10 @@ def _study(one: Evaluated) -> Element:
     if one.differs:
         add(section, el("p", el("b", "Where ours differs: "), one.differs))
     if one.ground:
-        told = el("dl")
+        facts = el("dl")
         for word, value in one.ground:
-            add(told, el("dt", word, class_="soft"), el("dd", el("code", value)))
-        add(section, el("details", el("summary", el("b", "What it ran on")), told))
+            add(facts, el("dt", word, class_="soft"), el("dd", el("code", value)))
+        add(section, el("details", el("summary", el("b", "What it ran on")), facts))
     return section
 
 
@@ -72,7 +72,7 @@ def _table(table: Table) -> Element:
     heads = el("tr", *(el("th", name, scope="col", class_=kind) for name, kind in pairs))
     body = el("tbody")
     for row in table.rows:
-        cells = [el("td", told(cell), class_=kind) for cell, kind in zip(row, kinds, strict=True)]
+        cells = [el("td", cell_text(cell), class_=kind) for cell, kind in zip(row, kinds, strict=True)]
         add(body, el("tr", *cells))
     made = el("table", el("caption", table.words) if table.words else None, el("thead", heads), body)
     if len(table.rows) > LONG:
@@ -81,7 +81,7 @@ def _table(table: Table) -> Element:
     return el("div", el("h3", table.title), scrolled(made, table.title), class_="card")
 
 
-def told(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """A cell for the eye."""
     if cell is None:
         return "–"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from configtron.report.page.conversation import Conversation, Line, Note
 from configtron.report.page.markup import add, el, short
-from configtron.report.page.story import Line, Note, Story
 
 # Pixels.
 WIDTH, OURS, THEIRS, TOP, SLOPE = 480, 70, 440, 44, 5
@@ -39,12 +39,12 @@ class _Flight(NamedTuple):
         return first.text if len(self.lines) == 1 else f"{len(self.lines)} segments, {size} bytes"
 
 
-def ladder(told: Story, title: str, us: str = "prober") -> Element:
+def ladder(lines: Conversation, title: str, us: str = "prober") -> Element:
     """The diagram; `title` says in words what it shows, `us` who stands at the left."""
     svg = el("svg", role="img")
-    svg.set("aria-label", f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in told.lines))
+    svg.set("aria-label", f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in lines.lines))
     y, drawn, before = float(TOP), [], None
-    for flight in flights(told.lines):
+    for flight in flights(lines.lines):
         at = flight.lines[0].at
         if before is not None and at - before >= PAUSE_S:
             tall = PAUSE + PAUSE_DECADE * math.log10((at - before) / PAUSE_S)
@@ -54,8 +54,8 @@ def ladder(told: Story, title: str, us: str = "prober") -> Element:
         y += STEP + CLOSE * (len(flight.lines) - 1) + NOTE * len(flight.lines[0].notes)
         y += NOTE / 3 if flight.lines[0].notes else 0
         before = flight.lines[-1].at
-    if told.more:
-        drawn.append([el("text", f"… and {told.more} more", x=OURS + 8, y=y + 10, class_="t-soft")])
+    if lines.more:
+        drawn.append([el("text", f"… and {lines.more} more", x=OURS + 8, y=y + 10, class_="t-soft")])
         y += STEP
     svg.set("viewBox", f"0 0 {WIDTH} {y + 6:.0f}")
     add(svg, el("text", us, x=OURS, y=14, text_anchor="middle", font_weight=650))
@@ -124,7 +124,7 @@ def _arrow(line: Line, y: float) -> list[Element]:
     kind = "proof" if line.proof else "sent" if line.way == "out" else "heard"
     here, there = OURS + 3, THEIRS - 3
     x1, x2, tip = (here, there, -8) if line.way == "out" else (there, here, 8)
-    dashed = f"{kind} told" if line.inside else kind
+    dashed = f"{kind} inside" if line.inside else kind
     head = f"{x2},{y:.0f} {x2 + tip},{y - 4:.0f} {x2 + tip},{y + 3:.0f}"
     return [
         el("line", x1=x1, x2=x2, y1=y - SLOPE, y2=y, class_=dashed),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Elements of HTML and SVG, escaped because they are built as a tree and never as text.
 
-Rules for this file: whatever a server said may stand in a page, and stays text there. Characters that do not print
+Rules for this file: any text of a server may stand in a page, and stays text there. Characters that do not print
 (control characters, marks that turn the direction of writing) are shown by their number, so that no name can pose as
 another.
 """

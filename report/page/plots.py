@@ -36,7 +36,7 @@ def scatter(plot: Scatter) -> Element:
     points = [point for cloud in plot.clouds for point in (*cloud.points, *cloud.outline)]
     axes = Axes.around(points, WIDTH, HEIGHT, TOP, log=plot.log_x, flip=plot.flip_x)
     svg = _svg(LEFT + WIDTH + LEGEND, TOP + max(HEIGHT + BELOW, 16 * len(plot.clouds) + 8))
-    svg.set("aria-label", f"{plot.y} by {plot.x}: " + "; ".join(_told(cloud) for cloud in plot.clouds))
+    svg.set("aria-label", f"{plot.y} by {plot.x}: " + "; ".join(_described(cloud) for cloud in plot.clouds))
     axes.draw(svg, plot.x, plot.y)
     for n, cloud in enumerate(plot.clouds):
         _cloud(svg, axes, cloud, n)
@@ -56,14 +56,14 @@ def _cloud(svg: Element, axes: Axes, cloud: Cloud, n: int) -> None:
 
 
 def _dot(n: int, x: float, y: float, title: Element | None) -> Element:
-    """A cloud's mark: beyond the palette's colours the shape tells them apart."""
+    """A cloud's mark: beyond the palette's colours the shape distinguishes them."""
     kind = f"dot s{n % COLORS}"
     if n < COLORS:
         return el("circle", title, cx=x, cy=y, r=4, class_=kind)
     return el("rect", title, x=x - 3.5, y=y - 3.5, width=7, height=7, class_=kind)
 
 
-def _told(cloud: Cloud) -> str:
+def _described(cloud: Cloud) -> str:
     return f"{cloud.name} " + ", ".join(f"({x:.3g}, {y:.3g})" for x, y in cloud.points)
 
 

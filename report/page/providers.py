@@ -10,13 +10,13 @@ from xml.etree.ElementTree import Element
 from configtron.fingerprint.elsewhere import Difference, Operator
 from configtron.report.compared import Compared, Presence
 from configtron.report.page.charts import Rate
+from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, el, scrolled, short
 from configtron.report.page.overview import example_of
-from configtron.report.page.story import story
 from configtron.report.page.words import About, Proof, Proofs, anchor, change, title, valued
 
-# Providers that are told one by one; the rest is counted. More would be a list, and that is what JSON is for.
+# Providers that are listed one by one; the rest is counted. More would be a list, and that is what JSON is for.
 MOST = 60
 
 
@@ -25,7 +25,7 @@ def examples(about: About, found: Compared, proofs: Proofs) -> Element | None:
     section = el("section", el("h2", "The packets behind the examples", id="packets"))
     words = (
         "Time runs down and is not to scale; the number at the left is the second since the first packet. Marked is "
-        "what the setting was read from; dashed is what was said inside TLS."
+        "what the setting was read from; dashed is what was sent inside TLS."
     )
     add(section, el("p", words, class_="soft"))
     shown = [one for one in map(example_of, found.parameters) if one is not None and one in proofs]
@@ -52,8 +52,8 @@ def _side(about: About, one: Difference, proof: Proof, value: str) -> Element:
     if session is not None and session.version:
         words += f"; {session.version}, ALPN {session.alpn or '(none)'}"
     add(caption, f"{words} — ", el("code", short(proof.where)))
-    told = f"{title(one.knob)} of {one.target} from {about.region(proof.vantage)}: {value}"
-    return add(figure, ladder(story(proof.trace, proof.reading), told))
+    text = f"{title(one.knob)} of {one.target} from {about.region(proof.vantage)}: {value}"
+    return add(figure, ladder(conversation(proof.trace, proof.reading), text))
 
 
 def providers(about: About, found: Compared, proofs: Proofs) -> Element:
@@ -98,8 +98,8 @@ def _operator(
     about: About, found: Compared, operator: Operator, proofs: Proofs, elsewhere: set[Difference | None]
 ) -> Element:
     part = Rate(operator.differing, operator.compared, *operator.interval)
-    told = f"{part.hits} of {part.total} sites differ: {part.text} ({part.bounds})"
-    made = el("details", el("summary", el("b", short(operator.name)), told))
+    text = f"{part.hits} of {part.total} sites differ: {part.text} ({part.bounds})"
+    made = el("details", el("summary", el("b", short(operator.name)), text))
     servers = Counter(
         presence.server for target in operator.targets for presence in set(found.sites[target].presences.values())
     )
@@ -137,5 +137,5 @@ def _met(vantage: str, presence: Presence | None) -> str:
     if presence is None:
         return f"{vantage}: –"
     trip = f"{1000 * presence.rtt_s:.0f} ms" if presence.rtt_s is not None else ""
-    said = (presence.address, trip, presence.server, presence.via and f"via {presence.via}", presence.place)
-    return f"{vantage}: " + (", ".join(short(word, 60) for word in said if word) or "–")
+    words = (presence.address, trip, presence.server, presence.via and f"via {presence.via}", presence.place)
+    return f"{vantage}: " + (", ".join(short(word, 60) for word in words if word) or "–")

@@ -44,7 +44,7 @@ def sequence(runs: Sequence[Run], rtt_s: float, title: str) -> Element:
     drawn = [(run.name, points(run.trace, rtt_s)) for run in runs]
     top = max((end for _, found in drawn for _, end in found), default=1)
     svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
-    svg.set("aria-label", f"{title}: " + "; ".join(f"{name} {_told(found)}" for name, found in drawn))
+    svg.set("aria-label", f"{title}: " + "; ".join(f"{name} {_described(found)}" for name, found in drawn))
     right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
     for tick in range(int(SPAN_RTTS) + 1):
         x = LEFT + (right - LEFT) * tick / SPAN_RTTS
@@ -58,14 +58,14 @@ def sequence(runs: Sequence[Run], rtt_s: float, title: str) -> Element:
         color = f"s{n % COLORS}"
         for at, end in found:
             x, y = LEFT + ASIDE * n + (right - LEFT) * at / SPAN_RTTS, floor - (floor - TOP) * end / top
-            told = el("title", f"{name}: {at:.2f} RTT, {end} bytes")
-            add(svg, el("circle", told, cx=x, cy=y, r=RADIUS, class_=color))
+            tip = el("title", f"{name}: {at:.2f} RTT, {end} bytes")
+            add(svg, el("circle", tip, cx=x, cy=y, r=RADIUS, class_=color))
         y = TOP + 6 + LEGEND_STEP * n
         add(svg, el("circle", cx=right + 18, cy=y, r=RADIUS, class_=color), el("text", name, x=right + 30, y=y + 4))
     return svg
 
 
-def _told(found: Sequence[tuple[float, int]]) -> str:
+def _described(found: Sequence[tuple[float, int]]) -> str:
     """What a run shows, for those who do not see it: segments of the first round trip and their bytes."""
     first = [end for at, end in found if at < 1]
     return f"{len(first)} segments, {max(first, default=0)} bytes in the first round trip"

@@ -33,14 +33,14 @@ OURS = (
 MOST_DIGITS = 4
 
 
-def page(studies: Sequence[tuple[Study, Sequence[Summary]]], told: str, brought: bool = False) -> str:
-    """The whole page. told: which worlds; brought: all of them over one tensor that was brought."""
+def page(studies: Sequence[tuple[Study, Sequence[Summary]]], worlds: str, brought: bool = False) -> str:
+    """The whole page. worlds: which worlds; brought: all of them over one tensor that was brought."""
     nav = el("nav", aria_label="Studies")
     for study, _ in studies:
         add(nav, el("a", study.name, href=f"#{study.name}"))
     lead = (BROUGHT if brought else FORMULA) + OURS
     header = el("header", el("h1", "The paper's figures and ours"), el("p", lead, class_="lead"))
-    add(header, el("p", told, class_="soft"), nav)
+    add(header, el("p", worlds, class_="soft"), nav)
     body = el("main", *(_section(study, found) for study, found in studies))
     return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])
 

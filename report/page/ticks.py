@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Round numbers for an axis: few, evenly spaced, with no more digits than tell them apart."""
+"""Round numbers for an axis: few, evenly spaced, with no more digits than distinguish them."""
 
 from __future__ import annotations
 

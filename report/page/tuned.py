@@ -12,10 +12,10 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.model.nouns import Observation, Trace
+from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.report.page.sequence import Run, sequence
-from configtron.report.page.story import story
 
 READING = (
     "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a "
@@ -54,7 +54,7 @@ class Sight(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """One driver at work: the commands with what they said, and what its rollback left behind."""
+    """One driver at work: the commands with their output, and what its rollback left behind."""
 
     name: str
     steps: tuple[tuple[str, str], ...]
@@ -117,7 +117,7 @@ def _gateway(rows: Sequence[Sequence[str]]) -> Element:
     for name, *cells in rows[1:]:
         add(body, el("tr", el("th", name, scope="row"), *(el("td", cell) for cell in cells)))
     words = (
-        "Both clients are reached through the same next hop. Rules by prefix tell them apart; a tuner that remembers "
+        "Both clients are reached through the same next hop. Rules by prefix distinguish them; a tuner that remembers "
         "one choice for each gateway gives both what one of them needs."
     )
     section = el("section", el("h2", "Two clients behind one gateway", id="gateway"), el("p", words))
@@ -134,8 +134,8 @@ def _subject(subject: Subject, shown: Sequence[str], sights: Sights) -> Element:
     for watch in shown:
         sight = sights[watch][subject.name]
         caption = el("figcaption", el("b", watch), f": {sight.seen}")
-        told = f"First flight to {subject.name}, {watch}: {sight.seen}"
-        add(row, el("figure", caption, ladder(story(sight.trace, sight.reading), told, us="client")))
+        text = f"First flight to {subject.name}, {watch}: {sight.seen}"
+        add(row, el("figure", caption, ladder(conversation(sight.trace, sight.reading), text, us="client")))
     return add(section, scrolled(row, f"Conversations with {subject.name}", "card wide"))
 
 
@@ -144,8 +144,8 @@ def _steps(scenes: Sequence[Scene]) -> Element:
     for scene in scenes:
         left = "nothing was left behind" if not scene.left else f"{len(scene.left)} things were left behind"
         made = el("details", el("summary", el("b", scene.name), left))
-        for command, said in scene.steps:
-            add(made, el("p", el("code", f"$ {command}")), el("pre", said))
+        for command, output in scene.steps:
+            add(made, el("p", el("code", f"$ {command}")), el("pre", output))
         add(made, *(el("p", line, class_="warn") for line in scene.left))
         add(section, made)
     return section

@@ -68,7 +68,7 @@ def named(knob: str, unit: str) -> str:
 
 
 def valued(value: Value) -> str:
-    """A value as printed, cut if somebody made it long."""
+    """A value as printed, cut if it is long."""
     return short(text(value), 60)
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.root
 def test_a_watch_that_saw_nothing_says_so(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         done = said(tmp_path, "socket", "--port", str(unused.getsockname()[1]))
-    assert done.returncode == NOTHING and done.stderr == "sockets: 0 connections told; 0 dropped\n"
+    assert done.returncode == NOTHING and done.stderr == "sockets: 0 connections reported; 0 dropped\n"
     for name in ("1", "last"):
         done = said(tmp_path, "contexts", name)
         assert (done.returncode, done.stdout, done.stderr) == (NOTHING, "", "configtron: watch 1: kept no context\n")

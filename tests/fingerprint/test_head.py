@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint.head import FIELD_LIMIT, head_fields, head_status, status_version, told_by
+from configtron.fingerprint.head import FIELD_LIMIT, head_fields, head_status, header_details, status_version
 
 HEAD = (
     b"HTTP/1.1 302 Found\r\nServer: edge/2\r\nVia: 1.1 cache\r\nLocation: https://a.example/?q\r\n"
@@ -17,7 +17,7 @@ HEAD = (
 
 
 def told(head: bytes) -> dict[str, object]:
-    return dict(told_by(head_status(head), head_fields(head)))
+    return dict(header_details(head_status(head), head_fields(head)))
 
 
 def test_what_a_head_tells() -> None:

@@ -71,4 +71,4 @@ def test_somebody_else_writes() -> None:
 def test_a_line_for_people() -> None:
     counts = {"frames": 9, "tcp": 8, "connections": 2, "dropped-by-capture": 3, "udp": 1}
     assert summed("live", counts) == "9 frames, 8 tcp, 2 connections; 1 udp; 3 dropped"
-    assert summed("socket", {"connections": 2}) == "2 connections told; 0 dropped"
+    assert summed("socket", {"connections": 2}) == "2 connections reported; 0 dropped"

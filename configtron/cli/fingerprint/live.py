@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from configtron.fingerprint.capture.ring import Ring
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.fingerprint.passive.columns import Frames
+    from configtron.fingerprint.passive.connection_report import ConnectionReport
     from configtron.fingerprint.passive.gathering import Batch, Gathering
-    from configtron.fingerprint.passive.telling import Told
 
 # Ethernet, IPv6 and TCP headers with all their options, and the first words of what they carry.
 SNAP_BYTES = 128
@@ -92,7 +92,7 @@ class _Connections:
         self._form, self._files, self._out = form, [interface], out
         self._headed = False
 
-    def write(self, told: list[Told]) -> None:
+    def write(self, told: list[ConnectionReport]) -> None:
         """A line each."""
         from configtron.report.connections import write_csv, write_jsonl
 
@@ -169,13 +169,13 @@ class _Post:
             self._gathering.counts["clock-step"] = self._ring.unsure
 
     def _tell(self, batches: Iterable[Batch]) -> None:
+        from configtron.fingerprint.passive.connection_report import report_connections
         from configtron.fingerprint.passive.local import sighted
-        from configtron.fingerprint.passive.telling import tell
 
         for batch in batches:
             lost = self._gathering.counts["dropped-by-capture"] > 0
             stepped = self._ring.unsure > 0
-            found = list(tell(batch, [self._ring.interface], tainted=lost, stepped=stepped))
+            found = list(report_connections(batch, [self._ring.interface], tainted=lost, stepped=stepped))
             about = self._surroundings.about
             self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found])
             if self._printed is not None:

@@ -17,9 +17,9 @@ from configtron.report.lines import opened as opened_output
 if TYPE_CHECKING:
     from configtron.fingerprint.capture.dissect import Dissector
     from configtron.fingerprint.passive.columns import End
+    from configtron.fingerprint.passive.connection_report import ConnectionReport
     from configtron.fingerprint.passive.gathering import Batch, Gathering
-    from configtron.fingerprint.passive.telling import Told
-    from configtron.fingerprint.passive.traces import Said
+    from configtron.fingerprint.passive.traces import DecryptedMessage
     from configtron.model.records import Json
 
 FORMATS = ("table", "jsonl", "csv")
@@ -53,7 +53,7 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
         _check(keylog, files)
     gathering = gathering_of(stream=stream)
     secrets, dissect = _Secrets(files, keylog), dissector()
-    told = _told(_batches(gathering, files, secrets, dissect), list(files), gathering, secrets)
+    told = _reported(_batches(gathering, files, secrets, dissect), list(files), gathering, secrets)
     with opened_output(output_file) as out:
         if servers:
             _servers(told, form, out)
@@ -103,11 +103,11 @@ class _Secrets:
     def __init__(self, files: tuple[str, ...], keylog: Path | None) -> None:
         self.files, self.keylog = files, keylog
         self.carried: list[str] = []
-        self._opened: dict[int, dict[tuple[End, End], list[Said]]] = {}
+        self._opened: dict[int, dict[tuple[End, End], list[DecryptedMessage]]] = {}
         # Why keys that a capture carries open nothing.
         self.unused = ""
 
-    def open(self, file: int, client: End, server: End, first: int, last: int) -> list[Said]:
+    def open(self, file: int, client: End, server: End, first: int, last: int) -> list[DecryptedMessage]:
         """What the server said in that connection."""
         if not (self.keylog or any(self.carried)):
             return []
@@ -115,7 +115,7 @@ class _Secrets:
             self._opened[file] = self._opened_of(self.files[file])
         return [said for said in self._opened[file].get((client, server), ()) if first <= said.frame <= last]
 
-    def _opened_of(self, path: str) -> dict[tuple[End, End], list[Said]]:
+    def _opened_of(self, path: str) -> dict[tuple[End, End], list[DecryptedMessage]]:
         from configtron.fingerprint.capture.tshark import opened_by
 
         if path == "-":
@@ -151,12 +151,14 @@ def _batches(gathering: Gathering, files: tuple[str, ...], secrets: _Secrets, di
     yield from gathering.finish()
 
 
-def _told(batches: Iterable[Batch], files: list[str], gathering: Gathering, secrets: _Secrets) -> Iterator[Told]:
-    from configtron.fingerprint.passive.telling import tell
+def _reported(
+    batches: Iterable[Batch], files: list[str], gathering: Gathering, secrets: _Secrets
+) -> Iterator[ConnectionReport]:
+    from configtron.fingerprint.passive.connection_report import report_connections
 
     for batch in batches:
         lost = gathering.counts["dropped-by-capture"] > 0
-        yield from tell(batch, files, tainted=lost, unread=gathering.unread > 0, opener=secrets.open)
+        yield from report_connections(batch, files, tainted=lost, unread=gathering.unread > 0, opener=secrets.open)
 
 
 def forms_of(path: str) -> list[dict[str, Json]]:
@@ -165,11 +167,11 @@ def forms_of(path: str) -> list[dict[str, Json]]:
 
     gathering, files = gathering_of(stream=False), (path,)
     secrets = _Secrets(files, None)
-    told = _told(_batches(gathering, files, secrets, dissector()), [path], gathering, secrets)
+    told = _reported(_batches(gathering, files, secrets, dissector()), [path], gathering, secrets)
     return [form(one, [path]) for one in told]
 
 
-def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO) -> None:
+def _connections(told: Iterable[ConnectionReport], files: list[str], form: str, out: TextIO) -> None:
     from configtron.report import connections, tables
 
     if form == "jsonl":
@@ -182,7 +184,7 @@ def _connections(told: Iterable[Told], files: list[str], form: str, out: TextIO)
             tables.console(out, color=settings().color).print(made)
 
 
-def _servers(told: Iterable[Told], form: str, out: TextIO) -> None:
+def _servers(told: Iterable[ConnectionReport], form: str, out: TextIO) -> None:
     from configtron.model.nouns import Vantage
     from configtron.report import lines, tables
     from configtron.report.connections import Servers

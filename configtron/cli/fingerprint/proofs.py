@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from configtron.fingerprint.diversity import said
+from configtron.fingerprint.diversity import setting
 from configtron.fingerprint.elsewhere import Difference
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Trace
@@ -50,7 +50,7 @@ def _proof(item: Found | None, vantage: str, knob: str, folder: Path) -> Proof:
 def _reading(verdict: Observation) -> Observation | None:
     """Of the exact trials that read what the verdict says, one without lost packets if there is; else the first."""
     exact = [trial for trial in verdict.trials if trial.grade == "C"]
-    best = sorted(exact, key=lambda trial: (said(trial) != said(verdict), bool(trial.detail("holes"))))
+    best = sorted(exact, key=lambda trial: (setting(trial) != setting(verdict), bool(trial.detail("holes"))))
     return best[0] if best else None
 
 

@@ -15,8 +15,8 @@ from configtron.cli.fingerprint.pcap import dissector, gathering_of
 from configtron.model.nouns import Context
 
 if TYPE_CHECKING:
+    from configtron.fingerprint.passive.connection_report import ConnectionReport
     from configtron.fingerprint.passive.gathering import Batch, Gathering
-    from configtron.fingerprint.passive.telling import Told
 
 # How files begin: pcap in either order of bytes, in micro- and nanoseconds; pcapng; gzip; Zstandard.
 MAGIC = tuple(
@@ -32,11 +32,11 @@ def is_capture(data: bytes) -> bool:
 def contexts_of(path: str) -> dict[str, list[tuple[float, Context]]]:
     """By client prefix: when, and the context of each connection. Errors: `BadInput` for a file that is no capture,
     `Missing` without numpy."""
-    from configtron.fingerprint.passive.telling import tell
+    from configtron.fingerprint.passive.connection_report import report_connections
 
     gathering, found = gathering_of(stream=False, trips=True), dict[str, list[tuple[float, Context]]]()
     for batch in _batches(gathering, path):
-        for told in tell(batch, [path], tainted=gathering.counts["dropped-by-capture"] > 0):
+        for told in report_connections(batch, [path], tainted=gathering.counts["dropped-by-capture"] > 0):
             context = _context(told)
             found.setdefault(context.prefix, []).append((told.started_ns / 1e9, context))
     return found
@@ -54,10 +54,10 @@ def _batches(gathering: Gathering, path: str) -> Iterator[Batch]:
     yield from gathering.finish()
 
 
-def _context(told: Told) -> Context:
+def _context(told: ConnectionReport) -> Context:
     from configtron.fingerprint.features import About
+    from configtron.fingerprint.passive.connection_report import goodput_kbps
     from configtron.fingerprint.passive.local import lost, sighted
-    from configtron.fingerprint.passive.telling import goodput_kbps
 
     # Nobody's addresses are local here, so the server's side is taken for the near one.
     seen = sighted(told, (), lambda _: About()).context

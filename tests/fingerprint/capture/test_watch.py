@@ -21,10 +21,10 @@ from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.features import About, Sighting, of_socket, plain
 from configtron.fingerprint.passive.columns import Frames
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.local import sighted
-from configtron.fingerprint.passive.telling import Told, tell
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
@@ -90,19 +90,19 @@ def copied(frames: Frames) -> list[tuple[int, bytes, int]]:
     return [(at, frames.data[start : start + kept].tobytes(), length) for at, start, kept, length in rows]
 
 
-def told(parts: list[Frames], gathering: Gathering) -> list[Told]:
-    found: list[Told] = []
+def told(parts: list[Frames], gathering: Gathering) -> list[ConnectionReport]:
+    found: list[ConnectionReport] = []
     for frames in parts:
         for batch in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
-            found += tell(batch, ["x"])
+            found += report_connections(batch, ["x"])
         for batch in gathering.lapse(int(frames.at[-1])):
-            found += tell(batch, ["x"])
+            found += report_connections(batch, ["x"])
     for batch in gathering.finish():
-        found += tell(batch, ["x"])
+        found += report_connections(batch, ["x"])
     return found
 
 
-def contexts(found: list[Told]) -> list[Sighting]:
+def contexts(found: list[ConnectionReport]) -> list[Sighting]:
     return [sighted(one, {SERVER, "fd00:c0f1::1"}, lambda _: About()) for one in found]
 
 

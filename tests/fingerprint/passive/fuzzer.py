@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from configtron.fingerprint import INFERENCES, read
-from configtron.fingerprint.passive.telling import Told
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
 from tests.fingerprint.capture import write
 from tests.fingerprint.capture.test_reading import DIALECTS
@@ -69,7 +69,7 @@ def of_capture(data: bytes) -> set[Feature]:
     return found
 
 
-def _said(one: Told) -> set[Feature]:
+def _said(one: ConnectionReport) -> set[Feature]:
     numbers = {("column", name, min(int(abs(n or 0)).bit_length(), 12), n is None) for name, n in one.numbers.items()}
     return numbers | {("said", o.knob, o.grade, o.reason, o.detail("proof")) for o in one.observations}
 

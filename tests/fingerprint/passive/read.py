@@ -7,9 +7,9 @@ from pathlib import Path
 
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
-from configtron.fingerprint.passive.telling import Told, tell
 
 
 def gathered(path: Path, gathering: Gathering, *, buffer: int = 1 << 20) -> list[Batch]:
@@ -30,14 +30,14 @@ def whole(path: Path) -> tuple[Batch, Gathering]:
     return batch, gathering
 
 
-def told(path: Path, *, most: int | None = None, buffer: int = 1 << 20) -> tuple[list[Told], Gathering]:
+def told(path: Path, *, most: int | None = None, buffer: int = 1 << 20) -> tuple[list[ConnectionReport], Gathering]:
     """Each connection, told as soon as its batch is there."""
     gathering = Gathering(most)
-    found: list[Told] = []
+    found: list[ConnectionReport] = []
     with opened(str(path)) as source:
         for frames in read(source, gathering.counts, name=str(path), buffer=buffer):
             for batch in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
-                found += tell(batch, [str(path)])
+                found += report_connections(batch, [str(path)])
     for batch in gathering.finish():
-        found += tell(batch, [str(path)])
+        found += report_connections(batch, [str(path)])
     return found, gathering

@@ -16,7 +16,7 @@ from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import Source
 from configtron.fingerprint.passive.gathering import HEADS_MOST, Gathering
 from configtron.fingerprint.passive.headers import decode
-from configtron.fingerprint.passive.repeats import HOLE, KINDS, _Story
+from configtron.fingerprint.passive.repeats import HOLE, KINDS, _Event, _Recovery
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.test_fuzz import nonsense
 from tests.fingerprint.passive.test_fuzzer import STREAM, child
@@ -85,14 +85,18 @@ class Counted(list[tuple[int, int, int, int]]):
         return super().__getitem__(place)
 
 
+# previous, heard, una, duplicates, tsval, stamped, rtt, sack of an event
+NOTHING = (0, 0, 0, 0, 0, False, 0, False)
+
+
 def test_many_holes_are_searched_not_walked() -> None:
-    story = _Story()
-    story.holes = Counted()
+    recovery = _Recovery()
+    recovery.holes = Counted()
     for n in range(5000):
-        kind = story.tell(2000 * n + 1000, 2000 * n + 2000, 2000 * n, True, n, 0, 0, 0, 0, 0, False, 0, False)
+        kind = recovery.classify(_Event(0, 2000 * n + 1000, 2000 * n + 2000, 2000 * n, True, n, *NOTHING))
         assert KINDS[kind] == HOLE
     Counted.looks = 0
     for n in range(5000):
-        story.tell(2000 * n + 200, 2000 * n + 400, 10**7, False, 10**12, 0, 0, 0, 0, 0, False, 0, False)
+        recovery.classify(_Event(0, 2000 * n + 200, 2000 * n + 400, 10**7, False, 10**12, *NOTHING))
     # Each fill splits a hole in two; sought by halves, a hundred thousand looks at most.
-    assert len(story.holes) == 10_000 and Counted.looks < 5000 * 20
+    assert len(recovery.holes) == 10_000 and Counted.looks < 5000 * 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fingerprint.passive.telling import tell
+from configtron.fingerprint.passive.connection_report import report_connections
 from configtron.model.nouns import ACK, FIN, SYN, Observation
 from tests.fingerprint.passive.story import FULL, MSS, RTT_S, Story
 
@@ -17,7 +17,7 @@ SECOND = FLIGHT + RTT_S
 
 
 def icw(story: Story, folder: Path, knob: str = "icw") -> Observation:
-    (one,) = tell(story.batch(folder), ["x"])
+    (one,) = report_connections(story.batch(folder), ["x"])
     return next(o for o in one.observations if o.knob == knob)
 
 
@@ -219,7 +219,7 @@ def test_reasons(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
-    (one,) = tell(proven().batch(tmp_path), ["x"], tainted=True)
+    (one,) = report_connections(proven().batch(tmp_path), ["x"], tainted=True)
     assert next(o for o in one.observations if o.knob == "icw").reason == "drops"
     unanswered = Story(opened=False)
     unanswered.frames.clear()
@@ -228,7 +228,7 @@ def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
         unanswered.say(1, at, SYN | ACK, 0, 1, options=())
     timers = {"synack_rto", "synack_retries", "synack_backoff"}
     for tainted in (False, True):
-        (one,) = tell(unanswered.batch(tmp_path), ["x"], tainted=tainted)
+        (one,) = report_connections(unanswered.batch(tmp_path), ["x"], tainted=tainted)
         told = {o.knob: o for o in one.observations if o.knob in timers}
         assert set(told) == timers
         assert all((o.reason == "drops") == tainted and (o.value is None) == tainted for o in told.values())

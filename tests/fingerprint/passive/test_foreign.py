@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.connections import _unwrapped
-from configtron.fingerprint.passive.telling import Told
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
 from tests.fingerprint.capture import write
@@ -34,14 +34,14 @@ def proven(**more: bool) -> Story:
     return story
 
 
-def read_back(frames: Sequence[write.Stamped], folder: Path, *, snap: int = 0) -> Told:
+def read_back(frames: Sequence[write.Stamped], folder: Path, *, snap: int = 0) -> ConnectionReport:
     path = folder / "foreign.pcap"
     path.write_bytes(write.pcap(sorted(frames, key=lambda frame: frame[0]), nano=True, snap=snap))
     (one,), _ = told(path)
     return one
 
 
-def verdicts(one: Told) -> dict[str, Observation]:
+def verdicts(one: ConnectionReport) -> dict[str, Observation]:
     return {o.knob: o for o in one.observations}
 
 

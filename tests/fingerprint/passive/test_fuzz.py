@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
-from configtron.fingerprint.passive.telling import Told, tell
 from configtron.fingerprint.passive.tls import hello
 from configtron.model.errors import BadInput
 from configtron.model.nouns import GRADES
@@ -31,16 +31,16 @@ APART = {"frames", "connections", "told-early", "cut-file", "malformed-record", 
          "cut-compression", "longer-than-frame"}  # fmt: skip
 
 
-def everything(data: bytes, most: int | None = None) -> tuple[list[Told], Counter[str]]:
+def everything(data: bytes, most: int | None = None) -> tuple[list[ConnectionReport], Counter[str]]:
     """Read, tell, render: what the command does."""
     gathering = Gathering(most)
-    found: list[Told] = []
+    found: list[ConnectionReport] = []
     try:
         for frames in read(Source(io.BytesIO(data)), gathering.counts, buffer=512):
             for batch in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
-                found += tell(batch, ["x"])
+                found += report_connections(batch, ["x"])
         for batch in gathering.finish():
-            found += tell(batch, ["x"])
+            found += report_connections(batch, ["x"])
     except BadInput:
         assert not found
     for one in found:

@@ -21,7 +21,7 @@ CHILD = (
 # Reading from a child whose memory is limited; a capture that costs more is a fault.
 STREAM = (
     "import sys; from tests.fingerprint.passive.fuzzer import limit; import numpy, configtron.cli.outermost as o;"
-    "import configtron.fingerprint.passive.telling, configtron.report.connections, zstandard;"
+    "import configtron.fingerprint.passive.connection_report, configtron.report.connections, zstandard;"
     "limit(512 << 20);"
     "sys.exit(o.run(['fingerprint', 'pcap', '--stream', '-f', 'csv', '-o', '/dev/null', sys.argv[1]]))"
 )

@@ -12,16 +12,16 @@ import pytest
 from benchmarks.captures import write as write_capture
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.gathering import OPENING, TAIL, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
-from configtron.fingerprint.passive.telling import Told
 from configtron.model.nouns import ACK, SYN
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import told
 from tests.fingerprint.passive.story import Story
 
 
-def comparable(one: Told) -> tuple[object, ...]:
+def comparable(one: ConnectionReport) -> tuple[object, ...]:
     observations = tuple((o.knob, o.value, o.grade, o.reason, o.details) for o in one.observations)
     return one.frame, one.client, one.server, one.numbers, one.place, one.hellos, observations
 

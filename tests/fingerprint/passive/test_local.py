@@ -10,9 +10,9 @@ import pytest
 
 from configtron.db.rows import context_row
 from configtron.fingerprint.features import About, Sighting
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, path_of, sighted
-from configtron.fingerprint.passive.telling import Told, tell
 from configtron.report.contexts import form
 from tests.fingerprint.capture import write
 from tests.fingerprint.passive.read import gathered
@@ -22,11 +22,11 @@ from tests.fingerprint.passive.test_foreign import proven
 CLIENT, SERVER = "192.0.2.1", "198.51.100.2"
 
 
-def connection(folder: Path, story: Story) -> Told:
+def connection(folder: Path, story: Story) -> ConnectionReport:
     path = folder / "story.pcap"
     path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
     (batch,) = gathered(path, Gathering(trips=True))
-    (one,) = tell(batch, [str(path)])
+    (one,) = report_connections(batch, [str(path)])
     return one
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fingerprint.passive.telling import Told
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.tls import CLIENT_HELLO, SERVER_HELLO, hello
 from configtron.lab.certificates import issue
 from configtron.model.nouns import ACK, RST, SYN, Segment
@@ -133,7 +133,7 @@ def test_what_a_reset_carries_is_no_stream(tmp_path: Path) -> None:
     assert told.numbers["server_payload"] == len(TAKEN) + len(SETTINGS)
 
 
-def spoken(asked: bytes, answered: list[bytes], size: int, folder: Path, *, reset: bytes = b"") -> Told:
+def spoken(asked: bytes, answered: list[bytes], size: int, folder: Path, *, reset: bytes = b"") -> ConnectionReport:
     """A connection in which both sides say that, in segments of `size`; `reset`: what a RST at the end carries."""
     ends = packed("192.0.2.1"), packed("198.51.100.2")
     envelopes = Envelope(*ends, 40000, 80), Envelope(*ends[::-1], 80, 40000)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.repeats import CAUSES
-from configtron.fingerprint.passive.telling import Told
 from tests.fingerprint.passive.oracle import RULES, compare
 from tests.fingerprint.passive.programs import HOSTS, TROUBLES, Recorded, recorded
 from tests.fingerprint.passive.read import told, whole
@@ -79,7 +79,7 @@ def test_linux_is_found_as_it_is_set(captures: Recorded, end: str) -> None:
     assert seen and all(s.startswith(("4:64:0:1460:65160", "6:64:0:1440:64260")) for s in seen), seen
 
 
-def _signatures(found: list[Told]) -> set[str]:
+def _signatures(found: list[ConnectionReport]) -> set[str]:
     return {str(o.value) for one in found for o in one.observations if o.knob == "signature" and o.value is not None}
 
 
@@ -91,21 +91,21 @@ def test_http2_in_clear_and_opened_by_a_key(captures: Recorded, capsys: pytest.C
         pytest.skip("needs nghttpd and a curl that writes its keys")
     import json
 
-    def told_by(*words: str) -> dict[int, list[dict[str, object]]]:
+    def header_details(*words: str) -> dict[int, list[dict[str, object]]]:
         assert run(["-q", "fingerprint", "pcap", "-f", "jsonl", *words]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         return {port: [one for one in lines if one["server"]["port"] == port] for port in (81, 443)}
 
-    plain = told_by(str(captures.ends["client"]))
+    plain = header_details(str(captures.ends["client"]))
     clear = [one["observations"] for one in plain[81] if "h2_settings" in one["observations"]]  # type: ignore[operator]
     assert clear and all(one["h2_settings"]["value"] and one["h2c"]["value"] == "accepted" for one in clear)  # type: ignore[index]
     assert all("h2_settings" not in one["observations"] for one in plain[443])  # type: ignore[operator]
-    keyed = told_by(str(captures.ends["client"]), "--keylog", str(captures.keys))
+    keyed = header_details(str(captures.ends["client"]), "--keylog", str(captures.keys))
     carried = captures.ends["client"].with_suffix(".pcapng")
     inject = ("editcap", "--inject-secrets", f"tls,{captures.keys}", str(captures.ends["client"]), str(carried))
     subprocess.run(inject, check=True, capture_output=True)
     theirs = settings(captures.ends["client"], captures.keys, 81)
-    for opened in (keyed, told_by(str(carried))):
+    for opened in (keyed, header_details(str(carried))):
         spoken = [one for port in (81, 443) for one in opened[port] if "h2_settings" in one["observations"]]  # type: ignore[operator]
         mine = {_client(one): one["observations"]["h2_settings"]["value"] for one in spoken}  # type: ignore[index]
         # Ours may be fewer: a SETTINGS that was lost and came after a hundred other segments is not looked for.

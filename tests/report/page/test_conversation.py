@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from configtron.model.nouns import Message, Observation, Packet, Session, Target, Trace
+from configtron.report.page.conversation import MOST_LINES, Line, Note, conversation
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
-from configtron.report.page.story import MOST_LINES, Line, Note, story
 from tests.report.tiny import segments
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
@@ -26,8 +26,8 @@ def icw(window: int) -> Observation:
 
 
 def test_packets_are_named() -> None:
-    told = story(trace(2), icw(2))
-    assert [line.text for line in told.lines] == [
+    shown = conversation(trace(2), icw(2))
+    assert [line.text for line in shown.lines] == [
         "SYN window 65535 MSS 1460",
         "SYN ACK window 64240 MSS 1460",
         "bytes 1–5",
@@ -36,31 +36,31 @@ def test_packets_are_named() -> None:
         "again: bytes 1–100",
         "RST",
     ]
-    assert [line.proof for line in told.lines] == [False, False, False, True, True, False, False]
-    assert told.more == 0
-    assert [line.again for line in story(trace(1), icw(1)).lines] == [False, False, False, False, True, False]
+    assert [line.proof for line in shown.lines] == [False, False, False, True, True, False, False]
+    assert shown.more == 0
+    assert [line.again for line in conversation(trace(1), icw(1)).lines] == [False, False, False, False, True, False]
 
 
 def test_what_follows_the_proof_is_counted() -> None:
-    told = story(trace(2), Observation("rwin", 64240, grade="C", evidence=(1,)))
-    assert [line.proof for line in told.lines] == [False, True, False, False, False, False]
-    assert told.more == 1
-    assert len(story(trace(500), icw(500)).lines) == MOST_LINES
+    shown = conversation(trace(2), Observation("rwin", 64240, grade="C", evidence=(1,)))
+    assert [line.proof for line in shown.lines] == [False, True, False, False, False, False]
+    assert shown.more == 1
+    assert len(conversation(trace(500), icw(500)).lines) == MOST_LINES
 
 
 def test_what_was_lost_is_told_where_it_is_missed() -> None:
     whole = trace(5)
     lossy = replace(whole, packets=tuple(packet for n, packet in enumerate(whole.packets) if n != 5))
-    told = story(lossy, icw(5))
-    assert [line.notes for line in told.lines if line.notes] == [
+    shown = conversation(lossy, icw(5))
+    assert [line.notes for line in shown.lines if line.notes] == [
         (Note("(bytes 201–300 did not arrive before)", False),)
     ]
-    assert [len(flight.lines) for flight in flights(told.lines)] == [1] * len(told.lines)
+    assert [len(flight.lines) for flight in flights(shown.lines)] == [1] * len(shown.lines)
 
 
-def test_settings_are_told_and_the_one_that_was_read_is_marked() -> None:
-    told = story(trace(1, ANNOUNCED), Observation("h2_max_concurrent_streams", 100, grade="C", evidence=(3,)))
-    ours, theirs = (line for line in told.lines if line.inside)
+def test_settings_are_shown_and_the_one_that_was_read_is_marked() -> None:
+    shown = conversation(trace(1, ANNOUNCED), Observation("h2_max_concurrent_streams", 100, grade="C", evidence=(3,)))
+    ours, theirs = (line for line in shown.lines if line.inside)
     assert (ours.way, ours.proof, ours.notes) == ("out", False, (Note("(none: the defaults)", False),))
     assert theirs.proof and theirs.notes == (
         Note("MAX_CONCURRENT_STREAMS = 100", True),
@@ -69,23 +69,24 @@ def test_settings_are_told_and_the_one_that_was_read_is_marked() -> None:
 
 
 def test_alpn_stands_below_what_it_was_read_from() -> None:
-    told = story(trace(1, (), Session("TLSv1.3", "h2")), Observation("http_version", "h2", grade="C", evidence=(3,)))
-    assert [line.notes for line in told.lines if line.proof] == [(Note("ALPN h2", True),)]
+    read = Observation("http_version", "h2", grade="C", evidence=(3,))
+    shown = conversation(trace(1, (), Session("TLSv1.3", "h2")), read)
+    assert [line.notes for line in shown.lines if line.proof] == [(Note("ALPN h2", True),)]
 
 
 def test_words_that_are_no_frames() -> None:
-    said = (Message(0.1, "out", b"GET / HTTP/1.1\r\nHost: a\r\n"), Message(0.2, "in", b"\x00\x01\x02"))
-    told = story(trace(1, said), Observation("http_tls", "http/1.1", grade="C", evidence=(20,)))
-    assert {line.text for line in told.lines if line.inside} <= {"GET / HTTP/1.1", "3 bytes"}
+    messages = (Message(0.1, "out", b"GET / HTTP/1.1\r\nHost: a\r\n"), Message(0.2, "in", b"\x00\x01\x02"))
+    shown = conversation(trace(1, messages), Observation("http_tls", "http/1.1", grade="C", evidence=(20,)))
+    assert {line.text for line in shown.lines if line.inside} <= {"GET / HTTP/1.1", "3 bytes"}
 
 
-def test_an_empty_trace_is_an_empty_story() -> None:
-    told = story(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
-    assert told.lines == () and "viewBox" in written(ladder(told, "nothing"))
+def test_an_empty_trace_is_an_empty_conversation() -> None:
+    shown = conversation(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
+    assert shown.lines == () and "viewBox" in written(ladder(shown, "nothing"))
 
 
 def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
-    grouped = flights(story(trace(10), icw(10)).lines)
+    grouped = flights(conversation(trace(10), icw(10)).lines)
     assert [len(flight.lines) for flight in grouped] == [1, 1, 1, 10, 1, 1]
     assert grouped[3].text == "10 segments, 1000 bytes"
     apart = [Line(0.0, "in", "a", length=1), Line(0.5, "in", "b", length=1), Line(0.5, "out", "c", length=1)]
@@ -93,7 +94,7 @@ def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
 
 
 def test_the_drawing_says_what_it_shows() -> None:
-    drawn = ladder(story(trace(10), icw(10)), "Initial congestion window of a: 10")
+    drawn = ladder(conversation(trace(10), icw(10)), "Initial congestion window of a: 10")
     text = written(drawn)
     assert text.count("head-proof") == 10 and "10 segments, 1000 bytes" in text and "1.00 s later" in text
     assert (drawn.get("aria-label") or "").startswith("Initial congestion window of a: 10. 0.000 s out SYN")

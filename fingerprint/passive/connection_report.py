@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A batch -> what is said about each connection: numbers of both sides, and observations with grades.
+"""A batch -> a report of each connection: numbers of both sides, and observations with grades.
 
-Question   What may be claimed from a recording that nobody made for us?
+Question   What may be claimed from a recording that no probe of ours made?
 Method     Everything the inferences read in the connection's traces, but the initial window, which they read only where
            the ACKs were withheld; else it is the first flight's (`first_flight.py`).
 Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture that lost frames, nothing about what
@@ -21,14 +21,22 @@ from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.summary import COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello, hello
-from configtron.fingerprint.passive.traces import Opener, Said, end_of, options_cut, spoken, target_of, traces_of
+from configtron.fingerprint.passive.traces import (
+    DecryptedMessage,
+    Opener,
+    end_of,
+    options_cut,
+    spoken,
+    target_of,
+    traces_of,
+)
 from configtron.fingerprint.verdict import no, yes
 from configtron.model.nouns import Observation, Target, Trace, Value
 
 # A round trip's share below which that end is here: a network interface away.
 HERE = 0.1
 METHOD = "first flight by timestamps", "first flight by time"
-# Where an inference finds nothing because nobody asked for it, silence says more than a reason.
+# Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
 UNASKED = ("unclear:", "no-repeat")
 # What is read from options of SYNs, and what from the handshake as a whole.
 OPTIONS = frozenset((*agreed.KNOBS, "rwin", "rwin_ts", "rwin_first_ack", "signature", "stack", "ecn"))
@@ -42,7 +50,7 @@ REASONS = {
 }
 
 
-class Told(NamedTuple):
+class ConnectionReport(NamedTuple):
     """One connection. `numbers` by the names of `COLUMNS`, None where unknown; times in s, bytes, counts."""
 
     file: int
@@ -64,13 +72,17 @@ class Told(NamedTuple):
         return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
 
 
-def tell(
+def report_connections(
     batch: Batch, files: list[str], *, tainted: bool = False, unread: bool = False, stepped: bool = False,
     opener: Opener | None = None,
-) -> Iterator[Told]:  # fmt: skip
-    """Each connection that is over, in order. `tainted`: the capture lost frames; `unread`: it holds some that nobody
-    could read, in which there may be segments of any connection; `stepped`: nobody is sure of their times, since the
-    clock was set; `opener` has the keys of TLS."""
+) -> Iterator[ConnectionReport]:  # fmt: skip
+    """Report each connection that is over, in order.
+
+    tainted   the capture lost frames
+    unread    it holds unreadable frames, in which there may be segments of any connection
+    stepped   the clock was set, so times are not certain
+    opener    returns the messages that TLS keys decrypt
+    """
     why = "drops" if tainted else "clock-step" if stepped else "unclear:unread-frames" if unread else ""
     columns = {name: column[batch.over].tolist() for name, column in batch.summary.columns.items()}
     flights = [column[batch.over].tolist() for column in batch.summary.flights]
@@ -82,21 +94,21 @@ def tell(
         ends = end_of(batch, connection, server=False), end_of(batch, connection, server=True)
         streams = spoken(batch, connection)
         hellos = hello(streams["client"]), hello(streams["server"])
-        secret: Sequence[Said] = ()
+        secret: Sequence[DecryptedMessage] = ()
         if opener is not None and hellos[0] is not None:
             last = int(batch.found.rows.frame[int(batch.found.end[connection]) - 1])
             secret = opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
             hellos = hellos[0], _with_alpn(hellos[1], secret)
         traces = traces_of(batch, connection, streams, file=files[file], secret=secret)
-        yield Told(
+        yield ConnectionReport(
             file, where & FRAME_MASK, columns["started"][place], *ends,
             numbers, _place(numbers), bool(flight[7]), hellos,
             tuple(_observations(batch, connection, traces, flight, why)), target_of(batch, connection), bool(why),
         )  # fmt: skip
 
 
-def _with_alpn(answered: Hello | None, secret: Sequence[Said]) -> Hello | None:
-    alpn = next((said.alpn for said in secret if said.alpn), "")
+def _with_alpn(answered: Hello | None, secret: Sequence[DecryptedMessage]) -> Hello | None:
+    alpn = next((message.alpn for message in secret if message.alpn), "")
     return answered._replace(alpn=(alpn,)) if answered is not None and alpn else answered
 
 
@@ -196,24 +208,24 @@ def address(end: End) -> str:
     return str(ip_address(end.address))
 
 
-def goodput_kbps(told: Told, side: str) -> float | None:
+def goodput_kbps(connection: ConnectionReport, side: str) -> float | None:
     """Bytes of the stream over the time from its first data to its last, in kbit/s; None for a single burst."""
-    first, last, size = (told.numbers[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
+    first, last, size = (connection.numbers[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
     if first is None or last is None or not size or last <= first:
         return None
     return size * 8e6 / (last - first)
 
 
-def loss(told: Told, side: str) -> float | None:
+def loss(connection: ConnectionReport, side: str) -> float | None:
     """Share of data segments that had to be sent again; None if there were none."""
-    data = told.numbers[f"{side}_data"]
-    again = sum(told.numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
+    data = connection.numbers[f"{side}_data"]
+    again = sum(connection.numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
     return again / data if data else None
 
 
-def ended(told: Told) -> str:
+def ended(connection: ConnectionReport) -> str:
     """How it ended: "fin", "reset" or "open"."""
-    numbers = told.numbers
+    numbers = connection.numbers
     if any(numbers[f"{side}_resets"] for side in SIDES):
         return "reset"
     return "fin" if all(numbers[f"{side}_fins"] for side in SIDES) else "open"

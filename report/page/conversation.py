@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A trace as lines of a conversation: what was sent and heard, in a few words each, in order of time.
 
-Rules for this file: pure; a packet is named by what a reader of captures would call it; what was said inside TLS is a
+Rules for this file: pure; a packet is named by what a reader of captures would call it; a message inside TLS is a
 line of its own, since the packets around it do not show it; packets that prove the verdict are marked.
 """
 
@@ -31,7 +31,7 @@ FRAMES = {DATA: "DATA", HEADERS: "HEADERS", SETTINGS: "SETTINGS", PING: "PING", 
 # RFC 9113 section 6.5.2.
 SETTING = {1: "HEADER_TABLE_SIZE", 2: "ENABLE_PUSH", 3: "MAX_CONCURRENT_STREAMS", 4: "INITIAL_WINDOW_SIZE",
            5: "MAX_FRAME_SIZE", 6: "MAX_HEADER_LIST_SIZE"}  # fmt: skip
-# More lines make a drawing nobody reads.
+# More lines make a drawing that is not readable.
 MOST_LINES = 64
 # Settings there are six of; a server may announce any number.
 MOST_NOTES = 8
@@ -49,7 +49,7 @@ class Note(NamedTuple):
 class Line(NamedTuple):
     """One line: when (seconds), which way ("out" or "in"), what, whether it is a part of the proof.
 
-    `length` is the payload of a packet that carries data, 0 else; `inside` marks what was said inside TLS, or named
+    `length` is the payload of a packet that carries data, 0 else; `inside` marks a message inside TLS, or one named
     from the plain bytes of the packets; `notes` go below, the ones the verdict was read from first marked.
     """
 
@@ -63,14 +63,14 @@ class Line(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-class Story(NamedTuple):
+class Conversation(NamedTuple):
     """The lines, and how many more there were."""
 
     lines: tuple[Line, ...]
     more: int
 
 
-def story(trace: Trace, reading: Observation) -> Story:
+def conversation(trace: Trace, reading: Observation) -> Conversation:
     """The lines of a trace up to what the reading was read from, and a little further."""
     highest = {"out": 0, "in": 0}
     lines = [_packet(packet, reading, highest) for packet in trace.packets]
@@ -83,11 +83,11 @@ def story(trace: Trace, reading: Observation) -> Story:
     if reading.knob == "http_version" and trace.session is not None and lines:
         lines[last] = lines[last]._replace(notes=(Note(f"ALPN {trace.session.alpn or '(none)'}", True),))
     kept = lines[: min(last + 1 + AFTERMATH, MOST_LINES)]
-    return Story(tuple(kept), len(lines) - len(kept))
+    return Conversation(tuple(kept), len(lines) - len(kept))
 
 
 def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> Line:
-    """One packet; `highest` holds the end of what each side has sent, so what comes again is told."""
+    """One packet; `highest` holds the end of what each side has sent, so what comes again is marked."""
     segment, way = packet.segment, packet.way
     proof = way == "in" and packet.frame in reading.evidence
     flags = [name for name, bit in (("SYN", SYN), ("FIN", FIN), ("RST", RST)) if segment.flags & bit]

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""The words of the sources: no private words where an area is clean, and one meaning for a name.
+
+Rules for this file: one test a rule, listing every offender by file and line. A folder joins `CLEAN` once its names,
+comments, docstrings and messages are free of the banned words; no folder leaves it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.test_layers import ROOT, sources
+from tests.test_shape import snake
+
+# Folders, and files, whose names, comments, docstrings and messages have none of the banned words.
+CLEAN = ("fingerprint", "report")
+# Words that no network engineer would search for, with the words of the field in their place.
+BANNED = {
+    "told": "reported, result, outcome",
+    "tell": "report, show, distinguish",
+    "tells": "reports, shows, distinguishes",
+    "telling": "report",
+    "teller": "reporter",
+    "said": "sent, reported, stated",
+    "saying": "stating",
+    "story": "conversation, trace",
+    "stories": "conversations, traces",
+    "whoever": "the process, the caller",
+    "somebody": "another program, the user",
+    "anybody": "any program, any host",
+    "nobody": "no program, unknown",
+    "heirs": "subclasses",
+    "desk": "context",
+    "keeper": "lease watchdog",
+    "glance": "read-only connection",
+    "lane": "worker",
+    "lanes": "workers",
+    "strand": "connection",
+    "strands": "connections",
+    "journey": "target session",
+    "journeys": "target sessions",
+    "farm": "server pool",
+    "oddities": "misbehaving servers",
+    "spoil": "impair",
+    "spoils": "impairs",
+    "spoiled": "impaired",
+}
+# What keeps its bytes: names in data, and names of the standard library.
+EXEMPT = re.compile(r"\btold-early\b|\.tell\(\)")
+TEXT = (".py", ".c", ".h", ".css", ".js", ".sh", ".toml", ".sql")
+WORD = re.compile(r"[a-z]+")
+
+# Class names that several files define; rename one of them and take the name off. The list never grows.
+SAME_CLASS = frozenset(
+    """
+    About Answer Cell Certificate Change Choice Client Clients Compared Counts Database Difference Done End
+    Ended Endings Event Engine Evidence Expectation Expected Fact Figures Flow Found Frame Given Ground Held Http1 Job
+    Kept Known Line Link Listener Loads Log Logged Lookup Measured Mismatch Noise Object Pace Page Pair
+    Parameter Part Path Place Plan Plant Player Process Proof Read Recipe Region Repeats Replay Route Row Rule
+    Run Seen Server Setting Shard Share Shown Site Source Stack Step Stop Study Summary Table Tables Tally Tls
+    Told Trial Tried Unwritten Verdict Wanted Watch Watched Way Witness World Writer _Post _Tail
+""".split()
+)
+# Files that share their base name with another of the same package; the list never grows.
+SAME_BASE = frozenset("lab/rivals lab/shares probe/craft report/evaluated".split())
+
+
+def words(text: str) -> list[str]:
+    """Return the lower-case words of a line, those inside snake_case and CamelCase names too."""
+    return WORD.findall(snake(EXEMPT.sub(" ", text)))
+
+
+def banned(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, banned word) of a text."""
+    for number, line in enumerate(text.splitlines(), 1):
+        yield from ((number, word) for word in words(line) if word in BANNED)
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    """Return the names of all files in the repository."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return tuple(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
+
+
+def clean_files() -> list[str]:
+    """Return the text files of the clean folders."""
+    under = tuple(f"{name}/" for name in CLEAN)
+    return [name for name in tracked() if name.endswith(TEXT) and (name in CLEAN or name.startswith(under))]
+
+
+def test_clean_folders_have_no_private_words() -> None:
+    files = clean_files()
+    assert len(files) >= len(CLEAN)
+    found = [
+        f"{name}:{number}: {word} (write: {BANNED[word]})"
+        for name in files
+        for number, word in (*((0, word) for word in words(name) if word in BANNED), *banned((ROOT / name).read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_private_words_are_seen_inside_names() -> None:
+    planted = "def _told(self):\n    return KeeperDesk().saidSo\n# whoever asks, nobody's\n"
+    assert [(n, w) for n, w in banned(planted)] == [
+        (1, "told"),
+        (2, "keeper"),
+        (2, "desk"),
+        (2, "said"),
+        (3, "whoever"),
+        (3, "nobody"),
+    ]
+    assert list(banned('untold = file.tell()  # a history of histograms\ncounts["told-early"]\n')) == []
+
+
+def classes() -> dict[str, set[str]]:
+    """Return the files of the product that define each class name."""
+    found = defaultdict(set)
+    for _, file in sources():
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].add(str(file.relative_to(ROOT)))
+    return found
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    found = {name: sorted(files) for name, files in classes().items() if len(files) > 1 and name not in SAME_CLASS}
+    assert found == {}
+
+
+def package(file: Path) -> str:
+    """Return the package of a file: a folder of the product; below configtron/, a folder of a command or a service."""
+    parts = file.relative_to(ROOT).parts
+    return "/".join(parts[:-1] if parts[0] == "configtron" else parts[:1])
+
+
+def test_no_base_name_is_twice_in_a_package() -> None:
+    found = defaultdict(list)
+    for _, file in sources():
+        if not file.stem.startswith("__"):
+            found[f"{package(file)}/{file.stem}"].append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in found.items() if len(files) > 1 and name not in SAME_BASE} == {}
