@@ -36,7 +36,7 @@ from types import TracebackType
 
 from configtron.model.errors import BadInput, Missing
 from configtron.model.nouns import Profile, Value
-from configtron.model.protocols import Driver
+from configtron.model.protocols import Driver, SocketAssigner
 from configtron.model.tuning import Changes
 from configtron.tune.rules import canonical
 
@@ -103,10 +103,9 @@ class Profiles:
         if isinstance(whom, str):
             self._driver.apply(Changes(profiles={profile.name: profile}, prefixes={canonical(whom): profile.name}))
             return
-        assign = getattr(self._driver, "assign", None)
-        if assign is None:
+        if not isinstance(self._driver, SocketAssigner):
             raise Missing(f"the driver {self._driver.name} assigns no single sockets; the driver kmod does")
-        assign(whom, profile.name)
+        self._driver.assign(whom, profile.name)
 
     def _profile(self, number: int) -> Profile:
         found = self._driver.read().profiles.get(_name(number))

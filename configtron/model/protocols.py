@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The three protocols between pure code and the world. Pure code is handed one and never asks which."""
+"""The protocols between pure code and the world: `Wire`, `Driver`, `Policy`. Pure code gets one and never asks which.
+
+Not every driver can do everything. What only some can do is a protocol of its own, which callers ask for by
+`isinstance`:
+
+    Mover           apply profiles to connections that are open
+    Follower        keep its routes in step with the host's own
+    SocketAssigner  give a profile to one connected socket
+    PerListener     keep to some listening ports
+    Listener        learn of each write from the kernel
+    RefusalCounter  count what the kernel refused at connections
+    Trier           find out by trying whether it can act
+    Asker           ask the kernel what clients would get
+    Original        read what the kernel has without us
+    Inventory       list what it made by marks in the kernel
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
-from configtron.model.tuning import Answers, Changes, Reach, Rules
+from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
 
 class Wire(Protocol):
@@ -31,11 +46,21 @@ class Driver(Protocol):
     def name(self) -> str:
         """As on the command line: kmod, ebpf, route, sysctl, memory."""
 
+    @property
+    def place(self) -> Place:
+        """Where it acts."""
+
     def missing(self) -> str:
         """Why it cannot act here and what to do about it, one line; "" if it can."""
 
     def settable(self) -> Mapping[str, Reach]:
-        """The knobs it can set here, by name. What it cannot set, and why, is in its `REFUSED` table."""
+        """Return the knobs it can set on this host now, by name."""
+
+    def reachable(self) -> Mapping[str, Reach]:
+        """Return the knobs it sets on a host that has all it needs, by name. Reads nothing of this host."""
+
+    def unreachable(self) -> Mapping[str, str]:
+        """Return the knobs that it sets on no host: knob -> why, and what to use in its place."""
 
     def before(self) -> str:
         """What of the host's own state `apply` would write over, as JSON text: journaled before anything is written."""
@@ -66,6 +91,30 @@ class Mover(Protocol):
 
 
 @runtime_checkable
+class Follower(Protocol):
+    """A driver whose state is a copy of the host's own (routes), which the host may change later."""
+
+    def follow(self, wanted: Rules | None = None) -> int:
+        """Bring its copies in step with the host's own state; returns how many changed. `wanted`: only these rules'."""
+
+
+@runtime_checkable
+class SocketAssigner(Protocol):
+    """A driver that can give a profile to one connected socket (AssignProfile(SocketID, ID), Table 3)."""
+
+    def assign(self, descriptor: int, profile: str) -> None:
+        """Give the profile of that name to a socket of this process. Errors: `BadInput`, `Missing`, `Refused`."""
+
+
+@runtime_checkable
+class PerListener(Protocol):
+    """A driver that can keep to the connections of some listening ports (`Place.listen`)."""
+
+    def listened(self) -> Sequence[Driver]:
+        """Return one driver for each set of listeners that has rules at this place."""
+
+
+@runtime_checkable
 class Listener(Protocol):
     """A driver that the kernel tells what was written, so that not all has to be read to see another hand."""
 
@@ -74,8 +123,8 @@ class Listener(Protocol):
 
 
 @runtime_checkable
-class Witness(Protocol):
-    """A driver that sees what the kernel refuses at a connection, long after `apply` read everything back."""
+class RefusalCounter(Protocol):
+    """A driver that counts what the kernel refuses at single connections, after `apply` read everything back."""
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
         """Knob -> (how often, why the last time). Empty when all is well."""

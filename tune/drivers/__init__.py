@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import cast
 
 from configtron.model.errors import BadInput
-from configtron.model.protocols import Driver, Mover
+from configtron.model.protocols import Driver, Mover, PerListener
 from configtron.model.tuning import Place
 from configtron.tune import pools
 from configtron.tune.capabilities import Tables
@@ -34,12 +34,11 @@ def load(name: str, place: Place) -> Driver:
 
 
 def tables() -> dict[str, Tables]:
-    """What each driver says that it reaches and why not the rest, whatever this kernel can; and so the router."""
-    names = [name for name in DRIVERS if name != FOR_TRIALS]
-    modules = {name: import_module(DRIVERS[name].partition(":")[0]) for name in names}
-    moves = {name: isinstance(load(name, Place()), Mover) for name in names}
-    found = {
-        name: Tables(module.REACHES, module.REFUSED, moves[name], getattr(module, "LISTENS", False))
-        for name, module in modules.items()
-    }
+    """Return what each driver reaches on a host that has all it needs, and why not the rest; and so the router."""
+    found = {name: _table(load(name, Place())) for name in DRIVERS if name != FOR_TRIALS}
     return found | {"router": Tables(pools.REACHES, pools.REFUSED)}
+
+
+def _table(driver: Driver) -> Tables:
+    moves, listens = isinstance(driver, Mover), isinstance(driver, PerListener)
+    return Tables(driver.reachable(), driver.unreachable(), moves, listens)

@@ -43,8 +43,6 @@ from configtron.tune.rules import after, check
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
 
-# A place may name listeners (tune/listeners.py).
-LISTENS = True
 _IDLE_SWITCH = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
 
 
@@ -75,6 +73,12 @@ class EbpfDriver:
         It does nothing, is attached nowhere, and is gone at once. "" if the kernel took it.
         """
         return self.missing() or rights.tried()
+
+    def reachable(self) -> Mapping[str, Reach]:
+        return REACHES
+
+    def unreachable(self) -> Mapping[str, str]:
+        return REFUSED
 
     def before(self) -> str:
         """Of the host's own there is only whether the BPF file system was mounted.

@@ -96,6 +96,12 @@ class KmodDriver:
         with self._device() as device:
             return reaches(device.parameters())
 
+    def reachable(self) -> Mapping[str, Reach]:
+        return REACHES
+
+    def unreachable(self) -> Mapping[str, str]:
+        return REFUSED
+
     def before(self) -> str:
         """The namespace's default congestion control, the one thing of the host's that we write over."""
         return json.dumps({"tcp_congestion_control": self._control()})

@@ -11,9 +11,6 @@ from configtron.model.knobs import KNOBS, PER_CONNECTION, TUNABLE
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.rules import after, check
 
-# What it cannot set, and why: an empty table, for it sets nothing.
-REFUSED: Mapping[str, str] = {}
-
 
 class MemoryDriver:
     """Keeps what it is told for the life of the process."""
@@ -31,6 +28,12 @@ class MemoryDriver:
     def settable(self) -> Mapping[str, Reach]:
         knobs = {knob.name: knob for knob in (*TUNABLE, *PER_CONNECTION)}
         return {name: Reach(name, values=knob.values) for name, knob in knobs.items()}
+
+    def reachable(self) -> Mapping[str, Reach]:
+        return self.settable()
+
+    def unreachable(self) -> Mapping[str, str]:
+        return {}
 
     def before(self) -> str:
         return json.dumps({})

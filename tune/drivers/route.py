@@ -85,6 +85,12 @@ class RouteDriver:
     def settable(self) -> Mapping[str, Reach]:
         return REACHES
 
+    def reachable(self) -> Mapping[str, Reach]:
+        return REACHES
+
+    def unreachable(self) -> Mapping[str, str]:
+        return REFUSED
+
     def before(self) -> str:
         """Nothing of the host's is written over."""
         return json.dumps({})

@@ -149,6 +149,12 @@ class SysctlDriver:
         """What each knob is without us: noted before the first change, else as the kernel has it."""
         return {knob: _as_value(knob, text) for knob, text in json.loads(self.before()).items()}
 
+    def reachable(self) -> Mapping[str, Reach]:
+        return REACHES
+
+    def unreachable(self) -> Mapping[str, str]:
+        return REFUSED
+
     def before(self) -> str:
         """Every sysctl within reach as it was before we came: {knob: its text}."""
         was = self._noted().was

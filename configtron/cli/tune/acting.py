@@ -16,7 +16,7 @@ from configtron.cli.settings import hint
 from configtron.cli.tune import claims, keeping
 from configtron.cli.tune.desk import Desk, gone
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch
-from configtron.model.protocols import Driver, Mover
+from configtron.model.protocols import Driver, Follower, Mover
 from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import (
     BEGUN,
@@ -136,7 +136,7 @@ def keep(desk: Desk, act: Act) -> Act:
 
 def besides(desk: Desk, act: Act) -> str:
     """What else a kept act needs, to be told to whoever keeps it: routes do not follow the host's own by themselves."""
-    if not hasattr(desk.load(act.driver, act.place), "follow"):
+    if not isinstance(desk.load(act.driver, act.place), Follower):
         return ""
     return hint("its routes follow a change of gateway only while `configtron tune watch` runs")
 

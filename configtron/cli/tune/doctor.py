@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -75,13 +74,12 @@ def _examined() -> Iterator[Examined]:
         if name == FOR_TRIALS:
             continue
         driver = load(name, place())
-        module = import_module(type(driver).__module__)
         try:
             lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
         except ConfigtronError as error:
             lack = str(error)
         reach = driver.settable() if not lack else {}
-        yield Examined(name, lack, reach, getattr(module, "REACHES", reach), getattr(module, "REFUSED", {}))
+        yield Examined(name, lack, reach, driver.reachable(), driver.unreachable())
 
 
 def _knobs(drivers: Sequence[Examined]) -> list[str]:

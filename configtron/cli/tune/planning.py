@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from configtron.cli.tune.acting import in_force
@@ -136,8 +135,7 @@ def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:
 
 def guarded(driver: Driver, target: Rules) -> None:
     """Ask the guard. Errors: `Refused`, with all that it says."""
-    refused = getattr(import_module(type(driver).__module__), "REFUSED", {})
-    wrong = list(refusals(target, driver.settable(), limits(), refused, driver.name))
+    wrong = list(refusals(target, driver.settable(), limits(), driver.unreachable(), driver.name))
     if wrong:
         more = f"; and {len(wrong) - TOLD} more" if len(wrong) > TOLD else ""
         raise Refused("; ".join(wrong[:TOLD]) + more)

@@ -198,7 +198,7 @@ def _unknown(here: Desk, failed: list[str]) -> list[tuple[str, str]]:
             continue
         try:
             # One that is pinned for some listeners stands at a narrower place than the one asked about.
-            restored = reverted(driver, getattr(driver, "place", place()), driver.before())
+            restored = reverted(driver, driver.place, driver.before())
             gone.append((driver.name, f"{what}; {restored.text}" if restored.text else what))
         except (ConfigtronError, OSError) as error:
             failed.append(f"{driver.name}, in no journal: {error}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.cli.tune import claims
 from configtron.model.errors import ConfigtronError
-from configtron.model.protocols import Inventory
+from configtron.model.protocols import Inventory, PerListener
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS
 from configtron.tune.journal import OPEN
 
@@ -50,7 +50,7 @@ def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
         if driver.missing():
             continue
         # A driver that is bound to no listeners does not see what it pinned for some listeners only.
-        for each in (driver, *getattr(driver, "listened", list)()):
+        for each in (driver, *(driver.listened() if isinstance(driver, PerListener) else ())):
             if what := standing(each):
                 yield Found(each, what, claims.other(here, name, place))
 

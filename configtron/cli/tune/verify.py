@@ -91,7 +91,7 @@ def _unasked_row(unasked: tuple[Act, str]) -> dict[str, Json]:
 
 def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
     from configtron.cli.tune.acting import in_force
-    from configtron.model.protocols import Witness
+    from configtron.model.protocols import RefusalCounter
     from configtron.model.records import value_form
     from configtron.tune.plan import advise
 
@@ -103,7 +103,7 @@ def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
             "act": act.id, "driver": act.driver, "scope": wrong.scope, "knob": wrong.knob,
             "applied": value_form(wrong.was), "found": value_form(wrong.to),
         }  # fmt: skip
-    if isinstance(driver, Witness):
+    if isinstance(driver, RefusalCounter):
         for knob, (count, why) in driver.refusals().items():
             yield {
                 "act": act.id, "driver": act.driver, "scope": "connections", "knob": knob,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from configtron.cli.tune.acting import recover
 from configtron.cli.tune.desk import Desk, sole
 from configtron.model.errors import ConfigtronError, Refused
-from configtron.model.protocols import Asker, Listener
+from configtron.model.protocols import Asker, Follower, Listener
 from configtron.model.records import Json
 from configtron.model.tuning import Difference, Rules
 from configtron.model.tuning_json import value_text
@@ -132,11 +132,10 @@ class Watcher:
 
     def _follow(self, one: Watched) -> None:
         """Lead routes where the host's own now lead (a gateway changed, a link came back), but for frozen scopes."""
-        follow = getattr(one.driver, "follow", None)
-        if follow is None:
+        if not isinstance(one.driver, Follower):
             return
         frozen = frozenset(scope.scope for scope in self._desk.book.frozen() if scope.driver == one.act.driver)
-        if count := follow(one.without(frozen)):
+        if count := one.driver.follow(one.without(frozen)):
             log.info("act %d (%s): %d routes follow the host's own", one.act.id, one.act.driver, count)
 
     def _news(self, one: Watched) -> list[Event] | None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from types import ModuleType
 
 import pytest
 
@@ -29,6 +27,12 @@ class Lame(MemoryDriver):
     def settable(self) -> Mapping[str, Reach]:
         raise AssertionError("asked though it cannot act")
 
+    def reachable(self) -> Mapping[str, Reach]:
+        return {knob: Reach(knob) for knob in ("initcwnd", "busy_poll")}
+
+
+LAME = f"{__name__}:Lame"
+
 
 def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
     wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
@@ -46,15 +50,10 @@ def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
 def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lacks is named with the next step; who would be better, who is chosen, who is left."""
     plain = MemoryDriver(Place())
-    better = ModuleType("better")
-    better.REACHES = {"initcwnd": Reach("initcwnd"), "busy_poll": Reach("busy_poll")}  # type: ignore[attr-defined]
-    better.Lame = Lame  # type: ignore[attr-defined]
-    monkeypatch.setattr(Lame, "__module__", "better")
-    monkeypatch.setitem(sys.modules, "better", better)
     monkeypatch.setattr(MemoryDriver, "settable", lambda _: {"initcwnd": Reach("initcwnd", "prefix", least=1, most=9)})
     same = "configtron.tune.drivers.memory:MemoryDriver"
     for module in (drivers, planning):
-        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame", "ebpf": same, "route": same})
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME, "ebpf": same, "route": same})
     code, out, _ = wanted("doctor", "-f", "jsonl")
     found = rows(out)
     assert code == DONE and plain.missing() == ""
@@ -67,7 +66,7 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     assert window["takes"] == "1..9 segments"
     assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
     for module in (drivers, planning):
-        monkeypatch.setattr(module, "DRIVERS", {"kmod": "better:Lame"})
+        monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME})
     assert wanted("doctor")[0] == NOTHING
     code, _, told = wanted("plan")
     assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told

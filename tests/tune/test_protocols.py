@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Each driver declares all that callers ask of it; nobody reads a driver's module or asks for an attribute by name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from configtron.model.protocols import Follower, Inventory, PerListener, SocketAssigner
+from configtron.model.tuning import Place, Reach
+from configtron.tune.drivers import DRIVERS, load
+
+ROOT = Path(__file__).parent.parent.parent
+# Questions to a driver that a type checker cannot follow.
+REFLECTION = re.compile(r"(has|get)attr\([^)\n]*(driver|import_module|module)")
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_driver_declares_what_it_reaches_and_what_not(name: str) -> None:
+    driver = load(name, Place(netns="x"))
+    assert (driver.name, driver.place) == (name, Place(netns="x"))
+    assert driver.reachable() and not driver.reachable().keys() & driver.unreachable().keys()
+    assert all(isinstance(reach, Reach) and reach.knob == knob for knob, reach in driver.reachable().items())
+    assert all(driver.unreachable().values())
+
+
+def test_what_only_some_drivers_can_do_is_declared() -> None:
+    drivers = {name: load(name, Place()) for name in DRIVERS}
+
+    def able(kind: type) -> list[str]:
+        return [name for name, driver in drivers.items() if isinstance(driver, kind)]
+
+    assert able(Follower) == ["route"]
+    assert able(SocketAssigner) == ["kmod"]
+    assert able(PerListener) == ["ebpf"]
+    assert "memory" not in able(Inventory)
+
+
+def test_no_caller_asks_a_driver_by_reflection() -> None:
+    folders = (ROOT / "configtron" / "cli" / "tune", ROOT / "configtron" / "service" / "lease", ROOT / "tune")
+    files = [file for folder in folders for file in folder.glob("*.py")]
+    found = [f"{file.relative_to(ROOT)}: {line.strip()}" for file in files
+             for line in file.read_text().splitlines() if REFLECTION.search(line)]  # fmt: skip
+    assert found == []
