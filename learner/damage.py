@@ -102,6 +102,12 @@ class DamageBound:
             found[self.default] = True
         return found
 
+    def harmless_somewhere(self) -> Mask:
+        """(configurations,) whether neighbours lost no more than the bound in at least one measured condition: such a
+        configuration is judged class by class, by measurements, and not by its congestion control's name."""
+        found: Mask = np.where(np.isnan(self.high), np.inf, self.high).min(axis=0, initial=np.inf) <= self.bound
+        return found
+
     def everywhere(self) -> Mask:
         """(configurations,) what may be served to anybody: for policies without classes."""
         return self.within(np.ones(len(self.high), dtype=np.bool_))

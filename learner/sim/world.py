@@ -16,6 +16,7 @@ from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, axes_of, fit, points_of
 from configtron.learner.columns import Codes
 from configtron.learner.policy import TablePolicy
+from configtron.learner.reached import Mask
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.noise import Noise
@@ -71,19 +72,38 @@ def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
-    """The tensor without conditions that have no one rate or where Default was not measured, and without configurations
-    that were not measured everywhere else: sessions ask for every cell. Errors: `BadInput` where nothing but Default is
-    left."""
+    """The tensor without gaps, since sessions ask for every cell: without conditions that have no one rate or where
+    Default was not measured; of the rest, without those conditions and configurations that lose the fewest cells
+    (`whole`). Errors: `BadInput` where nothing but Default is left."""
     tensor = tensor.rated()
     missing = np.isnan(tensor.median_ms)
     if not missing.any():
         return tensor
     here = np.flatnonzero(~missing[:, tensor.grid.default].any(axis=1))
-    kept = np.flatnonzero(~missing[here].any(axis=(0, 2)))
-    if len(kept) < 2:
+    holes: Mask = np.asarray(missing[here].any(axis=2))
+    rows, kept = whole(holes, tensor.grid.default)
+    if not len(rows) or len(kept) < 2:
         raise BadInput(f"{tensor.missing()} cells of the tensor have no median, too many to put sessions on it")
-    left = tensor.of(here)
+    left = tensor.of(here[rows])
     return left.over(tensor.grid.only(map(int, kept)))
+
+
+def whole(holes: Mask, default: int) -> tuple[Codes, Codes]:
+    """Return the rows and columns of a part without holes, Default's column among them, that has as many cells as of
+    three candidates the best has: without the columns that have holes, without the rows that have, or without,
+    again and again, the row or column of which the largest share is holes. holes (conditions, configurations)."""
+    every = [np.arange(size) for size in holes.shape]
+    candidates = [(every[0], np.flatnonzero(~holes.any(axis=0))), (np.flatnonzero(~holes.any(axis=1)), every[1])]
+    rows, columns = every
+    while (left := holes[np.ix_(rows, columns)]).any():
+        by_row, by_column = left.mean(axis=1), np.where(columns == default, -1.0, left.mean(axis=0))
+        if by_row.max() >= by_column.max():
+            rows = np.delete(rows, by_row.argmax())
+        else:
+            columns = np.delete(columns, by_column.argmax())
+    candidates.append((rows, columns))
+    # a part with nothing but Default is no choice
+    return max(candidates, key=lambda part: len(part[0]) * len(part[1]) * (len(part[1]) > 1))
 
 
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:

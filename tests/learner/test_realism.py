@@ -13,7 +13,8 @@ from configtron.learner.sim.sessions import USUAL
 from configtron.learner.sim.studies import STUDIES
 from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.realism import family_of
-from configtron.learner.sim.world import without_gaps
+from configtron.learner.sim.studies.study import Point
+from configtron.learner.sim.world import whole, without_gaps
 from tests.learner.test_damage import BBR, SHALLOW, TENSOR
 from tests.learner.test_relevance import twins
 
@@ -61,7 +62,7 @@ def test_chance_gains_nothing_on_loads_that_it_was_not_chosen_on(differ: float, 
 
 
 def points(tensor=TENSOR, sessions: int = 3000) -> dict[tuple[str, str], float]:  # type: ignore[no-untyped-def]
-    found = STUDIES["realism"].part("", 1, sessions, Ground(brought=tensor))
+    found = STUDIES["realism"].points("", 1, sessions, Ground(brought=tensor))
     return {(point.row, point.column): point.y for point in found}
 
 
@@ -99,6 +100,27 @@ def test_loads_stay_where_cells_are_missing() -> None:
     left = without_gaps(replace(TENSOR, repeats_ms=loads, median_ms=ms))
     assert left.repeats_ms is not None and left.repeats_ms.shape == (len(ms) - 1, len(TENSOR.grid) - 1, 3, 6)
     assert left.damage is not None and left.damage.shape == left.median_ms.shape
+
+
+def test_what_is_dropped_for_gaps_loses_the_fewest_cells() -> None:
+    """Two bad conditions of 46: dropping their configurations would lose a third of the cells."""
+    holes = np.zeros((46, 44), dtype=np.bool_)
+    holes[7, 3:17] = holes[20, 30:] = True
+    rows, columns = whole(holes, 0)
+    assert set(range(46)) - set(rows) == {7, 20} and len(columns) == 44
+    holes[:, 5] = True
+    rows, columns = whole(holes, 0)
+    assert len(rows) == 44 and set(range(44)) - set(columns) == {5}, "a configuration that failed everywhere goes"
+    holes[:] = False
+    holes[:, 2:] = True
+    assert [len(part) for part in whole(holes, 1)] == [46, 2] and 1 in whole(holes, 1)[1]
+
+
+def test_every_study_leaves_out_what_is_no_number() -> None:
+    """No study filters for itself: a mean of infinity is none, and JSON has no such number."""
+    bad = [Point("a", "b", np.inf), Point("a", "c", np.nan), Point("a", "d", 1.0, np.inf), Point("a", "e", 2.0)]
+    study = replace(STUDIES["realism"], part=lambda *_: bad)
+    assert study.points("", 1, 1, Ground()) == bad[3:]
 
 
 def test_families_are_kinds_of_networks() -> None:

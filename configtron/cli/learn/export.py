@@ -161,7 +161,7 @@ def _among(policy: TablePolicy, held: Held, *, warm: bool) -> Mask:
     from configtron.learner.linearpolicy import LinearPolicy
     from configtron.learner.reached import met, reached
 
-    among = reached(policy.grid, held.takes) & allowed(policy.grid).allowed
+    among = reached(policy.grid, held.takes) & allowed(policy.grid, policy.bound).allowed
     if isinstance(policy, LinearPolicy) and not warm:
         among &= met(policy.grid, policy.tally_.count.sum(axis=0))
     return among

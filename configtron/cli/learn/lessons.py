@@ -20,6 +20,7 @@ from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_o
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
 from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
+from configtron.learner.damage import DamageBound
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
 from configtron.learner.logged import Logged, grid_of, taught
 from configtron.learner.mapped import mapped
@@ -91,11 +92,11 @@ def begin(
     damage: str = "",
     damage_from: bytes | None = None,
     fresh: bool = False,
-    allowed: Callable[[Grid], Mask] | None = None,
+    allowed: Callable[[Grid, DamageBound | None], Mask] | None = None,
 ) -> Learner:
     """Make a policy for a log and keep it, in place of the one of that name if fresh. allowed: which configurations of
-    a grid it may choose; None: all. Errors: `BadInput` for an empty log, or a tensor of another world; then what was
-    kept stays."""
+    a grid it may choose, within a bound on damage; None: all. Errors: `BadInput` for an empty log, or a tensor of
+    another world; then what was kept stays."""
     tensor = None if warm is None else read(BytesIO(warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
@@ -113,7 +114,7 @@ def begin(
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
                     _patience(first, grid), damage=bound, budget=budget)  # fmt: skip
     if allowed is not None:
-        recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid))))
+        recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid, bound))))
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
     _told(grid)

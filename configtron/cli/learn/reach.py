@@ -11,6 +11,7 @@ import click
 from configtron.model.errors import ConfigtronError
 
 if TYPE_CHECKING:
+    from configtron.learner.damage import DamageBound
     from configtron.learner.reached import Mask
     from configtron.model.grid import Grid
     from configtron.model.nouns import Value
@@ -49,19 +50,25 @@ class Allowed(NamedTuple):
     why: tuple[str, ...]
 
 
-def allowed(grid: Grid) -> Allowed:
+def allowed(grid: Grid, damage: DamageBound | None = None) -> Allowed:
     """Configurations within the operator's bounds and fair to others; Default always is. Knobs count only where they
-    are off their default: what is not set cannot be refused. Errors: `BadInput` for a bound that is none."""
+    are off their default: what is not set cannot be refused. Where damage to neighbours was measured, a configuration
+    that kept within the bound in some condition is fair here: the bound judges it class by class. Errors: `BadInput`
+    for a bound that is none."""
+    from dataclasses import replace
+
     import numpy as np
 
     from configtron.model.nouns import Profile
     from configtron.tune.guard import barred
 
     limits, defaults = operator_limits(), dict(grid.profiles[grid.default].settings)
+    fair = np.zeros(len(grid), dtype=np.bool_) if damage is None else damage.harmless_somewhere()
     wrong = []
-    for profile in grid.profiles:
+    for profile, measured in zip(grid.profiles, fair, strict=True):
         off = tuple(one for one in profile.settings if one[1] != defaults[one[0]])
-        wrong.append([why.partition(" ")[2] for why in barred(Profile("profile", off), limits)])
+        mine = replace(limits, allow_unfair=limits.allow_unfair or bool(measured))
+        wrong.append([why.partition(" ")[2] for why in barred(Profile("profile", off), mine)])
     found = np.array([not one for one in wrong])
     found[grid.default] = True
     return Allowed(found, tuple(dict.fromkeys(why for one in wrong for why in one)))

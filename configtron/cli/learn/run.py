@@ -17,6 +17,7 @@ from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.outcomes import Learner, Outcomes
+    from configtron.learner.damage import DamageBound
     from configtron.learner.reached import Mask
     from configtron.model.grid import Grid
     from configtron.model.records import Json
@@ -95,8 +96,9 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
 
     Configurations that `configtron tune` would refuse here are not chosen; how many and why is printed: they are beyond
     the operator's bounds, or unfair to others' traffic (--bound, --allow-unfair, and `tune`'s section of the settings
-    file). Outcomes of such configurations are learned all the same. A knob that no driver sets by prefix may be chosen:
-    a router sets the HTTP version. --all-configurations chooses among all; the bound on damage stays.
+    file). Where damage was measured, it decides what is unfair, class by class, in place of these names. Outcomes of
+    such configurations are learned all the same. A knob that no driver sets by prefix may be chosen: a router sets the
+    HTTP version. --all-configurations chooses among all; the bound on damage stays.
 
     At 10 000 outcomes, and whenever they have doubled, the policy looks for knobs without effect. A knob is dead where
     an effect of 3 % in the means of any two of class, site and other knobs would have been seen (one in twenty knobs
@@ -200,11 +202,11 @@ def _how(policy: str, making: dict[str, object]) -> dict[str, Any]:
     return made | {"allowed": None if making["all_configurations"] else _allowed}
 
 
-def _allowed(grid: Grid) -> Mask:
-    """(configurations,) what `configtron tune` takes here."""
+def _allowed(grid: Grid, damage: DamageBound | None) -> Mask:
+    """(configurations,) what `configtron tune` takes here, or measurements show to be fair."""
     from configtron.cli.learn.reach import allowed
 
-    return allowed(grid).allowed
+    return allowed(grid, damage).allowed
 
 
 def _say_refused(found: Learner) -> None:
@@ -214,7 +216,7 @@ def _say_refused(found: Learner) -> None:
 
     recipe = recipe_of(found.recipe)
     if recipe.allowed is not None and len(recipe.allowed) < len(recipe.grid):
-        why = "; ".join(allowed(recipe.grid).why[:REASONS_SHOWN])
+        why = "; ".join(allowed(recipe.grid, recipe.damage).why[:REASONS_SHOWN])
         refused = f"{len(recipe.grid) - len(recipe.allowed)} of {len(recipe.grid)} configurations are not chosen"
         say(f"{refused}, `configtron tune` would refuse them: {why}")
 

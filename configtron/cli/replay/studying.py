@@ -62,7 +62,7 @@ def part(
     say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
     under = ground(job.config["tensor"], tuple(job.config["files"].items()))
     sessions = min(job.config["sessions"] or study.sessions, study.sessions)
-    return [tuple(point) for point in study.part(label, seed, sessions, under)]
+    return [tuple(point) for point in study.points(label, seed, sessions, under)]
 
 
 def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:

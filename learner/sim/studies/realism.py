@@ -51,9 +51,8 @@ def part(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
         found += _conditions(tensor, name, excess(score, allowed), seed)
         found += _held_out(tensor, name, allowed, seed)
         found += _conclusions(tensor, name, score, allowed)
-    found += _families(tensor, sets, score) + _learners(tensor, sessions, seed)
-    # Where nothing that may be served in one condition may be served in all, one configuration has no regret.
-    return [point for point in found if np.isfinite(point.y)]
+    # Where nothing that may be served in one condition may be served in all, one configuration has no finite regret.
+    return found + _families(tensor, sets, score) + _learners(tensor, sessions, seed)
 
 
 def _sets(tensor: Tensor) -> dict[str, Mask]:

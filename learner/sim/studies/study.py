@@ -70,6 +70,11 @@ class Study:
     figures: Mapping[tuple[str, str], str] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
 
+    def points(self, label: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+        """Return one world's points that have a finite number: no other can be averaged, or stored as JSON."""
+        found = self.part(label, seed, sessions, ground)
+        return [one for one in found if np.isfinite(one.y) and (one.x is None or np.isfinite(one.x))]
+
 
 class Summary(NamedTuple):
     """A number over worlds, as it stands in the table or the curve; worlds: those that have the number at all;

@@ -74,6 +74,27 @@ def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> N
     assert code == DONE and not any(row["settings"].get("tcp_congestion_control") == "bbr" for row in lines(out))  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("lost", "chosen"), [(1.02, True), (2.4, False)])
+def test_measured_damage_decides_what_is_unfair(
+    typed: Typed, tmp_path: Path, lost: float, *, chosen: bool
+) -> None:
+    """bbr that harms no neighbour needs no --allow-unfair; where it harms, or nothing was measured, it stays out."""
+    assert TENSOR.damage is not None
+    harm = np.where(BBR[None, :, None], lost, TENSOR.damage.clip(max=1.02)).astype(np.float32)
+    for name, damage in (("measured.npz", harm), ("bare.npz", None)):
+        with (tmp_path / name).open("wb") as file:
+            write(replace(TENSOR, damage=damage), file)
+    assert typed("replay", "sessions", "--tensor", "bare.npz", "--sessions", "1500", "--policy", "brute_nc",
+                 "--log", "-f", "jsonl")[0] == DONE  # fmt: skip
+    run = ("learn", "run", "--policy", "brute_nc", "--classes", "4")
+    code, _, err = typed(*run, "--name", "priced", "--damage-from", "measured.npz")
+    assert code == DONE and ("unfair to cubic" in err) != chosen
+    assert typed(*run, "--name", "named")[0] == DONE
+    share = {name: np.mean([one.get("tcp_congestion_control") == "bbr" for one in settings_of(name, tmp_path)])
+             for name in ("priced", "named")}  # fmt: skip
+    assert (share["priced"] > 0.1) == chosen and share["named"] == 0.0
+
+
 def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
     how = ("replay", "sessions", "--tensor", "measured.npz", "--sessions", "2500", "--policy", "thompson")
     bounded = lines(typed(*how, "-f", "jsonl")[1])
