@@ -39,12 +39,12 @@ from random import Random
 
 from benchmarks import guest_module
 from benchmarks.apart import apart
+from configtron.linux.libbpf import Object, info, library
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import objects, pins
-from configtron.tune.drivers.bpf.libbpf import Object, info, library
 from configtron.tune.rules import difference
 
 # Drivers that set a whole namespace and know no prefixes.

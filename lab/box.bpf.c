@@ -197,7 +197,7 @@ static __always_inline void bound_mss(struct __sk_buff *skb, struct packet *pack
 	bpf_l4_csum_replace(skb, packet->tcp_at + __builtin_offsetof(struct tcphdr, check), old, fresh, sizeof(fresh));
 }
 
-SEC("classifier/to_server")
+SEC("tc")
 int to_server(struct __sk_buff *skb)
 {
 	struct packet packet;
@@ -297,7 +297,7 @@ static __always_inline __u64 departure(struct packet *packet, struct rule *rule)
 	return due > now ? due : now;
 }
 
-SEC("classifier/from_server")
+SEC("tc")
 int from_server(struct __sk_buff *skb)
 {
 	struct packet packet;
@@ -368,7 +368,7 @@ static __always_inline void readdress(struct __sk_buff *skb, struct packet *pack
 	}
 }
 
-SEC("classifier/balance")
+SEC("tc")
 int balance(struct __sk_buff *skb)
 {
 	struct packet packet;
@@ -387,7 +387,7 @@ int balance(struct __sk_buff *skb)
 	return TC_ACT_OK;
 }
 
-SEC("classifier/unbalance")
+SEC("tc")
 int unbalance(struct __sk_buff *skb)
 {
 	struct packet packet;

@@ -82,9 +82,7 @@ class Twin:
 
 def load(built: Path, pins: Path) -> None:
     """Load and pin the programs with their maps."""
-    pins.mkdir(parents=True, exist_ok=True)
-    programs, maps = str(pins / "programs"), str(pins / "maps")
-    bpf.bpftool("prog", "loadall", str(built), programs, "type", "classifier", "pinmaps", maps)
+    bpf.load(built, pins / "programs", pins / "maps")
 
 
 def fill(pins: Path, rules: Iterable[tuple[str, Rule]], twins: Sequence[Twin]) -> None:

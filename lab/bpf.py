@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from configtron.lab.kernel import cache_folder
+from configtron.linux.libbpf import Map, Object
 from configtron.linux.trust import others
 from configtron.model.errors import Missing, Refused
 
@@ -46,41 +46,47 @@ def compiled(source: Path, folder: Path | None = None) -> Path:
 
 
 def key(address: str) -> bytes:
-    """An address as the maps have it: IPv6, IPv4 in its mapped form (RFC 4291 section 2.5.5.2)."""
+    """Return an address as the maps have it: IPv6, IPv4 in its mapped form (RFC 4291 section 2.5.5.2)."""
     parsed = ip_address(address)
     return parsed.packed if parsed.version == 6 else bytes(10) + b"\xff\xff" + parsed.packed
 
 
+def load(built: Path, programs: Path, maps: Path) -> None:
+    """Load a compiled object and pin its programs and maps by name in these folders. Errors: `Missing`."""
+    programs.mkdir(parents=True, exist_ok=True)
+    maps.mkdir(parents=True, exist_ok=True)
+    try:
+        with Object(built) as one:
+            one.load()
+            one.pin(programs, maps)
+    except OSError as error:
+        raise Missing(f"{built.name} cannot be loaded: {error.strerror}") from error
+
+
 def fill(pinned: Path, wanted: Mapping[bytes, bytes]) -> None:
-    """Write every entry, read the whole map back, and refuse a difference."""
-    lines = (f"map update pinned {pinned} key {_numbers(k)} value {_numbers(v)}\n" for k, v in wanted.items())
-    bpftool("batch", "file", "-", stdin="".join(lines))
+    """Write every entry, read the whole map back, and raise `Missing` if it differs."""
+    table = Map.pinned(pinned)
+    try:
+        for k, v in wanted.items():
+            table.put(k, v)
+    except OSError as error:
+        raise Missing(f"the BPF map {pinned.name} cannot be written: {error.strerror}") from error
+    finally:
+        table.close()
     found = dump(pinned)
     if found != wanted:
         raise Missing(f"the BPF map {pinned.name} holds {len(found)} entries that are not the {len(wanted)} written")
 
 
 def dump(pinned: Path) -> dict[bytes, bytes]:
-    """The map as bytes."""
-    # bpftool says bytes as "0x0a" without BTF
-    entries = json.loads(bpftool("--json", "map", "dump", "pinned", str(pinned)))
-    return {_bytes(entry["key"]): _bytes(entry["value"]) for entry in entries}
-
-
-def _numbers(data: bytes) -> str:
-    return " ".join(map(str, data))
-
-
-def _bytes(listed: list[str]) -> bytes:
-    return bytes(int(number, 0) for number in listed)
-
-
-def bpftool(*arguments: str, stdin: str = "") -> str:
-    """The command's output; its failure is an error."""
+    """Return the whole map: key -> value, as bytes."""
+    table = Map.pinned(pinned)
     try:
-        done = subprocess.run(["bpftool", *arguments], input=stdin, check=True, capture_output=True, text=True)
-    except FileNotFoundError as error:
-        raise Missing("bpftool is not installed; run: apt-get install bpftool") from error
-    except subprocess.CalledProcessError as error:
-        raise Missing(f"bpftool {' '.join(arguments)}: {(error.stderr or error.stdout).strip()[:500]}") from error
-    return done.stdout
+        keys, values = table.all()
+        return dict(zip(_cut(keys, table.key_bytes), _cut(values, table.value_bytes), strict=True))
+    finally:
+        table.close()
+
+
+def _cut(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]

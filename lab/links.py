@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import errno
 import fcntl
-import os
 import socket
 import struct
 import subprocess
@@ -17,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.linux.netns import inside
+from configtron.linux.proc import LISTENING, tcp_lines
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import Missing
 
 SIOCETHTOOL = 0x8946
@@ -24,12 +25,6 @@ SIOCETHTOOL = 0x8946
 # switches segmentation off by itself.
 OFFLOADS = {"rx": (0x14, 0x15), "gro": (0x2B, 0x2C), "gso": (0x23, 0x24), "tso": (0x1E, 0x1F), "tx": (0x16, 0x17)}
 
-# <linux/rtnetlink.h>, <linux/pkt_sched.h>.
-RTM_NEWQDISC, NLMSG_ERROR = 36, 2
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 1, 4, 0x100, 0x400
-TC_H_ROOT = 0xFFFFFFFF
-TCA_KIND, TCA_OPTIONS, TCA_NETEM_DELAY_DIST = 1, 2, 2
-TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 10, 11, 14
 # A table of delays as netem draws from it: entries are shares of the jitter, NETEM_DIST_SCALE being the whole of it.
 # With so many entries a share of packets is exact to a hundredth of a per cent (at most NETEM_DIST_MAX, 16384).
 NETEM_DIST_SCALE, DIST_ENTRIES = 8192, 10_000
@@ -111,35 +106,20 @@ def netem(
     numbers after one are near zero, so that every run would lose an early packet.
     """
     lost, doubled = (round(percent / 100 * 0xFFFFFFFF) for percent in (loss_percent, duplicate_percent))
-    # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
-    options = struct.pack("=IIIIII", 0, NETEM_LIMIT_PACKETS, lost, 0, doubled, 0)
-    options += _attribute(TCA_NETEM_LATENCY64, struct.pack("=q", round(delay_ms * 1e6)))
+    knobs = {"limit": NETEM_LIMIT_PACKETS, "loss": lost, "delay_ns": round(delay_ms * 1e6), "seed": splitmix64(seed)}
+    if doubled:
+        knobs["duplicate"] = doubled
     if reorder_percent:
-        options += _attribute(TCA_NETEM_JITTER64, struct.pack("=q", round(REORDERED_LATE_MS * 1e6)))
-        options += _attribute(TCA_NETEM_DELAY_DIST, struct.pack(f"={DIST_ENTRIES}h", *late_shares(reorder_percent)))
-    options += _attribute(TCA_NETEM_PRNG_SEED, struct.pack("=Q", splitmix64(seed)))
-    with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        # struct tcmsg: family, interface, handle 1:, parent
-        body = struct.pack("=BxxxiIII", 0, socket.if_nametoindex(interface), 1 << 16, TC_H_ROOT, 0)
-        body += _attribute(TCA_KIND, b"netem\0") + _attribute(TCA_OPTIONS, options)
-        flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
-        netlink.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC, flags, 1, 0) + body)
-        answer = netlink.recv(65536)
-    _, kind, _, _, _, code = struct.unpack_from("=IHHIIi", answer)
-    if kind != NLMSG_ERROR or code:
-        raise Missing(f"{netns or 'root'}: no netem on {interface}: {os.strerror(-code)}")
-    shown = subprocess.run(
-        ["tc", *(["-netns", netns] if netns else []), "qdisc", "show", "dev", interface], capture_output=True, text=True
-    ).stdout
-    late = f"{delay_ms:g}ms  {REORDERED_LATE_MS:g}ms"
-    wanted = {
-        f"limit {NETEM_LIMIT_PACKETS} delay {delay_ms:g}ms": True,
-        late: reorder_percent > 0,
-        "loss": lost > 0,
-        "duplicate": doubled > 0,
-    }
-    if any((words in shown) != there for words, there in wanted.items()):
-        raise Missing(f"{netns or 'root'}: {interface} shows {shown.strip()!r} instead of netem with {delay_ms:g} ms")
+        knobs["jitter_ns"] = round(REORDERED_LATE_MS * 1e6)
+    wanted = Qdisc(1 << 16, ROOT, "netem", knobs, delays=late_shares(reorder_percent) if reorder_percent else ())
+    qdiscs = Qdiscs(netns)
+    try:
+        qdiscs.put({interface: [wanted]})
+        wrong = differences([wanted], qdiscs.read()[interface])
+    finally:
+        qdiscs.close()
+    if wrong:
+        raise Missing(f"{netns or 'root'}: {interface}: {'; '.join(wrong)}")
 
 
 def late_shares(percent: float) -> list[int]:
@@ -159,15 +139,6 @@ def splitmix64(seed: int) -> int:
     return mixed ^ (mixed >> 31)
 
 
-def _attribute(kind: int, body: bytes) -> bytes:
-    """struct rtattr, padded to four bytes."""
-    return struct.pack("=HH", 4 + len(body), kind) + body + bytes(-len(body) % 4)
-
-
 def listens(netns: str, port: int) -> bool:
     """Whether a TCP socket listens on that port in the namespace."""
-    with inside(netns):
-        tables = [Path("/proc/thread-self/net") / name for name in ("tcp", "tcp6")]
-        rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
-    # columns: slot, local address:port, remote address:port, state (0A is LISTEN)
-    return any(row[3] == "0A" and int(row[1].rsplit(":", 1)[1], 16) == port for row in rows)
+    return any(line.state == LISTENING and line.port == port for line in tcp_lines(netns))

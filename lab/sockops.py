@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.lab import bpf
+from configtron.linux import libbpf
 
 SOURCE = Path(__file__).with_name("sockops.bpf.c")
 # The compiled program's name beside a world's file: a guest has no compiler's time to spare.
 OBJECT = "sockops.o"
+# Its only program's name, and where it is attached (enum bpf_attach_type).
+PROGRAM, CGROUP_SOCK_OPS = "lab_sockops", 3
 # Its resolution is one tick of the kernel's timers (linux/include/uapi/linux/time.h).
 CLOCK_MONOTONIC_COARSE = 6
 # struct setting of sockops.bpf.c: three unsigned words and a name of at most 15 letters.
@@ -44,10 +47,9 @@ def value(setting: Setting, hz: int) -> bytes:
 
 def load(built: Path, pins: Path, group: Path) -> None:
     """Load and pin the program with its maps, and attach it to the control group."""
-    pins.mkdir(parents=True, exist_ok=True)
-    bpf.bpftool("prog", "load", str(built), str(pins / "program"), "type", "sockops", "pinmaps", str(pins / "maps"))
+    bpf.load(built, pins / "programs", pins / "maps")
     group.mkdir(parents=True, exist_ok=True)
-    bpf.bpftool("cgroup", "attach", str(group), "cgroup_sock_ops", "pinned", str(pins / "program"))
+    libbpf.attach_to_cgroup(pins / "programs" / PROGRAM, group, CGROUP_SOCK_OPS)
 
 
 def fill(pins: Path, settings: Iterable[Setting]) -> None:
@@ -64,4 +66,4 @@ def refusals(pins: Path) -> int:
 
 def attached(group: Path) -> bool:
     """Whether a sock_ops program sits on the control group."""
-    return "sock_ops" in bpf.bpftool("cgroup", "show", str(group))
+    return libbpf.attached_to_cgroup(group, CGROUP_SOCK_OPS) > 0

@@ -17,7 +17,6 @@ Source     packet(7); Documentation/networking/packet_mmap.rst; include/uapi/lin
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -32,6 +31,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.fingerprint.passive.link import ETHERNET, RAW
+from configtron.linux import packet
 from configtron.linux.clock import SteadyClock
 from configtron.model.errors import BadInput, Missing
 
@@ -39,9 +39,8 @@ from configtron.model.errors import BadInput, Missing
 BLOCK_BYTES, BLOCKS, RETIRE_MS = 1 << 20, 32, 100
 # A frame's place in the ring need only be large enough for the kernel's check: blocks hold records of any length.
 FRAME_BYTES = 1 << 11
-# linux/if_packet.h, linux/if_ether.h, linux/socket.h, linux/if_arp.h.
-_SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING, _TPACKET_V3 = 263, 5, 6, 10, 23, 2
-_ETH_P_ALL, _SO_ATTACH_FILTER, _ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 3, 26, 1, 772
+# linux/if_arp.h.
+_ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 1, 772
 # linux/sockios.h, linux/if.h.
 _SIOCGIFFLAGS, _SIOCGIFHWADDR, _IFF_UP = 0x8913, 0x8927, 1
 # Which bits of a block's status say that it is ours.
@@ -84,19 +83,14 @@ class Ring:
 
     def _open(self, code: bytes, *, loopback: bool) -> mmap.mmap:
         ear = self._socket
-        ear.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
         frames = BLOCK_BYTES // FRAME_BYTES * BLOCKS
-        ear.setsockopt(
-            _SOL_PACKET, _RX_RING, struct.pack("=7I", BLOCK_BYTES, BLOCKS, FRAME_BYTES, frames, RETIRE_MS, 0, 0)
-        )
+        ring = struct.pack("=7I", BLOCK_BYTES, BLOCKS, FRAME_BYTES, frames, RETIRE_MS, 0, 0)
+        mapped = packet.receive_ring(ear, packet.TPACKET_V3, ring, BLOCK_BYTES * BLOCKS)
         # The filter stands before the socket is bound, so nothing else ever gets in.
-        array = ctypes.create_string_buffer(code)
-        program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(array))
-        ear.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        packet.attach_filter(ear, code)
         if loopback:
-            ear.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-        mapped = mmap.mmap(ear.fileno(), BLOCK_BYTES * BLOCKS)
-        ear.bind((self.interface, _ETH_P_ALL))
+            ear.setsockopt(packet.SOL_PACKET, packet.IGNORE_OUTGOING, 1)
+        ear.bind((self.interface, packet.ETH_P_ALL))
         return mapped
 
     def hear(self, timeout_s: float) -> Iterator[Frames]:
@@ -158,8 +152,7 @@ class Ring:
 
     def drops(self) -> int:
         """Frames lost for want of room, since the ring was opened."""
-        _, lost, _ = struct.unpack("=III", self._socket.getsockopt(_SOL_PACKET, _STATISTICS, 12))
-        self.dropped += lost
+        self.dropped += packet.dropped(self._socket)
         return self.dropped
 
     def close(self) -> None:

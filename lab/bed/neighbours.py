@@ -28,10 +28,10 @@ from random import Random
 
 from configtron.lab import links
 from configtron.lab.bed.conditions import MOST_NEIGHBOURS, PACKET_BYTES, Condition
-from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.wires import CLIENT, DEVICE_PACKETS, ENDS, ORIGINS_NET, SERVERS, TO_SERVERS, lladdr
 from configtron.lab.links import NETEM_LIMIT_PACKETS
 from configtron.linux.netns import inside
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import Mismatch
 
 NEIGHBOURS, PORT = "neighbours", 7100

@@ -31,7 +31,6 @@ from pathlib import Path
 from configtron.lab import links
 from configtron.lab.bed.conditions import PACKET_BYTES, Condition, Step, Way
 from configtron.lab.bed.player import Counts, Player
-from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.wires import (
     CLIENT,
     CLIENT_ADDRESS,
@@ -49,6 +48,7 @@ from configtron.lab.bed.wires import (
 )
 from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
 from configtron.linux.netns import inside
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
 
 __all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Bed", "queues", "raise_bed"]

@@ -14,24 +14,19 @@ Source     linux/tcp.h, linux/sock_diag.h (SKNLGRP_INET_TCP_DESTROY); Flach and 
 
 from __future__ import annotations
 
-import socket
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from configtron.lab.bed.qdiscs import BUFFER_BYTES, HEADER, attributes
+from configtron.fingerprint.tcp_info import NEVER_US, field_of
 from configtron.lab.bed.tap import Seen
 from configtron.lab.bed.wires import SERVERS
-from configtron.lab.bed.witness import INFO, TOLD_BYTES
-from configtron.linux.netns import inside
+from configtron.linux.sock_diag import INFO, Destroyed
 
-SOCK_DIAG, TCP_DESTROY_GROUP = 4, 1
-# struct tcp_info: where rtt, rttvar, reordering, min_rtt, delivery_rate, snd_wnd stand; bytes_acked.
-RTT_AT, RTTVAR_AT, REORDERING_AT, ACKED_AT = 68, 72, 88, 120
-MIN_RTT_AT, RATE_AT, WINDOW_AT, INFO_BYTES = 148, 160, 228, 232
+# Bytes of a `struct tcp_info` that has every field read here (up to snd_wnd, Linux 5.4).
+INFO_BYTES = 232
 HTTPS = 443
 # A delivery rate is averaged over so many round trips, and at least so long: over fewer packets it is chance.
 RATE_TRIPS, RATE_LEAST_S = 2.0, 0.05
@@ -47,40 +42,29 @@ class Endings:
     """The kernel's broadcasts about connections that ended; `read` returns those since the last call."""
 
     def __init__(self) -> None:
-        with inside(SERVERS):
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG)
-        self._socket.bind((0, TCP_DESTROY_GROUP))
-        self._socket.setblocking(False)
+        self._destroyed = Destroyed(SERVERS)
 
     def read(self) -> list[tuple[int, View]]:
-        """(bytes acknowledged, characteristics) of each ended connection."""
-        found: list[tuple[int, View]] = []
-        while True:
-            try:
-                block = self._socket.recv(BUFFER_BYTES)
-            except BlockingIOError:
-                return found
-            info = attributes(block, HEADER.size + TOLD_BYTES).get(INFO, b"")
-            if len(info) >= INFO_BYTES:
-                found.append(view_of(info))
+        """Return (bytes acknowledged, characteristics) of each ended connection."""
+        infos = (one.attributes.get(INFO, b"") for one in self._destroyed.read())
+        return [view_of(info) for info in infos if len(info) >= INFO_BYTES]
 
     def close(self) -> None:
-        self._socket.close()
+        self._destroyed.close()
 
 
 def view_of(info: bytes) -> tuple[int, View]:
     """(bytes acknowledged, characteristics) by a `struct tcp_info`; without a round-trip sample those are left out."""
-    def u32(at: int) -> int:
-        return int(struct.unpack_from("=I", info, at)[0])
-
-    acked, rate = (struct.unpack_from("=Q", info, at)[0] for at in (ACKED_AT, RATE_AT))
-    found = {"window_bytes": float(u32(WINDOW_AT)), "reordering": float(u32(REORDERING_AT))}
+    window, reordering, rate, rtt_us, rttvar_us, min_rtt_us = (
+        field_of(info, name) for name in ("snd_wnd", "reordering", "delivery_rate", "rtt_us", "rttvar_us", "min_rtt_us")
+    )
+    found = {"window_bytes": float(window), "reordering": float(reordering)}
     if rate:
         found["delivery_kbps"] = rate * 8e-3
-    if u32(RTT_AT) and u32(MIN_RTT_AT) != 2**32 - 1:
-        found |= {"min_rtt_ms": u32(MIN_RTT_AT) / 1e3, "jitter_ms": u32(RTTVAR_AT) / 1e3}
-        found["queue_ms"] = max(0.0, (u32(RTT_AT) - u32(MIN_RTT_AT)) / 1e3)
-    return acked, found
+    if rtt_us and min_rtt_us != NEVER_US:
+        found |= {"min_rtt_ms": min_rtt_us / 1e3, "jitter_ms": rttvar_us / 1e3}
+        found["queue_ms"] = max(0.0, (rtt_us - min_rtt_us) / 1e3)
+    return field_of(info, "bytes_acked"), found
 
 
 def of_load(endings: Sequence[tuple[int, View]], seen: Seen, rtt_s: float) -> View:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 
 from configtron.lab import links
 from configtron.lab.bed.network import CLIENT_PREFIX, SERVERS, Bed
-from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.witness import Witness
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Driver

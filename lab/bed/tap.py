@@ -12,20 +12,16 @@ Source     packet(7); linux/if_packet.h, struct tpacket2_hdr
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import socket
 import struct
 
 import numpy as np
 from numpy.typing import NDArray
 
+from configtron.linux import packet
 from configtron.linux.netns import inside
 from configtron.model.errors import Mismatch
 
-ETH_P_ALL = 3
-SOL_PACKET, RX_RING, STATISTICS, VERSION, TPACKET_V2 = 263, 5, 6, 10, 1
-SO_ATTACH_FILTER = 26
 # The header and the packet's first bytes: 80 of the one, 40 of the other, which IP and TCP without options take.
 FRAME_BYTES = 128
 # A power of two, so that blocks hold whole frames; two seconds at 200 Mbit/s of full packets.
@@ -58,17 +54,14 @@ class Tap:
     def __init__(self, netns: str, device: str, first: int, last: int) -> None:
         with inside(netns):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        program, self._filter = _filter(first, last)
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
-        self._socket.setsockopt(SOL_PACKET, VERSION, struct.pack("i", TPACKET_V2))
+        packet.attach_filter(self._socket, _filter(first, last))
         ring = struct.pack("IIII", BLOCK_BYTES, FRAMES * FRAME_BYTES // BLOCK_BYTES, FRAME_BYTES, FRAMES)
-        self._socket.setsockopt(SOL_PACKET, RX_RING, ring)
-        self._memory = mmap.mmap(self._socket.fileno(), FRAMES * FRAME_BYTES)
+        self._memory = packet.receive_ring(self._socket, packet.TPACKET_V2, ring, FRAMES * FRAME_BYTES)
         self._frames = np.frombuffer(self._memory, FRAME)
         self._next = 0
         self._read: list[Seen] = []
         # bound last: what is seen is seen through the filter, into the ring
-        self._socket.bind((device, ETH_P_ALL))
+        self._socket.bind((device, packet.ETH_P_ALL))
 
     def read(self) -> int:
         """Take over what has been seen since; how many packets."""
@@ -91,7 +84,7 @@ class Tap:
     def close(self) -> Seen:
         """Everything seen. Errors: `Mismatch` when the ring was full at any time."""
         self.read()
-        _, missed = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, STATISTICS, 8))
+        missed = packet.dropped(self._socket)
         self._socket.close()
         # the columns are views of the memory: they go first
         del self._frames
@@ -113,8 +106,8 @@ def _packets(frames: Seen) -> Seen:
     return found
 
 
-def _filter(first: int, last: int) -> tuple[bytes, ctypes.Array[ctypes.c_char]]:
-    """TCP of IPv4 without options, from these ports. The program must outlive the call that attaches it."""
+def _filter(first: int, last: int) -> bytes:
+    """TCP of IPv4 without options, from these ports."""
     load_byte, load_half, equal, atleast, above, give = 0x30, 0x28, 0x15, 0x35, 0x25, 0x06
     steps = (
         # offsets are from the IP header: the socket is of the kind that has no link header
@@ -122,5 +115,4 @@ def _filter(first: int, last: int) -> tuple[bytes, ctypes.Array[ctypes.c_char]]:
         (load_half, 0, 0, 20), (atleast, 0, 2, first), (above, 1, 0, last), (give, 0, 0, HEADERS_BYTES),
         (give, 0, 0, 0),
     )  # fmt: skip
-    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    return struct.pack("HxxxxxxP", len(steps), ctypes.addressof(text)), text
+    return b"".join(struct.pack("HBBI", *step) for step in steps)

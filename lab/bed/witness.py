@@ -12,25 +12,16 @@ Source     linux/inet_diag.h, sock_diag(7); struct tcp_info of linux/tcp.h
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 from dataclasses import dataclass
 
-from configtron.lab.bed.qdiscs import BUFFER_BYTES, ERROR, HEADER, REQUEST, attributes
+from configtron.fingerprint.tcp_info import field_of
 from configtron.lab.bed.wires import SERVERS, WITNESS_ADDRESS, WITNESSED_ADDRESS
 from configtron.linux.netns import inside
+from configtron.linux.sock_diag import CONGESTION, INFO, Diag, extensions
 from configtron.model.errors import Mismatch
 
-BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
-# struct inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie
-ASKED = struct.Struct("=BBBxI HH16s16sIQ")
-# struct inet_diag_msg, whose attributes follow
-TOLD_BYTES = 72
-INFO, CONGESTION = 2, 4
-NO_COOKIE, ANY_STATE = 2**64 - 1, 2**32 - 1
-# Of struct tcp_info: where snd_cwnd stands.
-WINDOW_AT = 80
 # SO_LINGER: on, 0 s; closing is a reset.
 RESET = struct.pack("ii", 1, 0)
 # No delay lies between; later is never.
@@ -51,7 +42,7 @@ class Witness:
     def __init__(self) -> None:
         with inside(SERVERS):
             self._listener = socket.create_server((WITNESSED_ADDRESS, 0))
-            self._diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 4)
+            self._diag = Diag()
         self.port: int = self._listener.getsockname()[1]
 
     def close(self) -> None:
@@ -74,16 +65,9 @@ class Witness:
             return seen
 
     def _ask(self, port: int, client_port: int) -> Seen:
-        addresses = [socket.inet_aton(address).ljust(16, b"\0") for address in (WITNESSED_ADDRESS, WITNESS_ADDRESS)]
-        extensions = 1 << INFO - 1 | 1 << CONGESTION - 1
-        ports = socket.htons(port), socket.htons(client_port)
-        body = ASKED.pack(socket.AF_INET, socket.IPPROTO_TCP, extensions, ANY_STATE, *ports, *addresses, 0, NO_COOKIE)
-        self._diag.send(HEADER.pack(16 + len(body), BY_FAMILY, REQUEST, 1, 0) + body)
-        answer = self._diag.recv(BUFFER_BYTES)
-        _, kind, *_ = HEADER.unpack_from(answer)
-        if kind == ERROR:
-            number = -struct.unpack_from("=i", answer, HEADER.size)[0]
-            raise Mismatch(f"the kernel does not know the connection to port {port}: {os.strerror(number)}")
-        told = attributes(answer, HEADER.size + TOLD_BYTES)
-        (window,) = struct.unpack_from("=I", told[INFO], WINDOW_AT)
-        return Seen(told[CONGESTION].rstrip(b"\0").decode(), window)
+        ends = (socket.inet_aton(WITNESSED_ADDRESS), port), (socket.inet_aton(WITNESS_ADDRESS), client_port)
+        found = self._diag.look_up(extensions(INFO, CONGESTION), *ends)
+        if found is None:
+            raise Mismatch(f"the kernel does not know the connection to port {port}")
+        name = found.attributes[CONGESTION].rstrip(b"\0").decode()
+        return Seen(name, field_of(found.attributes[INFO], "snd_cwnd"))

@@ -12,11 +12,11 @@ Sockets are made inside the vantage's network namespace and stay there; the thre
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import socket
 import struct
 
+from configtron.linux import packet
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 from configtron.model.nouns import Vantage
@@ -30,9 +30,8 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 MARK = 0xC0F1
 
 # linux/if_packet.h, linux/socket.h, linux/if_ether.h, linux/sched.h, linux/in6.h: absent from Python's socket module.
-_SOL_PACKET, _PACKET_STATISTICS, _PACKET_VNET_HDR, _PACKET_IGNORE_OUTGOING = 263, 6, 15, 23
-_SO_ATTACH_FILTER, _SO_RCVBUFFORCE, _SO_TIMESTAMPNS, _SO_MARK = 26, 33, 35, 36
-_ETH_P_ALL, _CLONE_NEWNET, _IPV6_HDRINCL = 3, 0x40000000, 36
+_SO_RCVBUFFORCE, _SO_TIMESTAMPNS, _SO_MARK = 33, 35, 36
+_CLONE_NEWNET, _IPV6_HDRINCL = 0x40000000, 36
 # Link types with an Ethernet header: Ethernet and loopback (linux/if_arp.h).
 _ETHERNET_LIKE = (1, 772)
 # virtio_net_hdr, then the Ethernet header.
@@ -114,7 +113,7 @@ class Station:
 
     def drops(self) -> int:
         """Frames that the capture socket lost since the last call."""
-        return int(struct.unpack("II", self._ear.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1])
+        return packet.dropped(self._ear)
 
     def close(self) -> None:
         """Close the sockets."""
@@ -126,17 +125,13 @@ class Station:
 def _listening(vantage: Vantage, ports: range) -> socket.socket:
     ear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     # The filter stands before the socket is bound, so nothing else ever gets in.
-    code = compile_filter(expression(vantage, ports))
-    array = ctypes.create_string_buffer(code)
-    ear.setsockopt(
-        socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(array))
-    )
-    ear.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
-    ear.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    packet.attach_filter(ear, compile_filter(expression(vantage, ports)))
+    ear.setsockopt(packet.SOL_PACKET, packet.VNET_HDR, 1)
+    ear.setsockopt(packet.SOL_PACKET, packet.IGNORE_OUTGOING, 1)
     ear.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     ear.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
     try:
-        ear.bind((vantage.interface, _ETH_P_ALL))
+        ear.bind((vantage.interface, packet.ETH_P_ALL))
     except OSError as problem:
         ear.close()
         raise BadInput(f"vantage {vantage.name!r}: interface {vantage.interface!r}: {problem.strerror}") from None

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from configtron.linux.netlink import Netlink, NetlinkError, attribute, attributes
 from configtron.linux.netns import inside
+from configtron.linux.rtnetlink import DST, FAMILIES, GET_ROUTE, OIF, PREFSRC, RTMSG, SRC
 
-# linux/netlink.h, linux/rtnetlink.h.
-_HEADER, _ROUTE, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI"), struct.Struct("=HH")
-_NLM_F_REQUEST, _RTM_NEWROUTE, _RTM_GETROUTE = 1, 24, 26
-_DESTINATION, _SOURCE, _OUTPUT, _PREFERRED = 1, 2, 4, 7
 # Kinds of routes that lead somewhere (rtm_type): elsewhere, or to this host itself.
 _UNICAST, _LOCAL = 1, 2
-_ANSWER_BYTES = 1 << 14
 
 
 class Route(NamedTuple):
@@ -39,9 +37,11 @@ def route_to(address: str, *, netns: str = "", source: str = "", interface: str 
         by = _index(interface) if interface else 0
         if by is None:
             return None
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
-            link.send(_question(address, source, by))
-            return _answer(link.recv(_ANSWER_BYTES), source)
+        # The kernel refuses a source that it does not have, and explains why.
+        with Netlink() as net, suppress(NetlinkError):
+            found = net.ask(GET_ROUTE, _question(address, source, by))
+            return _answer(found.body, source) if found else None
+        return None
 
 
 def is_local(address: str, netns: str = "") -> bool:
@@ -51,35 +51,22 @@ def is_local(address: str, netns: str = "") -> bool:
 
 
 def _question(address: str, source: str, by: int) -> bytes:
-    packed = ip_address(address).packed
-    family, bits = (socket.AF_INET, 32) if len(packed) == 4 else (socket.AF_INET6, 128)
-    body = _ROUTE.pack(family, bits, bits if source else 0, 0, 0, 0, 0, 0, 0) + _attribute(_DESTINATION, packed)
+    parsed = ip_address(address)
+    bits = parsed.max_prefixlen
+    body = RTMSG.pack(FAMILIES[parsed.version], bits, bits if source else 0, 0, 0, 0, 0, 0, 0)
+    body += attribute(DST, parsed.packed)
     if source:
-        body += _attribute(_SOURCE, ip_address(source).packed)
-    if by:
-        body += _attribute(_OUTPUT, struct.pack("=I", by))
-    return _HEADER.pack(_HEADER.size + len(body), _RTM_GETROUTE, _NLM_F_REQUEST, 1, 0) + body
+        body += attribute(SRC, ip_address(source).packed)
+    return body + attribute(OIF, struct.pack("=I", by)) if by else body
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
-
-
-def _answer(data: bytes, source: str) -> Route | None:
-    size, kind, *_ = _HEADER.unpack_from(data)
-    if kind != _RTM_NEWROUTE:
+def _answer(body: bytes, source: str) -> Route | None:
+    leads = RTMSG.unpack_from(body)[7]
+    found = attributes(body, RTMSG.size)
+    if leads not in (_UNICAST, _LOCAL) or OIF not in found:
         return None
-    at = _HEADER.size + _ROUTE.size
-    leads = _ROUTE.unpack_from(data, _HEADER.size)[7]
-    found: dict[int, bytes] = {}
-    while at + _ATTRIBUTE.size <= size:
-        length, name = _ATTRIBUTE.unpack_from(data, at)
-        found[name] = data[at + _ATTRIBUTE.size : at + length]
-        at += length + -length % 4
-    if leads not in (_UNICAST, _LOCAL) or _OUTPUT not in found:
-        return None
-    preferred = str(ip_address(found[_PREFERRED])) if _PREFERRED in found else ""
-    (number,) = struct.unpack("=I", found[_OUTPUT])
+    preferred = str(ip_address(found[PREFSRC])) if PREFSRC in found else ""
+    (number,) = struct.unpack("=I", found[OIF])
     return Route(socket.if_indextoname(number), source or preferred, leads == _LOCAL)
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint import tcp_info
 from configtron.fingerprint.features import FEATURES, About, free_rate, of_socket, plain_text, prefix_of, wanted
-from configtron.fingerprint.tcp_info import MESSAGE, UNPACED, Socket, TcpInfo, info_of, messages, socket_of
+from configtron.fingerprint.tcp_info import UNPACED, Socket, TcpInfo, info_of, socket_of
+from configtron.linux.netlink import messages
+from configtron.linux.sock_diag import MESSAGE, parse
 
 SENDER = TcpInfo(50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False)
 KNOWN = About(64500, "DE", "phone", ())
@@ -158,22 +160,29 @@ def answer(remote_port: int = 443, attributes: bytes | None = None, family: int 
     return head + (struct.pack("=HH", 4 + len(info), tcp_info.INFO) + info if attributes is None else attributes)
 
 
+def read(body: bytes, *, closed: bool = False) -> Socket | None:
+    one = parse(body)
+    if one is None:
+        return None
+    return socket_of((one.local, one.local_port), (one.remote, one.remote_port), one.attributes, closed=closed)
+
+
 def test_answers() -> None:
-    found = socket_of(answer(), closed=True)
+    found = read(answer(), closed=True)
     assert found is not None and found.closed
     assert (found.local, found.local_port, found.remote_port) == (bytes((192, 0, 2, 1)), 80, 443)
     bbr = struct.pack("=HHIIIII", 24, tcp_info.BBR, 5, 1, 0, 0, 0)
-    with_bbr = socket_of(answer() + bbr)
+    with_bbr = read(answer() + bbr)
     assert with_bbr is not None and with_bbr.bbr_rate == (1 << 32) + 5
-    assert socket_of(answer(remote_port=0)) is None, "a listener"
-    assert socket_of(answer(attributes=b"")) is None, "an attempt"
-    assert socket_of(answer(family=1)) is None and socket_of(b"") is None
+    assert read(answer(remote_port=0)) is None, "a listener"
+    assert read(answer(attributes=b"")) is None, "an attempt"
+    assert read(answer(family=1)) is None and read(b"") is None
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_any_bytes_are_read(data: bytes, cut: int) -> None:
-    for kind, _, body in messages(data):
+    for kind, _, _, body in messages(data):
         assert kind >= 0
-        socket_of(body)
-    socket_of(answer()[:cut] + data)
+        read(body)
+    read(answer()[:cut] + data)
     info_of(data)

@@ -169,12 +169,15 @@ class TestOnTheWire:
         assert payload(seen["late"][ASKING]) and any(seen["lossy"].values())
 
 
+LOAD = "import sys; from pathlib import Path; from configtron.lab import box; box.load(*map(Path, sys.argv[1:]))"
+
+
 @pytest.mark.lab
 @pytest.mark.root
 def test_the_programs_load_and_attach_nowhere_else(tmp_path: Path) -> None:
     """The compiled object passes this kernel's verifier; a missing interface is an error in words."""
     built = bpf.compiled(box.SOURCE, tmp_path)
-    script = f"mount -t bpf none {tmp_path}/pins && bpftool prog loadall {built} {tmp_path}/pins/p type classifier"
+    script = f"mount -t bpf none {tmp_path}/pins && exec {sys.executable} -c '{LOAD}' {built} {tmp_path}/pins"
     (tmp_path / "pins").mkdir()
     done = subprocess.run(["unshare", "-nm", "sh", "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

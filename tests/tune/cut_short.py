@@ -16,9 +16,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from configtron.linux import libbpf
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.tune.drivers.bpf import layout, libbpf
+from configtron.tune.drivers.bpf import layout
 from configtron.tune.rules import after
 from tests.tune.left import nothing_left, placed
 

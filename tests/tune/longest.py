@@ -20,10 +20,10 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
+from configtron.linux.libbpf import Map, Object, call
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects, pins
-from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from tests.tune.left import PLACE, placed

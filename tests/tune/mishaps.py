@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from configtron.linux import netns
+from configtron.linux.libbpf import Map, call
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.layout import Row
-from configtron.tune.drivers.bpf.libbpf import Map, call
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after

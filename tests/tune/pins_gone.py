@@ -14,9 +14,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from configtron.cli.tune.unjournaled import standing
+from configtron.linux.libbpf import call
 from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf import controls, pins
-from configtron.tune.drivers.bpf.libbpf import call
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from tests.tune.left import PLACE, nothing_left, placed

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
 from tests.tune.killed import at_any_write

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from configtron.lab.links import sysctl
+from configtron.linux.netlink import Netlink
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
 from tests.tune.killed import at_any_write
 from tests.tune.two_hosts import (

@@ -32,11 +32,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.linux.libbpf import LIBRARY, Object, library
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach, rights
-from configtron.tune.drivers.bpf.libbpf import LIBRARY, Object, library
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, Tables
 from configtron.tune.rules import after, check

@@ -15,47 +15,21 @@ Differs    from eBPF's iterator, which meets every socket in the kernel in one p
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import socket
-import struct
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from configtron.linux import netns
-from configtron.model.errors import Missing
+from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, tcp_lines
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Device
 
-# include/net/tcp_states.h
-ESTABLISHED, LISTENING = 1, 10
-# unistd.h: the same on every architecture; absent from Python's os.
-_PIDFD_GETFD = 438
 # What a profile says of a connection's beginning says nothing of one that has begun.
 BEGINNINGS = frozenset(KEY_OF[knob] for knob in ("initcwnd", "data_rto"))
 SLOW_START_AFTER_IDLE = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-MAPPED = bytes(10) + b"\xff\xff"
 # What the module answers for a connection that ended meanwhile, or that somebody else's word holds.
 LEFT_ALONE = frozenset((errno.ENOTCONN, errno.EBADF, errno.ENOTSOCK, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
-# linux/capability.h
-CAP_SYS_PTRACE = 19
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Line(NamedTuple):
-    """A socket as /proc/net/tcp has it: its client's family and address (network order), the local port, the inode,
-    and the local address (network order)."""
-
-    state: int
-    family: int
-    client: bytes
-    port: int
-    inode: int
-    local: bytes = b""
 
 
 def move(device: Device, place: str) -> tuple[int, int]:
@@ -84,29 +58,11 @@ def _unset(device: Device, place: str) -> dict[int, int | str]:
     return {KEY_OF["tcp_congestion_control"]: device.options()[2], KEY_OF[SLOW_START_AFTER_IDLE.name]: idle}
 
 
-def clients(place: str) -> list[Line]:
-    """Established connections to ports that are listened to."""
-    with netns.inside(place):
-        found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+def clients(place: str) -> list[TcpLine]:
+    """Return the established connections to ports that are listened to."""
+    found = tcp_lines(place)
     ports = {line.port for line in found if line.state == LISTENING}
     return [line for line in found if line.state == ESTABLISHED and line.port in ports]
-
-
-def lines(table: str, family: int) -> Iterator[Line]:
-    """The sockets of the namespace that we are in, as /proc/net/tcp or tcp6 lists them."""
-    with suppress(FileNotFoundError), open(f"/proc/thread-self/net/{table}", encoding="ascii") as told:  # no IPv6
-        next(told)
-        for line in told:
-            _, local, remote, state, *_, inode = line.split(maxsplit=10)[:10]
-            port = int(local.rpartition(":")[2], 16)
-            yield Line(int(state, 16), *_client(family, remote), port, int(inode), _client(family, local)[1])
-
-
-def _client(family: int, told: str) -> tuple[int, bytes]:
-    """An address as the table spells it: words of 32 bits, each as a number of this machine's."""
-    digits = told.partition(":")[0]
-    address = b"".join(struct.pack("=I", int(digits[at : at + 8], 16)) for at in range(0, len(digits), 8))
-    return (socket.AF_INET, address[12:]) if address.startswith(MAPPED) else (family, address)
 
 
 def profiles(device: Device, sought: Mapping[int, tuple[int, bytes]]) -> dict[int, int]:
@@ -128,44 +84,6 @@ def _longest(table: Mapping[bytes, int], lengths: Collection[int], family: int, 
         if found := table.get(PREFIX.pack(family, length, 0, 0, masked)):
             return found
     return 0
-
-
-def borrowed(inodes: Collection[int]) -> Iterator[tuple[int, int]]:
-    """(inode, a descriptor of ours for it) of each socket that some process holds; the caller closes it.
-
-    Errors: `Missing`.
-    """
-    if not netns.holds(CAP_SYS_PTRACE):
-        raise Missing("open connections are reached through their processes: needs CAP_SYS_PTRACE; run as root")
-    left = {f"socket:[{inode}]": inode for inode in inodes}
-    for name in os.listdir("/proc"):
-        if not left:
-            return
-        if name.isdecimal():
-            # it ended meanwhile, or a security module keeps it to itself
-            with suppress(ProcessLookupError, FileNotFoundError, PermissionError):
-                yield from _borrowed_of(int(name), left)
-
-
-def _borrowed_of(pid: int, left: dict[str, int]) -> Iterator[tuple[int, int]]:
-    owner = os.pidfd_open(pid)
-    try:
-        for number in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(FileNotFoundError):  # closed meanwhile
-                word = os.readlink(f"/proc/{pid}/fd/{number}")
-                if word in left and (descriptor := _lent(owner, int(number), left[word])) >= 0:
-                    yield left.pop(word), descriptor
-    finally:
-        os.close(owner)
-
-
-def _lent(owner: int, number: int, inode: int) -> int:
-    """A descriptor of another process for us, or -1 if it is not to be had or no longer that socket's."""
-    descriptor = int(_libc.syscall(_PIDFD_GETFD, owner, number, 0))
-    if descriptor >= 0 and os.fstat(descriptor).st_ino != inode:
-        os.close(descriptor)
-        return -1
-    return descriptor
 
 
 def _give(device: Device, descriptor: int, profile: int, settings: Mapping[int, int | str]) -> bool:

@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel tells of its routing tables while nobody asks: whether the main table, ours, or a link has changed,
-and to which prefixes of ours routes were written.
+"""Routing events: whether the main table, ours, or a link has changed, and which prefixes of ours were written.
 
-Few events tell what happened: when a link goes down the kernel takes IPv4 routes away in silence. So an event is only a
-reason to look, and says where; it is never what is believed.
+Few events report what happened: when a link goes down the kernel removes IPv4 routes without one. So an event is only a
+reason to read a table again, and says which; its content is never trusted.
 """
 
 from __future__ import annotations
 
-import errno
 import struct
 
-from configtron.tune.drivers.routes import DST, PRIORITY, Prefix
-from configtron.tune.drivers.routes import TABLE as TABLE_ATTRIBUTE
-from configtron.tune.drivers.rtnetlink import (
+from configtron.linux.netlink import Message, Netlink, attributes
+from configtron.linux.rtnetlink import (
     DEL_ROUTE,
     DEL_RULE,
-    HEADER,
+    DST,
+    NEW_LINK,
     NEW_ROUTE,
     NEW_RULE,
+    PRIORITY,
     RTMSG,
     VERSIONS,
-    Netlink,
-    attributes,
 )
+from configtron.linux.rtnetlink import TABLE as TABLE_ATTRIBUTE
+from configtron.tune.drivers.routes import Prefix
 from configtron.tune.drivers.table import MAIN, NOTES_TABLE, TABLE
 from configtron.tune.overlay import COPY
 
-NEW_LINK = 16
 # struct ifinfomsg: family, type, index, flags, which of the flags have changed
 IFINFO = struct.Struct("=BxHiII")
 # RTNLGRP_*: links, IPv4 addresses, routes, rules; IPv6 addresses, routes, rules.
@@ -37,46 +35,30 @@ _TABLES = {MAIN: MAIN_CHANGED, NOTES_TABLE: OURS_CHANGED}
 
 
 class Monitor:
-    """Listens from when it is made."""
+    """Route, rule, address and link events of a network namespace, from when it is made."""
 
     def __init__(self, netns: str) -> None:
-        self._net = Netlink(netns, GROUPS)
-        self._net.socket.setblocking(False)
+        self._net = Netlink(netns, groups=GROUPS)
 
     def heard(self) -> frozenset[str | Prefix]:
-        """What has changed since the last call, and prefixes of ours; LOST where more was told than could be kept."""
-        found: set[str | Prefix] = set()
-        while True:
-            try:
-                block = self._net.socket.recv(1 << 17)
-            except BlockingIOError:
-                return frozenset(found)
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                found.add(LOST)
-                continue
-            found |= set(_told(block))
+        """Return what has changed since the last call, and prefixes of ours; LOST where events were lost."""
+        events, lost = self._net.events()
+        found = {change for event in events if (change := _changed(event))}
+        return frozenset(found | {LOST} if lost else found)
 
 
-def _told(block: bytes) -> list[str | Prefix]:
-    found: list[str | Prefix] = []
-    at = 0
-    while at + HEADER.size <= len(block):
-        length, kind, _, _, _ = HEADER.unpack_from(block, at)
-        body = block[at + HEADER.size : at + length]
-        if kind in (NEW_ROUTE, DEL_ROUTE):
-            found.append(_written(body))
-        elif kind in (NEW_RULE, DEL_RULE):
-            found.append(OURS_CHANGED)
-        elif kind != NEW_LINK or IFINFO.unpack_from(body)[-1]:
-            found.append(LINK_CHANGED)  # an address, or a link that went up, down or away; not one that only tells
-        at += max(HEADER.size, (length + 3) & ~3)
-    return [word for word in found if word]
+def _changed(event: Message) -> str | Prefix:
+    """Return which table, or which prefix of ours, an event is about; "" for another program's."""
+    if event.kind in (NEW_ROUTE, DEL_ROUTE):
+        return _written(event.body)
+    if event.kind in (NEW_RULE, DEL_RULE):
+        return OURS_CHANGED
+    # An address, or a link that went up, down or away; not one that only reports.
+    return LINK_CHANGED if event.kind != NEW_LINK or IFINFO.unpack_from(event.body)[-1] else ""
 
 
 def _written(body: bytes) -> str | Prefix:
-    """Of which table a route was written; of a prefix's in ours, which. "" for somebody else's."""
+    """Return which table a route was written to, or the prefix if it is one of ours; "" for another table."""
     found = attributes(body, RTMSG.size)
     table = _number(found.get(TABLE_ATTRIBUTE), body[4])
     if table != TABLE:

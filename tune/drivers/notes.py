@@ -19,10 +19,10 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.tune.drivers.routes import Writer, read
-from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.overlay import Key, Way
 
 # An IPv4 address.

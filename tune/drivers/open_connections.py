@@ -22,24 +22,22 @@ Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, sockets_of_cgroup, tcp_lines
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Driver, Mover
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
-from configtron.tune.drivers.kmod_live import ESTABLISHED, LISTENING, Line, borrowed, lines
 from configtron.tune.drivers.routes import parse
 from configtron.tune.listeners import listeners_of
 from configtron.tune.overlay import bits
@@ -147,7 +145,7 @@ class Clients:
             self._tables[version].setdefault(length, {})[at] = name
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._tables.items()}
 
-    def of(self, line: Line) -> Profile | None:
+    def of(self, line: TcpLine) -> Profile | None:
         """Return the profile of a connection's client; None if it has none and the stack is untouched."""
         version = 6 if line.family == socket.AF_INET6 else 4
         number = int.from_bytes(line.client, "big")
@@ -176,10 +174,9 @@ class Leaving:
     def _lasts(self, profile: Profile) -> bool:
         return any(knob in self._knobs for knob, _ in profile.settings)
 
-    def _open(self) -> Iterator[Line]:
+    def _open(self) -> Iterator[TcpLine]:
         """Yield the established connections that may have a profile."""
-        with netns.inside(self._place.netns):
-            found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+        found = tcp_lines(self._place.netns)
         ports = {line.port for line in found if line.state == LISTENING}
         named = listeners_of(self._place.listen)
         chosen = [(one.port, one.address and ip_address(one.address).packed) for one in named]
@@ -197,7 +194,7 @@ class Leaving:
         if not self._place.cgroup.strip("/"):
             return None
         try:
-            return _sockets_in(group(self._place))
+            return sockets_of_cgroup(group(self._place))
         except ConfigtronError:
             # A group that is gone has no processes.
             return set()
@@ -232,7 +229,7 @@ class Leaving:
             return done
         with netns.inside(self._place.netns):
             default = _DEFAULT_CONTROL.read_text().strip()
-            found = [*lines("tcp", socket.AF_INET), *lines("tcp6", socket.AF_INET6)]
+        found = tcp_lines(self._place.netns)
         listening = {line.inode: line.port for line in found if line.state == LISTENING and line.inode}
         listeners = self._listeners(listening, default)
         wanted = Clients(now)
@@ -292,28 +289,6 @@ class Leaving:
             if found == target or (found != ours and found not in WRAPPED):
                 return []
         return [] if _set_control(one, target) else [_CONTROL]
-
-
-def _sockets_in(folder: Path) -> set[int]:
-    """Return the inodes of all sockets that processes of this control group, or of one below it, hold."""
-    found = set[int]()
-    for members in folder.rglob("cgroup.procs"):
-        # A group or a process may end meanwhile.
-        with suppress(OSError):
-            for pid in members.read_text().split():
-                found |= _sockets_of(pid)
-    return found
-
-
-def _sockets_of(pid: str) -> set[int]:
-    found = set[int]()
-    with suppress(OSError):
-        for number in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                kind, _, rest = os.readlink(f"/proc/{pid}/fd/{number}").partition(":[")
-                if kind == "socket":
-                    found.add(int(rest[:-1]))
-    return found
 
 
 def _as_options(profile: Profile | None) -> dict[str, Value]:

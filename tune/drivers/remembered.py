@@ -14,28 +14,16 @@ Source     linux/net/ipv4/tcp_metrics.c (tcpm_suck_dst, TCP_METRICS_TIMEOUT), li
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
-from configtron.linux.netns import inside
+from configtron.linux.netlink import ACK, DUMP, GENERIC, Netlink, NetlinkError, attribute, attributes
 from configtron.tune.drivers.routes import match
-from configtron.tune.drivers.rtnetlink import (
-    ACK,
-    BUFFER_BYTES,
-    DUMP,
-    ERROR,
-    HEADER,
-    REQUEST,
-    Netlink,
-    attribute,
-    attributes,
-)
 
-_GENERIC = 16  # NETLINK_GENERIC; and GENL_ID_CTRL
-_DONE = 3  # NLMSG_DONE
 # struct genlmsghdr: command, version, reserved
 _COMMAND = struct.Struct("=BBH")
+_CONTROLLER = GENERIC  # GENL_ID_CTRL, which lists the families
 _GET_FAMILY, _FAMILY_ID, _FAMILY_NAME = 3, 1, 2
 _GET, _DELETE = 1, 2
 _ADDRESS4, _ADDRESS6, _VALUES = 1, 2, 6
@@ -48,13 +36,13 @@ def forget(net: Netlink, netns: str, clamps: Collection[int]) -> int:
     """Delete the metrics of clients with one of these clamps (segments) that their route lost; return how many."""
     if not clamps:
         return 0
-    with inside(netns), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _GENERIC) as generic:
+    with Netlink(netns, GENERIC) as generic:
         family = _family(generic)
         stale = [address for address, clamp in _remembered(generic, family) if clamp in clamps
                  and not _has(net, address, clamp)]  # fmt: skip
         for address in stale:
             kind = _ADDRESS4 if len(address) == 4 else _ADDRESS6
-            list(_asked(generic, family, _DELETE, attribute(kind, address), ACK))
+            _answers(generic, family, _DELETE, attribute(kind, address), ACK)
     return len(stale)
 
 
@@ -63,15 +51,15 @@ def _has(net: Netlink, address: bytes, clamp: int) -> bool:
     return found is not None and dict(found.way.metrics).get(_CLAMP) == clamp
 
 
-def _family(generic: socket.socket) -> int:
-    for body in _asked(generic, _GENERIC, _GET_FAMILY, attribute(_FAMILY_NAME, b"tcp_metrics\0"), ACK):
+def _family(generic: Netlink) -> int:
+    for body in _answers(generic, _CONTROLLER, _GET_FAMILY, attribute(_FAMILY_NAME, b"tcp_metrics\0"), ACK):
         return int(struct.unpack("=H", attributes(body, _COMMAND.size)[_FAMILY_ID])[0])
     return 0
 
 
-def _remembered(generic: socket.socket, family: int) -> Iterator[tuple[bytes, int]]:
+def _remembered(generic: Netlink, family: int) -> Iterator[tuple[bytes, int]]:
     """Yield (packed address, clamp in segments) of each client whose metrics have a clamp."""
-    for body in _asked(generic, family, _GET, b"", DUMP) if family else ():
+    for body in _answers(generic, family, _GET, b"", DUMP) if family else ():
         found = attributes(body, _COMMAND.size)
         address = found.get(_ADDRESS4) or found.get(_ADDRESS6)
         window = attributes(found.get(_VALUES, b"")).get(_CWND)
@@ -79,17 +67,8 @@ def _remembered(generic: socket.socket, family: int) -> Iterator[tuple[bytes, in
             yield address, int(struct.unpack("=I", window)[0])
 
 
-def _asked(generic: socket.socket, family: int, command: int, body: bytes, flags: int) -> Iterator[bytes]:
-    """Yield the messages that answer a command; none if the kernel refuses it."""
-    body = _COMMAND.pack(command, 1, 0) + body
-    generic.send(HEADER.pack(HEADER.size + len(body), family, REQUEST | flags, 1, 0) + body)
-    answers: list[bytes] = []
-    while True:
-        block, at = generic.recv(BUFFER_BYTES), 0
-        while at + HEADER.size <= len(block):
-            length, kind, *_ = HEADER.unpack_from(block, at)
-            if kind in (ERROR, _DONE):
-                yield from answers
-                return
-            answers.append(block[at + HEADER.size : at + length])
-            at += (length + 3) & ~3
+def _answers(generic: Netlink, family: int, command: int, body: bytes, flags: int) -> list[bytes]:
+    """Return the messages that answer a command; none if the kernel refuses it."""
+    with suppress(NetlinkError):
+        return generic.dump(family, _COMMAND.pack(command, 1, 0) + body, flags=flags, torn_ok=True)
+    return []

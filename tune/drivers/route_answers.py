@@ -22,15 +22,15 @@ Source     linux/net/ipv4/route.c (inet_rtm_getroute), fib_rules.c; rtnetlink(7)
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from configtron.linux.netlink import Netlink
+from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
-from configtron.tune.drivers.rtnetlink import FAMILIES, Netlink, attributes
 from configtron.tune.drivers.rule import Rule
 from configtron.tune.drivers.rule import parse as parse_rule
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
@@ -40,10 +40,7 @@ from configtron.tune.overlay import COPY, DEFAULT, Key, Way, bits
 SAMPLE = 256
 # Local addresses that are tried if a rule matches source addresses.
 SOURCES = 16
-_GET_ADDRESS = 22
 # struct ifaddrmsg: family, length, flags, scope, index
-_IFADDR = struct.Struct("=BBBBI")
-_ADDRESS, _LOCAL_ADDRESS = 1, 2
 _UNIVERSE = 0  # RT_SCOPE_UNIVERSE
 _INITCWND, _CWND = 11, 7
 
@@ -193,10 +190,7 @@ def _local(net: Netlink, earlier: list[Rule]) -> Iterator[bytes]:
 
 
 def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
-    for body in net.dump(_GET_ADDRESS, _IFADDR.pack(FAMILIES[version], 0, 0, 0, 0)):
-        if body[3] == _UNIVERSE:
-            found = attributes(body, _IFADDR.size)
-            yield found.get(_LOCAL_ADDRESS) or found[_ADDRESS]
+    return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
 def _looked_up(net: Netlink, expected: Expected, questions: Iterable[Question]) -> Iterator[Difference]:

@@ -13,27 +13,31 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from configtron.model.errors import BadInput
-from configtron.tune.drivers.rtnetlink import (
-    CREATE,
+from configtron.linux.netlink import CREATE, REPLACE, Netlink, attribute, attributes
+from configtron.linux.rtnetlink import (
     DEL_ROUTE,
+    DST,
+    ENCAP,
     FAMILIES,
+    GATEWAY,
     GET_ROUTE,
+    METRICS,
+    MULTIPATH,
     NEW_ROUTE,
-    REPLACE,
+    NH_ID,
+    OIF,
+    PREFSRC,
+    PRIORITY,
     RTMSG,
+    SRC,
+    TABLE,
     TABLE_UNSPEC,
     VERSIONS,
-    Answer,
-    Netlink,
-    attribute,
-    attributes,
+    VIA,
 )
+from configtron.model.errors import BadInput
 from configtron.tune.overlay import Hop, Key, Way
 
-DST, SRC, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, ENCAP, NH_ID = (
-    1, 2, 4, 5, 6, 7, 8, 9, 15, 18, 22, 30,
-)  # fmt: skip
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
@@ -238,6 +242,6 @@ def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Fo
     flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
     head = RTMSG.pack(FAMILIES[version], len(address) * 8, len(source) * 8, 0, 0, 0, 0, 0, flags)
     answer = net.ask(GET_ROUTE, head + attribute(DST, address) + (attribute(SRC, source) if source else b""))
-    if not isinstance(answer, Answer) or answer.body[7] not in KINDS:
+    if answer is None or answer.body[7] not in KINDS:
         return None
     return _found(answer.body, {})

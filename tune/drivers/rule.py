@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from socket import inet_ntop
 
-from configtron.tune.drivers.rtnetlink import FAMILIES, attributes
+from configtron.linux.netlink import attributes
+from configtron.linux.rtnetlink import FAMILIES
 from configtron.tune.drivers.table import RULE, RULE_PRIORITY, RULE_REJECTED, RULE_TABLE
 
 # Attributes by which a rule matches packets and which a lookup for a client does not set: FRA_* of linux/fib_rules.h.

@@ -24,13 +24,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
-from configtron.tune.drivers.rtnetlink import Netlink
 from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check

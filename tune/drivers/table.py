@@ -19,23 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import if_nametoindex
 
+from configtron.linux.netlink import CREATE, Netlink, NetlinkError, attribute, attributes
 from configtron.linux.netns import inside
+from configtron.linux.rtnetlink import DEL_RULE, FAMILIES, GET_RULE, NEW_RULE
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.notes import Notes, profile_of
 from configtron.tune.drivers.routes import Found, Writer, read, text
-from configtron.tune.drivers.rtnetlink import (
-    CREATE,
-    DEL_RULE,
-    FAMILIES,
-    GET_RULE,
-    NEW_RULE,
-    KernelSaysNo,
-    Netlink,
-    attribute,
-    attributes,
-)
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.overlay import (
     COPY,
@@ -185,7 +176,7 @@ class Table:
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
         try:
             self.net.write(self.writer.new(key, way) for key, way in fresh)
-        except KernelSaysNo as no:
+        except NetlinkError as no:
             raise Refused(_half(fresh, no)) from no
         self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
 
@@ -285,7 +276,7 @@ def _ours(body: bytes) -> Lookup | None:
     return Lookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 
 
-def _half(fresh: list[tuple[Key, Way]], no: KernelSaysNo) -> str:
+def _half(fresh: list[tuple[Key, Way]], no: NetlinkError) -> str:
     key = fresh[no.position][0]
     where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
     return (

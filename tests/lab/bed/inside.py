@@ -18,10 +18,10 @@ from configtron.lab import links
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
 from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
-from configtron.lab.bed.qdiscs import Qdisc
 from configtron.lab.bed.stack import Stack
 from configtron.lab.bed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
 from configtron.linux.netns import inside
+from configtron.linux.qdisc import Qdisc
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load

@@ -12,8 +12,8 @@ import struct
 import sys
 from collections.abc import Collection, Iterable, Iterator
 
+from configtron.linux.libbpf import Map, call
 from configtron.tune.drivers.bpf import layout
-from configtron.tune.drivers.bpf.libbpf import Map, call
 
 SLOTS, MOST_CELLS = 7, 16
 CELL = struct.Struct("=8Q")

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from ctypes import byref, c_uint32
 
+from configtron.linux.libbpf import Map, Object, info, library
 from configtron.tune.drivers.bpf import layout, objects, reach
-from configtron.tune.drivers.bpf.libbpf import Map, Object, info, library
 
 # linux/bpf.h: BPF_MAP_TYPE_STRUCT_OPS, BPF_LINK_TYPE_CGROUP.
 _STRUCT_OPS, _OF_GROUP = 26, 3

@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.linux.libbpf import call, info
 from configtron.model.errors import BadInput, Missing
 from configtron.model.tuning import Place
-from configtron.tune.drivers.bpf.libbpf import call, info
 from configtron.tune.drivers.bpf.objects import headers, source
 
 BPFFS = Path("/sys/fs/bpf")

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from configtron.linux.libbpf import library, point
 from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
 from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED, WRAPPED
-from configtron.tune.drivers.bpf.libbpf import library, point
 from configtron.tune.elsewhere import ELSEWHERE
 
 KERNEL_TYPES = Path("/sys/kernel/btf")

@@ -18,7 +18,7 @@ from ctypes import byref, c_uint32
 from functools import cache
 from pathlib import Path
 
-from configtron.tune.drivers.bpf.libbpf import call
+from configtron.linux.libbpf import call
 
 # CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF (linux/capability.h), all three.
 _CAPABILITIES = 1 << 21 | 1 << 12 | 1 << 39

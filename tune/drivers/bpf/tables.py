@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from configtron.linux.libbpf import Map, Object, call
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects
-from configtron.tune.drivers.bpf.libbpf import Map, Object, call
 from configtron.tune.listeners import listeners_of, listeners_text
 
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.

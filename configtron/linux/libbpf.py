@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libbpf.so.1 through ctypes: the some thirty of its functions that the driver needs.
+"""libbpf.so.1 through ctypes: load BPF objects, attach and pin programs, read and write maps.
 
 Functions that return a number return minus errno when they fail, those that return a pointer return NULL and leave
 errno (libbpf 1.0). Every failure becomes an `OSError` that names the call; a program that the kernel's verifier refuses
@@ -25,6 +25,8 @@ BATCH_ENTRIES = 1 << 17
 # struct bpf_map_info and bpf_link_info (linux/bpf.h) are shorter.
 _INFO_BYTES = 256
 _ENOENT = 2
+# BPF_CGROUP_MAX_PROGS
+_MOST_PROGRAMS = 64
 # The kernel takes nothing shorter than an Ethernet and an IPv4 header.
 _PACKET_BYTES = 34
 
@@ -85,6 +87,10 @@ _NUMBERS = {
     "bpf_map_freeze": [c_int],
     "bpf_program__fd": [c_void_p],
     "bpf_prog_test_run_opts": [c_int, POINTER(RunOptions)],
+    "bpf_object__pin_maps": [c_void_p, c_char_p],
+    "bpf_object__pin_programs": [c_void_p, c_char_p],
+    "bpf_prog_attach": [c_int, c_int, c_uint32, c_uint32],
+    "bpf_prog_query": [c_int, c_uint32, c_uint32, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint32)],
     "bpf_link__pin": [c_void_p, c_char_p],
     "bpf_link__fd": [c_void_p],
     "bpf_link__destroy": [c_void_p],
@@ -171,8 +177,8 @@ class Object:
         try:
             call("bpf_object__load", self._pointer)
         except OSError as error:
-            said = self._log.value.decode(errors="replace").strip()[-_LOG_WORDS:]
-            raise OSError(error.errno, f"{error.strerror} {said}".strip()) from error
+            log = self._log.value.decode(errors="replace").strip()[-_LOG_WORDS:]
+            raise OSError(error.errno, f"{error.strerror} {log}".strip()) from error
 
     def map(self, name: str) -> Map:
         return Map(os.dup(call("bpf_object__find_map_fd_by_name", self._pointer, name.encode())))
@@ -188,6 +194,11 @@ class Object:
         options = RunOptions(size=ctypes.sizeof(RunOptions), data_in=packet, data_size_in=len(packet), repeat=times)
         call("bpf_prog_test_run_opts", call("bpf_program__fd", found), byref(options))
         return int(options.duration)
+
+    def pin(self, programs: Path, maps: Path) -> None:
+        """Pin every program and every map by its name in these folders of a BPF file system."""
+        call("bpf_object__pin_maps", self._pointer, str(maps).encode())
+        call("bpf_object__pin_programs", self._pointer, str(programs).encode())
 
     def register(self, name: str) -> None:
         """Put a table of operations in force; it stays so until its map's only element is deleted."""
@@ -229,9 +240,9 @@ class Map:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        told = info(descriptor)
+        about = info(descriptor)
         _, self.id, self.key_bytes, self.value_bytes, self.most = (
-            int.from_bytes(told[at : at + 4], sys.byteorder) for at in range(0, 20, 4)
+            int.from_bytes(about[at : at + 4], sys.byteorder) for at in range(0, 20, 4)
         )
 
     @classmethod
@@ -295,7 +306,33 @@ class Map:
 
 
 def info(descriptor: int) -> bytes:
-    """What the kernel tells of a map, program or link."""
-    told, length = ctypes.create_string_buffer(_INFO_BYTES), c_uint32(_INFO_BYTES)
-    call("bpf_obj_get_info_by_fd", descriptor, told, byref(length))
-    return told.raw
+    """Return the kernel's information about a map, program or link (struct bpf_map_info, ...)."""
+    found, length = ctypes.create_string_buffer(_INFO_BYTES), c_uint32(_INFO_BYTES)
+    call("bpf_obj_get_info_by_fd", descriptor, found, byref(length))
+    return found.raw
+
+
+def attach_to_cgroup(program: Path, group: Path, place: int) -> None:
+    """Attach a pinned program to a control group; it stays when this process ends.
+
+    place   where: BPF_CGROUP_SOCK_OPS and others of enum bpf_attach_type
+    """
+    descriptor = call("bpf_obj_get", str(program).encode())
+    folder = os.open(group, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        call("bpf_prog_attach", descriptor, folder, place, 0)
+    finally:
+        os.close(folder)
+        os.close(descriptor)
+
+
+def attached_to_cgroup(group: Path, place: int) -> int:
+    """Return how many programs a control group has at that place."""
+    folder = os.open(group, os.O_RDONLY | os.O_DIRECTORY)
+    flags, count = c_uint32(), c_uint32(_MOST_PROGRAMS)
+    numbers = (c_uint32 * _MOST_PROGRAMS)()
+    try:
+        call("bpf_prog_query", folder, place, 0, byref(flags), numbers, byref(count))
+    finally:
+        os.close(folder)
+    return int(count.value)

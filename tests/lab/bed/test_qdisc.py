@@ -8,7 +8,7 @@ import pytest
 from configtron.lab.bed.conditions import Way
 from configtron.lab.bed.families import named
 from configtron.lab.bed.network import queues
-from configtron.lab.bed.qdiscs import FORMS, ROOT, Qdisc, attributes, differences
+from configtron.linux.qdisc import FORMS, ROOT, Qdisc, attributes, differences
 
 DOWN = named("hotcloud:5/150/1").down
 
