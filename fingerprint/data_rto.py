@@ -32,7 +32,8 @@ from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans,
 from configtron.fingerprint.stream import Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
 from configtron.fingerprint.verdict import AGREE_A, AGREE_B, canonical, count_grade, no, over, seen, yes
-from configtron.fingerprint.window import SYNACK_LOST_S, hold
+from configtron.fingerprint.window_proofs import SYNACK_LOST_S
+from configtron.fingerprint.withheld import hold
 from configtron.model.nouns import Observation, Packet, Trace, Value
 
 UNIT = "s"

@@ -12,12 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
+from configtron.fingerprint.window_proofs import SUPPORTS
 from configtron.model.nouns import Observation
-
-# Bounds that a stronger proof elsewhere makes exact: a timer had fired before the ACK; the burst ended in a short
-# segment, so that it might have been a pause; the server had no round trip and may have held its tail back; it had been
-# idle, or had lost something, and may have begun with another window.
-SUPPORTS = ("after-timer", "short-end", "no-round-trip", "after-idle", "after-loss")
 
 
 def agree_icw(

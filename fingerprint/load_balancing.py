@@ -24,15 +24,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.fingerprint.icw_agreement import SUPPORTS
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
+from configtron.fingerprint.window_proofs import SUPPORTS
 from configtron.model.nouns import Observation, Value
 
 KNOBS = ("load_balancing",)
 # Two servers of which one has 60 % of the connections hide from eight of them with chance 0.6 ** 8 + 0.4 ** 8 = 1.7 %,
 # from twelve with 0.2 %. Fewer than three give no answer.
 CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
-# Readings that prove a window bear no loss: what is fresh follows the flight's last byte (`fingerprint/window.py`). One
+# Readings that prove a window bear no loss: fresh data follows the flight's last byte (`window_proofs.py`). One
 # segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
 # (net/ipv4/tcp_output.c); not so where runs of one segment size show it again and again.
 AMISS = 1
@@ -40,7 +40,7 @@ AMISS = 1
 # such a low one counts once it was seen twice. The paths' own segments, and those of 536 less timestamps, are larger.
 SMALL_MSS = 512
 SETTINGS, WINDOW, ANYTHING = "settings", "window", "anything"
-# How `fingerprint/window.py` calls a bound that came after a timer.
+# How `fingerprint/window_proofs.py` calls a bound that came after a timer.
 AFTER_TIMER = "after-timer"
 
 

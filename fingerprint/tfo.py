@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.synack_rto import shortest_trip
 from configtron.fingerprint.verdict import count_grade, no, over, seen, yes
-from configtron.fingerprint.window import SYNACK_LOST_S
+from configtron.fingerprint.window_proofs import SYNACK_LOST_S
 from configtron.model.nouns import ACK, OPT_FASTOPEN, RST, SYN, Observation, Trace, Value
 
 PROBES = ("tfo",)

@@ -19,27 +19,13 @@ from collections.abc import Iterable, Sequence
 
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.verdict import PASSING
+from configtron.fingerprint.window_proofs import BETTERED
 from configtron.model.knobs import MEASURED
 from configtron.model.nouns import Observation
 
 KNOWN = ("A", "B")
 # Twice the three that grade A asks for: after so many, loss alone seldom keeps any two apart.
 TRIALS_MAX = 6
-# Proofs of a bound that another trial may better (`fingerprint/window.py`); the others say that the page ended, or that
-# our own window was in the way.
-BETTERED = frozenset(
-    (
-        "after-idle",
-        "after-loss",
-        "after-timer",
-        "holes-in-small-writes",
-        "no-round-trip",
-        "server-paced",
-        "short-end",
-        "uneven",
-        "unverified",
-    )
-)
 # Probes that hold a connection for long, the longest last; all others take a round trip or two.
 HOLDING = ("icw", "icw_tls", "rto")
 NAMES = frozenset(knob.name for knob in MEASURED)

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: MIT
+"""What proves a window, and what casts doubt on the proof: two tables of small named tests.
+
+A flight came while every ACK was withheld; then one ACK was sent. `PROOFS` are the ways in which such a conversation
+can end, in the order in which they are tried: the first that holds is the verdict's proof. `DOUBTS` are tried after
+a proof that shows the window (its effect is not BOUND): the first that holds takes the proof's place. An effect says
+what the verdict becomes: EXACT (grade C), SUPPORT (a lower bound, which another run's exact proof of the same number
+makes exact), BOUND (a lower bound). `again`: another trial may end otherwise, so it is worth one.
+
+Rules for this file: pure, total; one test a row, and no row knows another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from configtron.fingerprint.stream import BURST_GAP_RTTS, Flight, Handshake
+from configtron.fingerprint.withheld import WithheldFlight, sack_agreed
+from configtron.model.nouns import FIN, SYN, Packet, Trace
+
+# What a SYN without the option offers (RFC 9293 3.7.1).
+DEFAULT_MSS = 536
+# A handshake that took this much longer than the request's acknowledgement shows a SYN-ACK timer, not the path: the
+# smallest class is 0.2 s, less the wheel's eighth.
+SYNACK_LOST_S = 0.17
+# Fresh data that the ACK let out comes one round trip later; a quarter less or more for jitter, 10 ms for a busy host.
+# Data at any other time was let out by the server itself.
+PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
+# That no timer fired before our ACK arrived is sure only if it left within the shortest wait of one, less a round trip
+# for both ways: 0.2 s, or two round trips. A later silence may be the timer's copies lost.
+TIMER_MIN_S, TIMER_RTTS = 0.2, 2.0
+# A server that sent nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
+# initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
+# 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
+IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
+# Data that fills a gap within this share of a round trip after what overtook it was never asked for again. After a
+# repair the window is that of a loss, half or less (RFC 5681 3.2): what it shows is no more than a bound.
+OVERTAKEN_RTTS = 0.5
+# A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
+# ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
+# retransmission timer would: a round trip and at least 0.2 s or two round trips more.
+PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
+# After a conversation a server's own round trips may be shorter than the first, which we stretch: its probe comes two
+# ticks of a 1000 Hz kernel after the flight at the soonest (TCP_TIMEOUT_MIN), here a quarter less: within a burst.
+PROBE_SOONEST_S = 0.0015
+# No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
+# their part of each segment (RFC 7323, with padding).
+PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
+# An unscaled window this close to full (in segments) may have been what stopped the server.
+WINDOW_MARGIN_SEGMENTS = 1
+# Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
+CAPTURE = "capture"
+# A client that follows RFC 9293 3.8.6.3 acknowledges several segments sooner than this (s).
+SILENT_S = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEvidence:
+    """One conversation as the tests see it; lengths in bytes, times in s.
+
+    start, base   the packet (index) from which on we asked, and the first sequence number of the answer
+    initial       nothing was acknowledged before, so the effect of a repeated SYN-ACK on the window matters
+    offered       the MSS that we offered; mss: the size of a full segment; largest: no segment can be larger than that
+    edge          the end of the flight, with the bytes of its tail that were lost
+    holes         lengths of the gaps in the flight; uneven_holes: one is no multiple of a full segment
+    short_writes  a short write of the server may have ended a captured flight
+    """
+
+    trace: Trace
+    opening: Handshake
+    held: WithheldFlight
+    start: int
+    base: int
+    initial: bool
+    offered: int
+    mss: int
+    largest: int
+    edge: int
+    holes: tuple[int, ...]
+    short_writes: bool
+
+    @property
+    def packets(self) -> Sequence[Packet]:
+        """All packets of the trace."""
+        return self.trace.packets
+
+    @property
+    def flight(self) -> Flight:
+        """The flight that came while every ACK was withheld."""
+        return self.held.flight
+
+    @property
+    def rtt_s(self) -> float:
+        """The flight's round trip (s); 0 if unknown."""
+        return self.flight.rtt_s or 0.0
+
+    @property
+    def whole(self) -> int:
+        """The size of a lost segment: a full one if two of that size were heard or none was lost, else the largest."""
+        flight = self.flight
+        return self.mss if flight.sizes().count(self.mss) > 1 or not flight.holes() else self.largest
+
+    @property
+    def uneven_holes(self) -> bool:
+        """Whether a gap is larger than a full segment and no multiple of it."""
+        return any(hole > self.mss and hole % self.mss for hole in self.holes)
+
+    @property
+    def retried(self) -> bool:
+        """Whether the handshake was repeated, so that the server may have begun with another window."""
+        opening, repeats = self.opening, self.opening.repeats(self.packets)
+        return self.initial and (bool(repeats) or len(opening.syns) > 1 or _synack_was_lost(self.flight, opening))
+
+
+class FreshData(NamedTuple):
+    """The first packet that shows why the flight ended: fresh data, a FIN, or anything fresh at a wrong time.
+
+    prompt     it came a round trip after an ACK of ours
+    follows    it carries data, and nothing between the flight and it is missing
+    acked_s    from the flight's last packet to our first ACK (s)
+    """
+
+    prompt: bool
+    follows: bool
+    acked_s: float
+
+
+def fresh_data(evidence: WindowEvidence) -> FreshData | None:
+    """Return what came after our ACK and shows why the flight ended; None if nothing did."""
+    flight, rtt_s = evidence.flight, evidence.flight.rtt_s
+    acks: list[float] = []
+    for packet in evidence.packets[evidence.held.at :]:
+        if packet.way == "out" and packet.segment.ack >= flight.end:
+            acks.append(packet.at)
+        if packet.way == "out" or not acks or rtt_s is None or packet.segment.end <= flight.end:
+            continue
+        prompt = any(_prompt(packet.at - at, rtt_s) for at in acks)
+        # A probe has shown the edge, whatever is lost behind it; without one, a gap there may be the flight's own tail.
+        follows = packet.segment.length > 0 and (packet.segment.seq <= flight.end or evidence.held.stop == "edge")
+        if not prompt or follows or packet.segment.flags & FIN:
+            return FreshData(prompt, follows, acks[0] - flight.last_at)
+    return None
+
+
+def _response_ended(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether the response ended with the flight."""
+    return evidence.held.stop == "rst" or evidence.flight.fin_at_seq is not None
+
+
+def _server_paced(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether the server sent on by itself, not because of our ACK."""
+    return fresh is not None and not fresh.prompt
+
+
+def _probed(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether a tail loss probe showed the edge, and our ACK brought fresh data."""
+    return fresh is not None and fresh.follows and evidence.held.stop == "edge"
+
+
+def _before_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether our ACK left before any timer of the server could fire, and brought fresh data.
+
+    A server with more to send and room in its window would have sent it: the window was full.
+    """
+    in_time = fresh is not None and fresh.acked_s < max(TIMER_MIN_S, TIMER_RTTS * evidence.rtt_s)
+    return fresh is not None and fresh.follows and in_time and evidence.held.stop == "quiet"
+
+
+def _after_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether fresh data came, after a timer of the server may have fired.
+
+    After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
+    """
+    return fresh is not None and fresh.follows
+
+
+def _exact_fit(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Whether our ACK brought the end of the response, and no data."""
+    return fresh is not None
+
+
+def _unverified(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+    """Nothing fresh followed our ACK."""
+    return True
+
+
+def _no_round_trip(evidence: WindowEvidence) -> bool:
+    """Whether the handshake was repeated and had no timestamps: the server had no round trip to begin with."""
+    synack = evidence.packets[evidence.opening.synacks[0]].segment
+    return evidence.retried and synack.timestamps is None
+
+
+def _was_idle(evidence: WindowEvidence) -> bool:
+    """Whether the server had been silent for a retransmission timeout when its flight began, or at any time before."""
+    packets, began_at, rtt_s = evidence.packets, evidence.flight.began_at, evidence.rtt_s
+    spoke = [p.at for p in packets[: evidence.start] if p.way == "in" and p.segment.length]
+    times = [packets[evidence.opening.synacks[-1]].at, *spoke, *([] if began_at is None else [began_at])]
+    longest_s = max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+    return longest_s > rtt_s + max(IDLE_MIN_S, IDLE_RTTS * rtt_s)
+
+
+def _was_repaired(evidence: WindowEvidence) -> bool:
+    """Whether the server lost something before its flight, or thought so: bytes came again, or a timer's time late.
+
+    What a round trip, or less, before it let out is in time; a tail that was lost comes later, once, and leaves no gap.
+    """
+    before, rtt_s = evidence.packets[: evidence.start], evidence.rtt_s
+    reach, over = 0, math.inf
+    spoke = [p.at for p in before if p.way == "out"]
+    last_at = -math.inf
+    for packet in before:
+        segment = packet.segment
+        if packet.way == "out" or segment.flags & SYN:
+            continue
+        if not segment.length:
+            # An acknowledgement shows how far the server has come: what we have not heard by then is lost.
+            reach, over = (segment.seq, -math.inf) if segment.seq > reach > 0 else (reach, over)
+            continue
+        if segment.seq < reach and packet.at - over > OVERTAKEN_RTTS * rtt_s:
+            return True
+        if packet.at - last_at > PROMPT_SLACK_S and not any(_prompt(packet.at - at, rtt_s) for at in spoke):
+            return True
+        over = packet.at if segment.seq > reach > 0 or segment.end > reach else over
+        last_at, reach = packet.at, max(reach, segment.end)
+    return False
+
+
+def _window_limited(evidence: WindowEvidence) -> bool:
+    """Whether our own receive window may have stopped the server."""
+    sent = evidence.edge - evidence.base + WINDOW_MARGIN_SEGMENTS * evidence.mss
+    return sent > _window(evidence.packets, evidence.opening, evidence.start)
+
+
+def _uneven(evidence: WindowEvidence) -> bool:
+    """Whether the server paused by itself, so that a tail loss probe looks like its own next segment."""
+    return may_hide_a_probe(evidence) or (evidence.held.stop == "edge" and evidence.flight.paused)
+
+
+def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
+    """Whether the number of lost segments is not certain."""
+    return evidence.uneven_holes or evidence.whole > evidence.mss
+
+
+def _no_queue(evidence: WindowEvidence) -> bool:
+    """Whether the server had nothing queued when our ACK came."""
+    return not _had_more(evidence)
+
+
+def _short_end(evidence: WindowEvidence) -> bool:
+    """Whether the flight ended in a short segment, and may have ended there because the server paused."""
+    return evidence.flight.sizes()[-1] < evidence.mss and _may_be_a_pause(evidence)
+
+
+def _short_segment(evidence: WindowEvidence) -> bool:
+    """Whether a short write may have ended a captured flight."""
+    return evidence.short_writes
+
+
+def _may_be_a_pause(evidence: WindowEvidence) -> bool:
+    """Whether a flight that ended in a short segment may have ended there because the server had no more to say yet.
+
+    A probe shows otherwise if it came when one does: sooner or later, a lone segment is the server's next data.
+    """
+    flight, rtt_s, held = evidence.flight, evidence.rtt_s, evidence.held
+    if held.stop != "edge" or flight.lone is None:
+        return held.stop == "quiet"
+    after_s = flight.lone.at - flight.last_at
+    if len(flight.pieces) == 1:
+        return after_s < PROBE_FROM * (rtt_s + max(TIMER_MIN_S, TIMER_RTTS * rtt_s))
+    return not PROBE_FROM * 2 * rtt_s <= after_s <= PROBE_TO * 2 * rtt_s + PROBE_SLACK_S
+
+
+def may_hide_a_probe(evidence: WindowEvidence) -> bool:
+    """Whether a tail loss probe, one segment more, may stand among the server's own.
+
+    It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
+    (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
+    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was; where a single segment came
+    and not the first, for the flight may have been lost whole; and where the last piece of a flight that follows a
+    conversation stands as far from the others as two of the path's round trips.
+    """
+    flight, stop = evidence.flight, evidence.held.stop
+    unsure = not flight.sampled and (flight.rtt_s or math.inf) > SYNACK_LOST_S
+    orphan = len(flight.pieces) == 1 and flight.base not in flight.pieces
+    apart_s = max(PROBE_FROM * 2 * evidence.rtt_s, PROBE_SOONEST_S)
+    alone = flight.base > 1 and len(flight.pieces) > 1 and flight.tail_gap_s >= apart_s
+    sack = sack_agreed(evidence.packets, evidence.opening)
+    return sack and stop != "edge" and (flight.uneven or unsure or orphan or alone)
+
+
+def _had_more(evidence: WindowEvidence) -> bool:
+    """Whether the server had a queue, as one has whom its window stopped: Linux fills what is unsent to whole segments.
+
+    So what the ACK brought out is a whole segment, or more follows at once, or the end. A server that lets a few bytes
+    fall now and then would seem stopped wherever its next ones happen to come when fresh data is due.
+    """
+    flight = evidence.flight
+    whole = min(evidence.offered, PATH_MSS_MIN) - TIMESTAMPS_BYTES
+    slack_s = PROMPT_SLACK_S + (PROMPT_TO - 1) * evidence.rtt_s
+    heard = [p for p in evidence.packets[evidence.held.at :] if p.way == "in" and p.segment.end > flight.end]
+    if not heard or heard[0].segment.length >= whole or heard[0].segment.flags & FIN:
+        return True
+    return any(p.segment.end > heard[0].segment.end and p.at <= heard[0].at + slack_s for p in heard[1:])
+
+
+def _client_spoke(evidence: WindowEvidence) -> bool:
+    """Whether the client sent data before fresh data came that no segment of the server's flight acknowledges."""
+    packets, at, end = evidence.packets, evidence.held.at, evidence.flight.end
+    fresh = next((n for n, p in enumerate(packets) if n >= at and p.way == "in" and p.segment.end > end), len(packets))
+    ours = [p.segment.end for p in packets[:fresh] if p.way == "out" and p.segment.length and not p.segment.flags & SYN]
+    heard = [p.segment.ack for p in packets[:fresh] if p.way == "in" and p.segment.length and p.segment.end <= end]
+    return bool(heard) and max(ours, default=0) > max(heard)
+
+
+def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
+    """Whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
+    return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
+
+
+def cut_into_full(packets: Sequence[Packet], held: WithheldFlight, opening: Handshake) -> bool:
+    """Whether flight and fresh data are full segments, so that the window and no short write ended the flight.
+
+    Full is the size that the client offers to take, or the server's own offer if that is smaller and all segments keep
+    to it. Lost segments count as full. If the server stayed silent until a late ACK, its window was used up: then short
+    segments before the last full one are admitted, provided that counting bytes gives the same number of segments.
+    """
+    theirs = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
+    flight, cap = held.flight, segment_limit(packets, opening)
+    fresh = next((p for p in packets[held.at :] if p.way == "in" and p.segment.end > flight.end), None)
+    sizes = [*flight.sizes(), *([] if flight.lone is None else [flight.lone.segment.length])]
+    ours = next((p.at for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), flight.last_at)
+    silent = ours - flight.last_at > max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
+    for full in {cap, max(min(cap, theirs - _stamps(packets, opening)), 1)}:
+        if fresh is None or fresh.segment.length < full or sizes[-1] % full:
+            continue
+        span = sum(sizes) + sum(flight.holes())
+        if not any(size % full for size in sizes) or (silent and math.ceil(span / full) == len(_pieces(held, full))):
+            return True
+    return False
+
+
+def _pieces(held: WithheldFlight, full: int) -> list[int]:
+    """Return the bytes of each segment of the flight, with the lone segment after it and the lost ones."""
+    lone = held.flight.lone
+    heard = [*held.flight.sizes(), *([] if lone is None else [lone.segment.length])]
+    return [*heard, *(full for hole in held.flight.holes() for _ in range(math.ceil(hole / full)))]
+
+
+def segment_limit(packets: Sequence[Packet], opening: Handshake) -> int:
+    """Return the largest segment (bytes) that the client offers to take, less timestamps if both sides use them."""
+    offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
+    return max(offered - _stamps(packets, opening), 1)
+
+
+def _stamps(packets: Sequence[Packet], opening: Handshake) -> int:
+    both = (*opening.syns[:1], *opening.synacks[:1])
+    return TIMESTAMPS_BYTES if all(packets[i].segment.timestamps is not None for i in both) else 0
+
+
+def _window(packets: Sequence[Packet], opening: Handshake, start: int) -> int:
+    """Bytes we allowed the server while holding: our last window before data, scaled if both sides agreed to scale."""
+    ours = packets[opening.syns[0]].segment.wscale if opening.syns else None
+    theirs = packets[opening.synacks[0]].segment.wscale
+    window = next((p.segment.window for p in packets[start:] if p.way == "out" and not p.segment.flags & SYN), 65535)
+    return window << ours if ours is not None and theirs is not None else window
+
+
+def _prompt(after_s: float, rtt_s: float) -> bool:
+    return PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S
+
+
+# What the verdict becomes: a value; a bound that supports an exact run of the same number; a bound.
+EXACT, SUPPORT, BOUND = "exact", "support", "bound"
+
+
+class Proof(NamedTuple):
+    """A row of `PROOFS`: the way in which a conversation ended."""
+
+    name: str
+    holds: Callable[[WindowEvidence, FreshData | None], bool]
+    effect: str
+    again: bool
+
+
+class Doubt(NamedTuple):
+    """A row of `DOUBTS`: why a proof may not show the initial, or the whole, window."""
+
+    name: str
+    holds: Callable[[WindowEvidence], bool]
+    effect: str
+    again: bool
+
+
+# In order of precedence; the last one always holds.
+PROOFS = (
+    Proof("response-ended", _response_ended, BOUND, again=False),
+    Proof("server-paced", _server_paced, BOUND, again=True),
+    Proof("edge", _probed, EXACT, again=False),
+    Proof("before-timer", _before_timer, EXACT, again=False),
+    Proof("after-timer", _after_timer, SUPPORT, again=True),
+    Proof("exact-fit", _exact_fit, BOUND, again=False),
+    Proof("unverified", _unverified, BOUND, again=True),
+)
+DOUBTS = (
+    Doubt("no-round-trip", _no_round_trip, SUPPORT, again=True),
+    Doubt("after-idle", _was_idle, SUPPORT, again=True),
+    Doubt("after-loss", _was_repaired, SUPPORT, again=True),
+    Doubt("window-limited", _window_limited, BOUND, again=False),
+    Doubt("uneven", _uneven, BOUND, again=True),
+    Doubt("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
+    Doubt("no-queue", _no_queue, BOUND, again=False),
+    Doubt("client-data", _client_spoke, BOUND, again=False),
+    Doubt("short-end", _short_end, SUPPORT, again=True),
+    Doubt("short-segment", _short_segment, BOUND, again=False),
+)
+# Bounds that an exact run of the same number confirms, and bounds that another trial may better.
+SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)
+BETTERED = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.again)
+
+
+def judged(evidence: WindowEvidence) -> tuple[str, str]:
+    """Return (name, effect) of the row that decides: the first doubt of a proof that shows the window, or the proof."""
+    fresh = fresh_data(evidence)
+    proof = next(row for row in PROOFS if row.holds(evidence, fresh))
+    if proof.effect == BOUND:
+        return proof.name, proof.effect
+    doubt = next((row for row in DOUBTS if row.holds(evidence)), proof)
+    return doubt.name, doubt.effect
