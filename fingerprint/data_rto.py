@@ -122,11 +122,7 @@ def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -
 def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
     acked = next((n for n, p in enumerate(packets) if p.way == "out" and p.segment.ack > 1), len(packets))
     data = [p for p in packets[:acked] if p.way == "in" and p.segment.length > 0]
-    found: list[Packet] = []
-    for packet in data:
-        apart_s = packet.at - found[-1].at if found else COPY_MIN_S
-        if packet.segment.seq == 1 and apart_s >= (max(COPY_SHARE * trip_s, COPY_MIN_S) if found else 0.0):
-            found.append(packet)
+    found = _first_bytes(data, max(COPY_SHARE * trip_s, COPY_MIN_S))
     gaps = [b.at - a.at for a, b in zip(found, found[1:], strict=False)]
     frames = tuple(p.frame for p in found)
     if not gaps:
@@ -137,6 +133,15 @@ def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
     schedule, sure = whole(schedule_of(gaps), found[0].at - due_s)
     alone = len(flight.pieces) == 1 and schedule.missed > schedule_of(gaps).missed
     return Copies(frames, schedule, sure and not alone)
+
+
+def _first_bytes(data: Sequence[Packet], apart_s: float) -> list[Packet]:
+    """Return the segments that begin with the first byte, each at least that long (s) after the one before."""
+    found: list[Packet] = []
+    for packet in data:
+        if packet.segment.seq == 1 and (not found or packet.at - found[-1].at >= apart_s):
+            found.append(packet)
+    return found
 
 
 def _timer(trace: Trace, copies: Copies, flight: Flight, trip_s: float) -> Observation:
@@ -182,7 +187,7 @@ def _grain(ticks: float) -> int:
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The timer out of all runs: the shortest that two agree on, since a lost copy only lengthens.
+    """Return the timer out of all runs: the shortest that two agree on, since a lost copy only lengthens.
 
     B asks that two agree and one of them is regular: its gaps double, or a single one is too short to span a lost copy.
     One that stands alone is outvoted, or believed at C if it is regular and no copy of it was lost: the arithmetic of
@@ -199,22 +204,33 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return over("data_rto", every, None, "N", UNIT, reason="unclear:one-repeat")
     of_the_path = _of_the_path(exact)
     usual = of_the_path or exact
-    near = _agreed(usual, [t for t in usual if t.detail("regular")])
-    alike = [] if near else _agreed(usual, usual)
-    # A timer that does not double has no regular row of gaps: three runs that lost nothing show its first wait.
-    doubtful = len(alike) < AGREE_A or any(t.detail("missed") for t in alike)
-    near = near or ([] if doubtful else alike)
+    near, regular = _near(usual)
     best = near[0] if near else exact[0]
     if not near or len(near) < AGREE_B and best.detail("missed"):
         reason = "unclear:one-repeat"
         return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
-    # A gap of several timers lost copies; it is no other opinion.
-    against = [t for t in usual if t not in near and t.detail("regular") and not _spans(t, best)]
-    grade = count_grade(len(near)) if of_the_path and not against and not alike else "C"
+    grade = count_grade(len(near)) if of_the_path and regular and not _against(usual, near) else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)
     return over("data_rto", every, best.value, grade, UNIT, best.method, details=details)
+
+
+def _against(usual: Sequence[Observation], near: Sequence[Observation]) -> bool:
+    """Return whether a regular run shows another timer; a gap of several timers lost copies, and shows none."""
+    return any(t not in near and t.detail("regular") and not _spans(t, near[0]) for t in usual)
+
+
+def _near(usual: Sequence[Observation]) -> tuple[list[Observation], bool]:
+    """Return the runs that agree on the timer, and whether one of them is regular.
+
+    A timer that does not double has no regular row of gaps: three runs that lost nothing show its first wait.
+    """
+    if near := _agreed(usual, [t for t in usual if t.detail("regular")]):
+        return near, True
+    alike = _agreed(usual, usual)
+    doubtful = len(alike) < AGREE_A or any(t.detail("missed") for t in alike)
+    return ([] if doubtful else alike), not alike
 
 
 def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
@@ -248,7 +264,7 @@ def _like(slower: Observation, usual: Sequence[Observation]) -> Observation | No
 
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The minimum out of all runs: what two agree on, if their round trips differ and the timer is a sum with them."""
+    """Return the minimum that two runs agree on, if their round trips differ and the timer is a sum with them."""
     every = trials.get("min_rto", ())
     timed = [t for t in every if t.detail("timer") is not None]
     read = [t for t in timed if t.reason != LONG]
@@ -262,7 +278,10 @@ def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | N
     if not shown:
         other = any(_is_constant(*pair) for pair in pairs)
         return over("min_rto", every, None, "N", UNIT, reason=OTHER if other else ALONE, details=at_most)
-    least_s = min(min(_minimum(a), _minimum(b)) for a, b in shown)
+    return _agreed_least(every, read, min(min(_minimum(a), _minimum(b)) for a, b in shown))
+
+
+def _agreed_least(every: Sequence[Observation], read: Sequence[Observation], least_s: float) -> Observation:
     near = [t for t in read if _same(_minimum(t), least_s)]
     # A longer one is no other opinion, unless there are as many of them; a shorter one is.
     against = len(read) - len(near) >= len(near) or any(_minimum(t) < least_s for t in read)

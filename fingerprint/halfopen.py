@@ -70,32 +70,47 @@ class HalfOpen:
 def half_open(packets: Sequence[Packet]) -> HalfOpen:
     """Read a conversation whose handshake was never completed."""
     opening, rest = _opening(packets)
-    first = next((i for i in opening if _answers(packets[i])), None)
     asks = [packets[i] for i in opening if _asks(packets[i])]
-    if first is None:
+    synacks = [i for i in opening if _answers(packets[i])]
+    if not synacks:
         return HalfOpen(asked=len(asks), refused=any(_ends(packets[i]) for i in opening))
-    before = [p for p in asks if p.at <= packets[first].at]
-    answers, groups = _grouped(packets, [i for i in opening if _answers(packets[i])])
+    first = packets[synacks[0]]
+    before = [p for p in asks if p.at <= first.at]
+    answers, groups = _grouped(packets, synacks)
     # Our own second SYN is answered at once, and may meet a copy that the timer sent.
     counted = groups if len(before) == 1 else groups[1:]
-    ends = [i for i in (*opening, *_before_farewell(packets, rest)) if i > first and _ends(packets[i])]
-    arrival_s = packets[first].at - before[-1].at if before else 0.0
+    arrival_s = first.at - before[-1].at if before else 0.0
     echoes = _echoes(packets, answers, rest, arrival_s)
-    silent = [n for n, echo in enumerate(echoes) if echo.gaps]
     return HalfOpen(
-        tuple(answers),
-        sorted(counted)[(len(counted) - 1) // 2] - 1 if counted else None,
-        (sum(size > 1 for size in counted), len(counted)),
-        arrival_s,
-        len(before),
-        min((echo.rtt_s for echo in echoes if echo.rtt_s is not None), default=None),
-        tuple(echo.alive for echo in echoes),
-        tuple(gap for echo in echoes for gap in echo.gaps),
-        sum(echo.overdue for echo in echoes),
-        sum(echo.overdue for echo in echoes[silent[-1] + 1 if silent else 0 :]),
-        _after_farewells(packets, rest),
-        reset=ends[0] if ends else None,
+        answers=tuple(answers),
+        duplicates=_usual_duplicates(counted),
+        doubled=(sum(size > 1 for size in counted), len(counted)),
+        arrival_s=arrival_s,
+        asked=len(before),
+        echo_rtt_s=min((echo.rtt_s for echo in echoes if echo.rtt_s is not None), default=None),
+        echoes=tuple(echo.alive for echo in echoes),
+        late=tuple(gap for echo in echoes for gap in echo.gaps),
+        overdue=sum(echo.overdue for echo in echoes),
+        overdue_last=_overdue_last(echoes),
+        numbers=_after_farewells(packets, rest),
+        reset=_reset_after(packets, (*opening, *_before_farewell(packets, rest)), synacks[0]),
     )
+
+
+def _usual_duplicates(groups: Sequence[int]) -> int | None:
+    """Return how many duplicates most answers had (the lower median), given the sizes of their groups."""
+    return sorted(groups)[(len(groups) - 1) // 2] - 1 if groups else None
+
+
+def _overdue_last(echoes: Sequence[_Echo]) -> int:
+    """Return how many copies were overdue after the last one heard."""
+    silent = [n for n, echo in enumerate(echoes) if echo.gaps]
+    return sum(echo.overdue for echo in echoes[silent[-1] + 1 if silent else 0 :])
+
+
+def _reset_after(packets: Sequence[Packet], places: Sequence[int], first: int) -> int | None:
+    """Return the index of the first RST of the server after its first answer, among those places."""
+    return next((i for i in places if i > first and _ends(packets[i])), None)
 
 
 class _Echo(NamedTuple):

@@ -160,42 +160,66 @@ def _timeout_s(trip_s: float, holds: Sequence[float]) -> float:
 
 
 def _rounds(packets: Sequence[Packet], rtt_s: float | None) -> Rounds:
-    """Fresh segments between one word of ours and the next; the second request begins the last round.
+    """Read fresh segments between one segment of ours and the next; the second request begins the last round.
 
-    What came in the silence was never acknowledged, so a timer repeats it: after the second request, too, it is old.
+    Data of the silence was never acknowledged, so a timer repeats it: after the second request, too, it is old.
     """
     asks = sorted({p.segment.seq for p in packets if p.way == "out" and p.segment.length and not p.segment.flags & SYN})
-    found = Rounds()
-    edge, end, fresh, second = 1, 1, set[int](), False
-    heard_at: dict[int, float] = {}
-    began = heard = spoke_at = 0.0
+    reader = _RoundReader(asks[1] if len(asks) > 1 else None, rtt_s)
     for packet in packets:
-        segment = packet.segment
         if packet.way == "out":
-            asked = len(asks) > 1 and segment.length > 0 and segment.seq == asks[1] and not second
-            found.again |= asked and bool(fresh)
-            if fresh and not second:
-                found.before.append(len(fresh))
-                found.ends.append(end)
-                found.holds.append(packet.at - began)
-                fresh = set()
-            if asked:
-                second, found.idle_s = True, packet.at - heard
-            edge, spoke_at = max(edge, segment.ack), packet.at
-        elif segment.length > 0 and not segment.flags & SYN:
-            found.mss = max(found.mss, segment.length)
-            heard = packet.at if not second else heard
-            before = heard_at.get(segment.seq)
-            heard_at[segment.seq] = packet.at
-            if segment.seq < edge or second and before is not None:
-                found.again |= before is None or not is_doubled(packet.at - before, rtt_s)
-                continue
-            if not fresh:
-                began = packet.at
-                found.answers += [packet.at - spoke_at] * (edge > 1 and not second)
-            fresh.add(segment.seq)
-            found.full = segment.length >= found.mss if segment.end > end else found.full
-            end = max(end, segment.end)
-            found.frames += [packet.frame] * second
-    found.after = len(fresh) if second else 0
-    return found
+            reader.sent(packet)
+        elif packet.segment.length > 0 and not packet.segment.flags & SYN:
+            reader.heard(packet)
+    reader.rounds.after = len(reader.fresh) if reader.second else 0
+    return reader.rounds
+
+
+class _RoundReader:
+    """A conversation read packet by packet.
+
+    ask      the sequence number of the second request (None: there is none); `second`: it was sent
+    fresh    first sequence numbers of the round's segments; `edge` what we acknowledged, `end` the highest byte heard
+    times    when each sequence number was heard last; `began_at` the round, `heard_at` data, `spoke_at` we (s)
+    """
+
+    def __init__(self, ask: int | None, rtt_s: float | None) -> None:
+        self.rounds = Rounds()
+        self.ask, self.rtt_s = ask, rtt_s
+        self.second = False
+        self.fresh: set[int] = set()
+        self.edge = self.end = 1
+        self.times: dict[int, float] = {}
+        self.began_at = self.heard_at = self.spoke_at = 0.0
+
+    def sent(self, packet: Packet) -> None:
+        """Close a round by our segment."""
+        segment, rounds = packet.segment, self.rounds
+        asked = segment.length > 0 and segment.seq == self.ask and not self.second
+        rounds.again |= asked and bool(self.fresh)
+        if self.fresh and not self.second:
+            rounds.before.append(len(self.fresh))
+            rounds.ends.append(self.end)
+            rounds.holds.append(packet.at - self.began_at)
+            self.fresh = set()
+        if asked:
+            self.second, rounds.idle_s = True, packet.at - self.heard_at
+        self.edge, self.spoke_at = max(self.edge, segment.ack), packet.at
+
+    def heard(self, packet: Packet) -> None:
+        """Add a data segment of the server to the round, or note that it is old."""
+        segment, rounds = packet.segment, self.rounds
+        rounds.mss = max(rounds.mss, segment.length)
+        self.heard_at = packet.at if not self.second else self.heard_at
+        before = self.times.get(segment.seq)
+        self.times[segment.seq] = packet.at
+        if segment.seq < self.edge or self.second and before is not None:
+            rounds.again |= before is None or not is_doubled(packet.at - before, self.rtt_s)
+            return
+        if not self.fresh:
+            self.began_at = packet.at
+            rounds.answers += [packet.at - self.spoke_at] * (self.edge > 1 and not self.second)
+        self.fresh.add(segment.seq)
+        rounds.full = segment.length >= rounds.mss if segment.end > self.end else rounds.full
+        self.end = max(self.end, segment.end)
+        rounds.frames += [packet.frame] * self.second

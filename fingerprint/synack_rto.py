@@ -156,7 +156,7 @@ class _Run(NamedTuple):
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The timer out of all runs, each with its own round trip, or the shortest that two connections saw.
+    """Return the timer out of all runs, each with its own round trip: the shortest that two connections saw.
 
     The shortest counts, because a lost copy only lengthens. A run that heard a single gap of a doubling multiple has
     lost copies and says nothing against it. A run is sure if its first answer was the original and two gaps or more
@@ -166,26 +166,45 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     exact = [t for t in every if t.grade == "C"]
     if not exact or not all(_numbers(t.detail("gaps")) for t in exact):
         return None
-    runs = [_resolved(t, _trip(t, trials)) for t in exact]
+    timer = _shortest([_resolved(t, _trip(t, trials)) for t in exact])
+    best, agreeing = timer.near[0].trial, len(timer.near)
+    if timer.against and (not timer.sure or len(timer.against) >= agreeing):
+        return over("synack_rto", every, None, "N", "s", best.method, reason=IRREGULAR, details=seen(exact))
+    grade = timer.grade
+    details: dict[str, Value] = dict(best.details)
+    details |= {"class": rto_class(timer.first_s), "missed": timer.near[0].schedule.missed, "agreeing": agreeing}
+    if agreeing < len(exact) or grade == "C":
+        details |= seen(exact)
+    return over("synack_rto", every, round(timer.first_s, 6), grade, "s", best.method, details=details)
+
+
+class _RunsByTimer(NamedTuple):
+    """Runs beside the shortest timer (s): those that show it (the shortest first), the sure ones, those against it."""
+
+    first_s: float
+    near: list[_Run]
+    sure: list[_Run]
+    against: list[_Run]
+
+    @property
+    def grade(self) -> str:
+        """The grade of the timer."""
+        if self.against or not self.sure:
+            return "C"
+        return "A" if len(self.sure) >= AGREE_B else count_grade(len(self.near))
+
+
+def _shortest(runs: Sequence[_Run]) -> _RunsByTimer:
     first_s = min(run.schedule.first_s for run in runs)
     near = [run for run in runs if run.schedule.first_s <= first_s * (1 + WHEEL)]
-    best = next(run for run in near if run.schedule.first_s == first_s)
     sure = [run for run in near if run.sure and run.schedule.kind in ("exponential", "linear")]
     against = [run for run in runs if run not in near and not _lost(run, first_s)]
-    if against and (not sure or len(against) >= len(near)):
-        return over("synack_rto", every, None, "N", "s", best.trial.method, reason=IRREGULAR, details=seen(exact))
-    grade = count_grade(len(near)) if sure and not against else "C"
-    if len(sure) >= AGREE_B and not against:
-        grade = "A"
-    details: dict[str, Value] = dict(best.trial.details)
-    details |= {"class": rto_class(first_s), "missed": best.schedule.missed, "agreeing": len(near)}
-    if len(near) < len(runs) or grade == "C":
-        details |= seen(exact)
-    return over("synack_rto", every, round(first_s, 6), grade, "s", best.trial.method, details=details)
+    near.sort(key=lambda run: run.schedule.first_s != first_s)
+    return _RunsByTimer(first_s, near, sure, against)
 
 
 def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """The number of repeats out of all runs, counted by the timer that all runs together show. Loss only lowers it."""
+    """Return the number of repeats out of all runs, by the timer that they show together. Loss only lowers it."""
     every = trials.get("synack_retries", ())
     if alike := _alike(every):
         details = {**dict(alike[0].details), "agreeing": len(alike)}
@@ -199,29 +218,39 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
         if len({t.value for t in exact}) == 1:
             return None
         return over("synack_retries", every, None, "N", "", exact[0].method, reason=IRREGULAR, details=seen(exact))
-    base_s, kinds = _number(timer.value), {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
-    counts, read_in = [], []
+    counted = _counted(exact, _number(timer.value), trials)
+    if not counted:
+        return None
+    counts = [count for count, _ in counted]
+    most = max(counts)
+    if any(t.grade == "L" and _number(t.value) > most for t in every):
+        return None
+    agreeing = counts.count(most)
+    details = {**dict(counted[counts.index(most)][1].details), "agreeing": agreeing}
+    if agreeing < len(counts):
+        details |= seen(exact)
+    grade = count_grade(agreeing) if timer.grade != "C" else "C"
+    return over("synack_retries", every, most, grade, "", exact[0].method, details=details)
+
+
+def _counted(
+    exact: Sequence[Observation], base_s: float, trials: Mapping[str, Sequence[Observation]]
+) -> list[tuple[int, Observation]]:
+    """Return (copies sent, trial) of each run, by a timer that begins with `base_s`.
+
+    A run without an end whose timer does not grow is left out: whether its overdue copies were sent is not known.
+    """
+    kinds = {t.value for t in trials.get("synack_backoff", ()) if t.value is not None}
+    found = []
     for trial in exact:
         rtt_s = _trip(trial, trials)
         details = {**dict(trial.details), **({} if rtt_s is None else {"rtt": rtt_s})}
         read = _resolved(trial, rtt_s).schedule
         kind = read.kind or (str(*kinds) if len(kinds) == 1 else "")
         overdue = _numbers(trial.detail("overdue")) or (0, 0)
-        if kind == "linear" and overdue[1]:
-            continue
-        counts.append(_count(read._replace(first_s=base_s, kind=kind), details, overdue))
-        read_in.append(trial)
-    if not counts:
-        return None
-    most = max(counts)
-    bound = max((t for t in every if t.grade == "L"), key=lambda t: _number(t.value), default=None)
-    if bound is not None and _number(bound.value) > most:
-        return None
-    details = {**dict(read_in[counts.index(most)].details), "agreeing": counts.count(most)}
-    if counts.count(most) < len(counts):
-        details |= seen(exact)
-    grade = count_grade(counts.count(most)) if timer.grade != "C" else "C"
-    return over("synack_retries", every, most, grade, "", exact[0].method, details=details)
+        if not (kind == "linear" and overdue[1]):
+            found.append((_count(read._replace(first_s=base_s, kind=kind), details, overdue), trial))
+    return found
 
 
 def _alike(trials: Sequence[Observation]) -> list[Observation]:

@@ -116,7 +116,7 @@ def _server_hello(data: bytes) -> Answer | None:
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """All limits together: what was taken, what was refused, and what stays open (then a lower bound).
+    """Join all limits: the versions taken, those refused, and those still open (then a lower bound).
 
     None without a ServerHello or a refusal: the trials' reason stands.
     """
@@ -125,21 +125,22 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     taken, refused = _counts(mine)
     known = tuple(v for v in NAMES if taken[v])
-    still_open = tuple(v for v in NAMES if not taken[v] and not refused[v])
-    torn = tuple(v for v in NAMES if taken[v] and refused[v])
     details: dict[str, Value] = {"refused": tuple(v for v in NAMES if refused[v] and not taken[v])}
     grade = count_grade(min(max(taken[v], refused[v]) for v in NAMES))
-    if torn:
+    if torn := tuple(v for v in known if refused[v]):
         # Unlike servers behind one address, or one that was changed meanwhile.
         grade, details["torn"] = "C", torn
-    if still_open:
+    if still_open := tuple(v for v in NAMES if not taken[v] and not refused[v]):
         grade, details["open"] = "L", still_open
-    if still_open and not known:
-        # Old versions refused by their name, and the newer ones for another reason: that one says why none is known.
-        reasons = Counter(t.reason for t in mine if t.reason is not None).most_common(1)
-        reason = reasons[0][0] if reasons else "tls:version"
-        return over("tls_versions", mine, None, "N", reason=reason, details=details)
+        if not known:
+            return over("tls_versions", mine, None, "N", reason=_usual_reason(mine), details=details)
     return over("tls_versions", mine, known, grade, "", "ServerHellos under falling limits", details=details)
+
+
+def _usual_reason(trials: Sequence[Observation]) -> str:
+    """Return the commonest reason; where old versions are refused by name, it says why no newer one is known."""
+    reasons = Counter(t.reason for t in trials if t.reason is not None).most_common(1)
+    return reasons[0][0] if reasons else "tls:version"
 
 
 def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[str, int]]:

@@ -132,3 +132,42 @@ def test_provoker_names_its_reader() -> None:
             named = re.findall(r"fingerprint/(\w+\.py)", head)
             assert named, f"{file.name}: say which file of fingerprint/ reads it"
             assert [name for name in named if not (ROOT / "fingerprint" / name).exists()] == []
+
+
+# Functions more complex than this are a table waiting to be written.
+COMPLEXITY_LIMIT = 20
+# Folders that keep to it; the others follow.
+SIMPLE = ("fingerprint", "report")
+BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.Assert, ast.match_case)
+
+
+def complexity(function: ast.AST) -> int:
+    """Return 1 + the branches of a function: statements, parts of and/or, loops and ifs of comprehensions."""
+    found, waiting = 1, list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        found += isinstance(node, BRANCHES)
+        found += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        found += 1 + len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def complex_functions(file: Path) -> list[str]:
+    functions = (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.FunctionDef))
+    rated = [(complexity(n), f"{file.relative_to(ROOT)}:{n.lineno}: {n.name}") for n in functions]
+    return [f"{where} has complexity {rate}" for rate, where in rated if rate > COMPLEXITY_LIMIT]
+
+
+def test_no_function_is_too_complex() -> None:
+    found = [line for f in PRODUCT if f.relative_to(ROOT).parts[0] in SIMPLE for line in complex_functions(f)]
+    assert not found, "\n".join(found)
+
+
+def test_branches_are_counted() -> None:
+    tree = ast.parse(
+        "def f(a):\n    if a and a > 1 or a:\n        return [x for x in a if x]\n    return 1 if a else 2\n"
+    )
+    assert complexity(tree.body[0]) == 7
