@@ -52,20 +52,20 @@ LINE = re.compile(
 REMEMBERED = 20_000
 
 
-class Logged(NamedTuple):
+class LogLine(NamedTuple):
     """Who asked, and with what; `agent` "" if it did not say."""
 
     client: str
     agent: str
 
 
-def logged(line: str) -> Logged | None:
+def logged(line: str) -> LogLine | None:
     """One line of an access log."""
     found = LINE.match(line)
     if found is None:
         return None
     agent = found["agent"]
-    return Logged(found["client"], "" if agent == "-" else agent)
+    return LogLine(found["client"], "" if agent == "-" else agent)
 
 
 @lru_cache(REMEMBERED)

@@ -43,7 +43,7 @@ IN_COMMON, NOT_ASKED = "readings in common", "not asked"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ValueShare:
     """A value, how many targets have it, and their part of those known."""
 
     value: Value
@@ -67,7 +67,7 @@ class Diversity:
 
     knob: str
     baseline: str
-    shares: tuple[Share, ...]
+    shares: tuple[ValueShare, ...]
     known: int
     compared: int
     differing: int
@@ -173,7 +173,7 @@ def diversity(
     return Diversity(knob, baseline, shares, known, compared, differing, low, high, undetermined, apart, example)
 
 
-def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[Share, ...]]:
+def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[ValueShare, ...]]:
     """(how many settings are known, the values of those, commonest first)."""
     counts: Counter[Value] = Counter()
     for verdict in verdicts:
@@ -182,7 +182,7 @@ def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[Share,
             counts[_rounded(value, verdict.unit)] += 1
     known = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda count: (-count[1], str(count[0])))
-    return known, tuple(Share(value, n, n / known) for value, n in ordered)
+    return known, tuple(ValueShare(value, n, n / known) for value, n in ordered)
 
 
 def _rounded(value: Value, unit: str) -> Value:

@@ -22,7 +22,7 @@ from configtron.fingerprint.diversity import (
     SAME,
     UNDETERMINED,
     Diversity,
-    Share,
+    ValueShare,
     diversity,
     in_force,
     outcomes,
@@ -37,12 +37,12 @@ Verdicts = Mapping[str, Mapping[str, Observation]]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class RegionCounts:
     """One parameter in one region: what servers have there; beside the baseline also how that compares."""
 
     name: str
     known: int
-    shares: tuple[Share, ...]
+    shares: tuple[ValueShare, ...]
     same: int
     differs: int
     undetermined: int
@@ -59,7 +59,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RegionDifference:
     """One target that has one setting in the baseline region and another elsewhere."""
 
     knob: str
@@ -70,13 +70,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterByRegion:
     """A row of Table 2 with what it is made from; `obstacles` counts undetermined targets by what stood in the way."""
 
     row: Diversity
     unit: str
-    regions: tuple[Region, ...]
-    differences: tuple[Difference, ...]
+    regions: tuple[RegionCounts, ...]
+    differences: tuple[RegionDifference, ...]
     obstacles: tuple[tuple[str, int], ...]
 
 
@@ -88,7 +88,7 @@ class Operator:
     targets: tuple[str, ...]
     compared: int
     differing: int
-    differences: tuple[Difference, ...]
+    differences: tuple[RegionDifference, ...]
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -98,11 +98,11 @@ class Operator:
 
 def parameter(
     knob: str, baseline: str, regions: Iterable[str], verdicts: Verdicts, mixed: Collection[str] = ()
-) -> Parameter:
+) -> ParameterByRegion:
     """One parameter drawn out; without the targets in `mixed`. `regions` in the order they shall stand in."""
     mine = {target: verdicts[target] for target in sorted(verdicts.keys() - set(mixed))}
     units = {verdict.unit for found in mine.values() for verdict in found.values() if verdict.value is not None}
-    return Parameter(
+    return ParameterByRegion(
         diversity(knob, baseline, verdicts, mixed),
         min(units, default=""),
         tuple(_region(name, baseline, mine) for name in regions),
@@ -111,19 +111,19 @@ def parameter(
     )
 
 
-def _region(name: str, baseline: str, verdicts: Verdicts) -> Region:
+def _region(name: str, baseline: str, verdicts: Verdicts) -> RegionCounts:
     known, shares = shares_of(found.get(name) for found in verdicts.values())
     here = {target: {r: found[r] for r in (baseline, name) if r in found} for target, found in verdicts.items()}
     counts = Counter(outcome for found in here.values() for outcome in outcomes(found, baseline).values())
-    return Region(name, known, shares, counts[SAME], counts[DIFFERS], counts[UNDETERMINED])
+    return RegionCounts(name, known, shares, counts[SAME], counts[DIFFERS], counts[UNDETERMINED])
 
 
-def _differences(knob: str, target: str, found: Mapping[str, Observation], baseline: str) -> list[Difference]:
+def _differences(knob: str, target: str, found: Mapping[str, Observation], baseline: str) -> list[RegionDifference]:
     different = []
     for region, outcome in outcomes(found, baseline).items():
         here, there = in_force(found.get(baseline)), in_force(found[region])
         if outcome == DIFFERS and here is not None and there is not None:
-            different.append(Difference(knob, target, region, here, there))
+            different.append(RegionDifference(knob, target, region, here, there))
     return different
 
 
@@ -137,7 +137,7 @@ def _obstacles(verdicts: Verdicts, baseline: str) -> tuple[tuple[str, int], ...]
 
 
 def operators(
-    verdicts: Mapping[str, Verdicts], parameters: Iterable[Parameter], runs: Mapping[str, str], baseline: str
+    verdicts: Mapping[str, Verdicts], parameters: Iterable[ParameterByRegion], runs: Mapping[str, str], baseline: str
 ) -> tuple[Operator, ...]:
     """Operators, those with the most differing targets first.
 

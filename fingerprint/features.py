@@ -45,7 +45,7 @@ Unknown = tuple[tuple[str, str], ...]
 SAMPLE_BYTES, HELD_SHARE, PACED_SHARE = 1 << 16, 0.1, 0.9
 
 
-class About(NamedTuple):
+class AddressFacts(NamedTuple):
     """What is known of an address from elsewhere: network, country, device; and why something is not."""
 
     asn: int | None = None
@@ -54,7 +54,7 @@ class About(NamedTuple):
     unknown: Unknown = (("asn", "no-file"), ("region", "no-file"), ("device", "no-log"))
 
 
-class Path(NamedTuple):
+class PathFeatures(NamedTuple):
     """The numbers of a context, None where unknown, with the reasons; `bounded`: the bandwidth is a lower bound."""
 
     bandwidth_kbps: float | None = None
@@ -125,7 +125,7 @@ def way_of(bytes_out: int, bytes_in: int) -> str:
     return "" if not bytes_out and not bytes_in else "out" if bytes_out >= bytes_in else "in"
 
 
-def context_of(path: Path, remote: str, about: About) -> Context:
+def context_of(path: PathFeatures, remote: str, about: AddressFacts) -> Context:
     """Numbers and names together."""
     return Context(
         path.bandwidth_kbps, path.rtt_ms, path.loss, "", prefix_of(remote), about.asn, about.region, about.device,
@@ -133,12 +133,12 @@ def context_of(path: Path, remote: str, about: About) -> Context:
     )  # fmt: skip
 
 
-def reasons(path: Path, about: About) -> Unknown:
+def reasons(path: PathFeatures, about: AddressFacts) -> Unknown:
     """Why features are missing, in the features' order."""
     return tuple(sorted((*path.unknown, *about.unknown), key=lambda one: FEATURES.index(one[0])))
 
 
-def of_socket(socket: Socket, at_ns: int, about: About) -> Sighting:
+def of_socket(socket: Socket, at_ns: int, about: AddressFacts) -> Sighting:
     """What the kernel says of one of its sockets."""
     sent, received = _bytes(socket)
     way, path = way_of(sent, received), socket_path(socket)
@@ -150,7 +150,7 @@ def of_socket(socket: Socket, at_ns: int, about: About) -> Sighting:
     )  # fmt: skip
 
 
-def socket_path(socket: Socket) -> Path:
+def socket_path(socket: Socket) -> PathFeatures:
     """The numbers of tcp_info: RTTs are in microseconds there, rates in bytes a second."""
     info, unknown = socket.info, []
     timed = info.rtt_us > 0
@@ -173,7 +173,7 @@ def socket_path(socket: Socket) -> Path:
         rate = _carried(socket)
         bandwidth = kbps(rate) if rate else None
         unknown += [] if rate else [("bandwidth_kbps", "too-short")]
-    return Path(
+    return PathFeatures(
         bandwidth,
         delivery,
         info.rtt_us / 1e3 if timed else None,

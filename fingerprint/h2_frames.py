@@ -21,7 +21,7 @@ ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x4, 0x8, 0x20
 FRAME_SIZE_MAX = 16384
 
 
-class Frame(NamedTuple):
+class Http2Frame(NamedTuple):
     """One frame. Unknown types are kept."""
 
     kind: int
@@ -30,7 +30,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-def read_frames(data: bytes) -> list[Frame]:
+def read_frames(data: bytes) -> list[Http2Frame]:
     """Every whole frame; stops at bytes that are no frame."""
     frames, at = [], 0
     while at + 9 <= len(data):
@@ -38,7 +38,7 @@ def read_frames(data: bytes) -> list[Frame]:
         if length > FRAME_SIZE_MAX or at + 9 + length > len(data):
             break
         stream = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF
-        frames.append(Frame(data[at + 3], data[at + 4], stream, data[at + 9 : at + 9 + length]))
+        frames.append(Http2Frame(data[at + 3], data[at + 4], stream, data[at + 9 : at + 9 + length]))
         at += 9 + length
     return frames
 
@@ -51,7 +51,7 @@ def settings_of(body: bytes) -> list[tuple[int, int]]:
     ]
 
 
-def fields_of(frames: list[Frame]) -> Fields:
+def fields_of(frames: list[Http2Frame]) -> Fields:
     """The fields of the first answer's head; none if there is none, or its block cannot be read."""
     at = next((i for i, frame in enumerate(frames) if frame.kind == HEADERS), None)
     if at is None:
@@ -68,7 +68,7 @@ def fields_of(frames: list[Frame]) -> Fields:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
 
 
-def _fragment(frame: Frame) -> bytes:
+def _fragment(frame: Http2Frame) -> bytes:
     """A HEADERS frame's field block, without padding and priority (RFC 9113 6.2)."""
     body, padding = frame.body, 0
     if frame.flags & PADDED and body:

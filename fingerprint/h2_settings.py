@@ -26,7 +26,7 @@ from configtron.fingerprint.h2_frames import (
     HEADERS,
     SETTINGS,
     WINDOW_UPDATE,
-    Frame,
+    Http2Frame,
     fields_of,
     read_frames,
     settings_of,
@@ -87,7 +87,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     return (*found, *_each(trace, announced), *asked)
 
 
-def _list(trace: Trace, announced: Pairs, frames: Sequence[Frame]) -> Observation:
+def _list(trace: Trace, announced: Pairs, frames: Sequence[Http2Frame]) -> Observation:
     details: dict[str, Value] = {"empty": not announced}
     names = [identifier for identifier, _ in announced]
     if len(set(names)) < len(names):
@@ -106,7 +106,7 @@ def _list(trace: Trace, announced: Pairs, frames: Sequence[Frame]) -> Observatio
     return yes("h2_settings", tuple(announced), trace, "", "first SETTINGS frame", "C", _frames(trace), details)
 
 
-def _akamai(announced: Pairs, frames: Sequence[Frame]) -> str:
+def _akamai(announced: Pairs, frames: Sequence[Http2Frame]) -> str:
     """SETTINGS and WINDOW_UPDATE in the form that Akamai gave them: S|WU|P|PS, the last two being a client's."""
     pairs = ";".join(f"{i}:{v}" for i, v in announced if not _is_grease(i))
     return f"{pairs}|{_increment(frames) or '00'}|0|"
@@ -125,14 +125,14 @@ def _reserved(trace: Trace, announced: Pairs) -> Observation:
     return yes("h2_reserved", names or ABSENT, trace, "", method, "C", _frames(trace), details)
 
 
-def _increment(frames: Sequence[Frame]) -> int | None:
+def _increment(frames: Sequence[Http2Frame]) -> int | None:
     for frame in frames:
         if frame.kind == WINDOW_UPDATE and frame.stream == 0 and len(frame.body) == 4:
             return int.from_bytes(frame.body, "big") & 0x7FFFFFFF
     return None
 
 
-def _window_update(trace: Trace, frames: Sequence[Frame]) -> Observation:
+def _window_update(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
     knob, unit = "h2_window_update", "bytes"
     increment = _increment(frames)
     if increment is not None:
@@ -143,7 +143,7 @@ def _window_update(trace: Trace, frames: Sequence[Frame]) -> Observation:
     return no(knob, _silence(trace), trace, unit)
 
 
-def _later(trace: Trace, frames: Sequence[Frame]) -> Observation:
+def _later(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
     later = tuple(tuple(settings_of(f.body)) for f in frames[1:] if f.kind == SETTINGS and not f.flags & ACK)
     if later:
         return yes("h2_later_settings", later, trace, "", "SETTINGS after the first", "C", _frames(trace))
@@ -152,7 +152,7 @@ def _later(trace: Trace, frames: Sequence[Frame]) -> Observation:
     return no("h2_later_settings", _silence(trace), trace)
 
 
-def _goaway(trace: Trace, frames: Sequence[Frame]) -> Observation:
+def _goaway(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
     for at, frame in enumerate(frames):
         if frame.kind != GOAWAY or len(frame.body) < 8:
             continue
@@ -168,7 +168,7 @@ def _goaway(trace: Trace, frames: Sequence[Frame]) -> Observation:
     return no("h2_goaway", _silence(trace), trace)
 
 
-def _has_head(frames: Sequence[Frame]) -> bool:
+def _has_head(frames: Sequence[Http2Frame]) -> bool:
     return any(frame.kind == HEADERS for frame in frames)
 
 

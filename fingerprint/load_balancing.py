@@ -45,7 +45,7 @@ AFTER_TIMER = "after-timer"
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ServerFact:
     """A part of what a connection shows that loss cannot change: a knob's value, or one of its details.
 
     `within` are details that must be the same for two readings to be compared.
@@ -58,22 +58,22 @@ class Fact:
 
 
 FACTS = (
-    Fact("signature", "signature"),
+    ServerFact("signature", "signature"),
     # of the route alone, whatever we offer (net/ipv4/route.c, ipv4_default_advmss())
-    Fact("mss", "rwin", "server_mss"),
-    Fact("mss", "rwin_ts", "server_mss"),
-    Fact("window", "rwin", within=("server_mss",)),
-    Fact("window with timestamps", "rwin_ts", within=("server_mss",)),
-    Fact("alpn", "http_version"),
-    Fact("tls", "http_version", "tls"),
-    Fact("tls", "tls_versions", within=("most",)),
-    Fact("certificate", "http_version", "certificate"),
-    Fact("certificate", "http_tls", "certificate"),
-    Fact(SETTINGS, "h2_settings"),
-    Fact("window update", "h2_window_update"),
-    Fact("server", "http_clear", "server", ("status",)),
-    Fact("server", "http_tls", "server", ("status",)),
-    Fact("server", "h2_settings", "server", ("status",)),
+    ServerFact("mss", "rwin", "server_mss"),
+    ServerFact("mss", "rwin_ts", "server_mss"),
+    ServerFact("window", "rwin", within=("server_mss",)),
+    ServerFact("window with timestamps", "rwin_ts", within=("server_mss",)),
+    ServerFact("alpn", "http_version"),
+    ServerFact("tls", "http_version", "tls"),
+    ServerFact("tls", "tls_versions", within=("most",)),
+    ServerFact("certificate", "http_version", "certificate"),
+    ServerFact("certificate", "http_tls", "certificate"),
+    ServerFact(SETTINGS, "h2_settings"),
+    ServerFact("window update", "h2_window_update"),
+    ServerFact("server", "http_clear", "server", ("status",)),
+    ServerFact("server", "http_tls", "server", ("status",)),
+    ServerFact("server", "h2_settings", "server", ("status",)),
 )
 # Each is compared with itself: the ports of an address may have servers of their own.
 WINDOWS = ("icw", "icw_tls")

@@ -42,7 +42,7 @@ ALERT, HANDSHAKE, SERVER_HELLO, SUPPORTED_VERSIONS = 21, 22, 2, 43
 PROTOCOL_VERSION = 70
 
 
-class Answer(NamedTuple):
+class HelloAnswer(NamedTuple):
     """The answer to a hello: a version, else an alert (-1: none), else it was no TLS; `final`: enough heard."""
 
     version: str = ""
@@ -74,13 +74,13 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     return (no("tls_versions", ending, trace, details=details),)
 
 
-def answer_of(data: bytes) -> Answer:
+def answer_of(data: bytes) -> HelloAnswer:
     """Read a server's first records. Total: any bytes give an answer, `final` once more bytes would not change it."""
     handshake, alert, at = b"", -1, 0
     while at < len(data):
         kind, major = data[at], data[at + 1 : at + 2]
         if kind not in (ALERT, HANDSHAKE) or major not in (b"", b"\x03"):
-            return Answer(tls=False, final=True)
+            return HelloAnswer(tls=False, final=True)
         end = at + 5 + int.from_bytes(data[at + 3 : at + 5], "big")
         if at + 5 > len(data) or end > len(data):
             break
@@ -89,22 +89,22 @@ def answer_of(data: bytes) -> Answer:
             alert = body[1]
             # A warning (1) may go before the ServerHello: "unrecognized_name" often does (RFC 6066 section 3).
             if body[0] != 1:
-                return Answer(alert=alert, final=True)
+                return HelloAnswer(alert=alert, final=True)
         elif kind == HANDSHAKE:
             handshake += body
             if hello := _server_hello(handshake):
                 return hello
-    return Answer(alert=alert)
+    return HelloAnswer(alert=alert)
 
 
-def _server_hello(data: bytes) -> Answer | None:
+def _server_hello(data: bytes) -> HelloAnswer | None:
     """The version of a whole ServerHello; None while it is not whole."""
     size = int.from_bytes(data[1:4], "big")
     if len(data) < 4 or len(data) < 4 + size:
         return None
     body = data[4 : 4 + size]
     if data[0] != SERVER_HELLO or len(body) < 38:
-        return Answer(tls=False, final=True)
+        return HelloAnswer(tls=False, final=True)
     number, at = int.from_bytes(body[:2], "big"), 35 + body[34]
     cipher, at = int.from_bytes(body[at : at + 2], "big"), at + 5
     while at + 4 <= len(body):
@@ -112,7 +112,7 @@ def _server_hello(data: bytes) -> Answer | None:
         if kind == SUPPORTED_VERSIONS and length == 2:
             number = int.from_bytes(body[at + 4 : at + 6], "big")
         at += 4 + length
-    return Answer(VERSIONS.get(number, f"0x{number:04x}"), cipher, final=True)
+    return HelloAnswer(VERSIONS.get(number, f"0x{number:04x}"), cipher, final=True)
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

@@ -376,7 +376,7 @@ def _prompt(after_s: float, rtt_s: float) -> bool:
 EXACT, SUPPORT, BOUND = "exact", "support", "bound"
 
 
-class Proof(NamedTuple):
+class WindowProof(NamedTuple):
     """A row of `PROOFS`: the way in which a conversation ended."""
 
     name: str
@@ -385,7 +385,7 @@ class Proof(NamedTuple):
     again: bool
 
 
-class Doubt(NamedTuple):
+class WindowDoubt(NamedTuple):
     """A row of `DOUBTS`: why a proof may not show the initial, or the whole, window."""
 
     name: str
@@ -396,25 +396,25 @@ class Doubt(NamedTuple):
 
 # In order of precedence; the last one always holds.
 PROOFS = (
-    Proof("response-ended", _response_ended, BOUND, again=False),
-    Proof("server-paced", _server_paced, BOUND, again=True),
-    Proof("edge", _probed, EXACT, again=False),
-    Proof("before-timer", _before_timer, EXACT, again=False),
-    Proof("after-timer", _after_timer, SUPPORT, again=True),
-    Proof("exact-fit", _exact_fit, BOUND, again=False),
-    Proof("unverified", _unverified, BOUND, again=True),
+    WindowProof("response-ended", _response_ended, BOUND, again=False),
+    WindowProof("server-paced", _server_paced, BOUND, again=True),
+    WindowProof("edge", _probed, EXACT, again=False),
+    WindowProof("before-timer", _before_timer, EXACT, again=False),
+    WindowProof("after-timer", _after_timer, SUPPORT, again=True),
+    WindowProof("exact-fit", _exact_fit, BOUND, again=False),
+    WindowProof("unverified", _unverified, BOUND, again=True),
 )
 DOUBTS = (
-    Doubt("no-round-trip", _no_round_trip, SUPPORT, again=True),
-    Doubt("after-idle", _was_idle, SUPPORT, again=True),
-    Doubt("after-loss", _was_repaired, SUPPORT, again=True),
-    Doubt("window-limited", _window_limited, BOUND, again=False),
-    Doubt("uneven", _uneven, BOUND, again=True),
-    Doubt("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
-    Doubt("no-queue", _no_queue, BOUND, again=False),
-    Doubt("client-data", _client_spoke, BOUND, again=False),
-    Doubt("short-end", _short_end, SUPPORT, again=True),
-    Doubt("short-segment", _short_segment, BOUND, again=False),
+    WindowDoubt("no-round-trip", _no_round_trip, SUPPORT, again=True),
+    WindowDoubt("after-idle", _was_idle, SUPPORT, again=True),
+    WindowDoubt("after-loss", _was_repaired, SUPPORT, again=True),
+    WindowDoubt("window-limited", _window_limited, BOUND, again=False),
+    WindowDoubt("uneven", _uneven, BOUND, again=True),
+    WindowDoubt("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
+    WindowDoubt("no-queue", _no_queue, BOUND, again=False),
+    WindowDoubt("client-data", _client_spoke, BOUND, again=False),
+    WindowDoubt("short-end", _short_end, SUPPORT, again=True),
+    WindowDoubt("short-segment", _short_segment, BOUND, again=False),
 )
 # Bounds that an exact run of the same number confirms, and bounds that another trial may better.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)

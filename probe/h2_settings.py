@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from hpack import Encoder  # type: ignore[import-untyped,unused-ignore]
 
-from configtron.fingerprint.h2_frames import ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Frame, read_frames
+from configtron.fingerprint.h2_frames import ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Http2Frame, read_frames
 from configtron.model.nouns import Message, Session, Target
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
 
@@ -47,21 +47,21 @@ def h2_settings(target: Target, agent: str, *, ask: bool = True) -> StreamScript
     return "done" if ended or _answered(read_frames(got)) else "no-data"
 
 
-def _announced(frames: Sequence[Frame]) -> bool:
+def _announced(frames: Sequence[Http2Frame]) -> bool:
     return any(frame.kind == SETTINGS for frame in frames)
 
 
-def _whole_preface(frames: Sequence[Frame]) -> bool:
+def _whole_preface(frames: Sequence[Http2Frame]) -> bool:
     """Whether all that belongs to the server's opening words has come."""
     return any(f.kind == WINDOW_UPDATE or f.kind == SETTINGS and f.flags & ACK for f in frames)
 
 
-def _answered(frames: Sequence[Frame]) -> bool:
+def _answered(frames: Sequence[Http2Frame]) -> bool:
     return any(frame.kind == HEADERS for frame in frames)
 
 
 def _frames(
-    got: bytes, enough: Callable[[Sequence[Frame]], bool], at: float, patience_s: float
+    got: bytes, enough: Callable[[Sequence[Http2Frame]], bool], at: float, patience_s: float
 ) -> Generator[Open | Write | Read, Session | Message | None, tuple[bytes, float, bool]]:
     """Read until the whole frames are enough. Returns (bytes so far, time, whether the conversation is over)."""
     while not enough(frames := read_frames(got)) and not any(f.kind == GOAWAY for f in frames):

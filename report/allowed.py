@@ -9,7 +9,7 @@
 
 A reason that the truth excuses where it has a value is not wrong, and answers nothing.
 
-Pure: the truth is passed in as objects with methods (`Expectation`).
+Pure: the truth is passed in as objects with methods (`AllowedVerdict`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABSENT, NOT_ANNOUNCED = "absent", "not-announced"
 SURE, TRIVIAL_BOUND = "AB", 1
 
 
-class Expectation(Protocol):
+class AllowedVerdict(Protocol):
     """What may be reported: any of `values`, or `reason` if there are none; with `bound` also "at least n"."""
 
     @property
@@ -65,12 +65,12 @@ class Judged(NamedTuple):
     host: str
     knob: str
     observation: Observation
-    expectation: Expectation
+    expectation: AllowedVerdict
     trouble: str = ""
     asked: bool = True
 
 
-def allowed(truth: Expectation) -> str:
+def allowed(truth: AllowedVerdict) -> str:
     """Return the kind of answer that the truth allows: `EXACT`, `BOUND`, `REASON` or `TRIVIAL`."""
     if not any(value != () for value in truth.values):
         return REASON
@@ -79,7 +79,7 @@ def allowed(truth: Expectation) -> str:
     return BOUND if truth.least > TRIVIAL_BOUND or not _counts(truth) else TRIVIAL
 
 
-def truth_class(truth: Expectation) -> str:
+def truth_class(truth: AllowedVerdict) -> str:
     """Return a name for the truth; truths that the same verdict answers have the same name."""
     kind = allowed(truth)
     return f"{kind} {truth.reason if kind == REASON else words(truth)} {truth.least if kind == BOUND else ''}"
@@ -107,7 +107,7 @@ def is_answered(one: Judged) -> bool:
     return grade in SURE
 
 
-def words(truth: Expectation) -> str:
+def words(truth: AllowedVerdict) -> str:
     """Return the truth as printed."""
     if not truth.values:
         return f"nothing ({truth.reason})"
@@ -117,7 +117,7 @@ def words(truth: Expectation) -> str:
     return f"{values} (or >= {truth.least})" if _counts(truth) else f"{values} (or a bound)"
 
 
-def _counts(truth: Expectation) -> bool:
+def _counts(truth: AllowedVerdict) -> bool:
     return all(isinstance(value, int | float) for value in truth.values)
 
 

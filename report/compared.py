@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from configtron.fingerprint.diversity import bare, is_mixed, wilson
-from configtron.fingerprint.elsewhere import Difference, Operator, Parameter, operators, parameter
+from configtron.fingerprint.elsewhere import Operator, ParameterByRegion, RegionDifference, operators, parameter
 from configtron.model.nouns import Observation
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 
 # Parameters whose details hold the head of an answer, the plainest first; and those whose details hold a round trip.
 HEADS, TRIPS = ("http_clear", "http_tls", "h2_settings"), ("data_rto", "synack_rto")
@@ -25,7 +25,7 @@ class Presence(NamedTuple):
     rtt_s: float | None
 
 
-class Site(NamedTuple):
+class ComparedSite(NamedTuple):
     """A name: who runs it, how that is known, and who answered for it, by vantage."""
 
     provider: str
@@ -33,18 +33,18 @@ class Site(NamedTuple):
     presences: Mapping[str, Presence]
 
 
-class Compared(NamedTuple):
+class RegionComparison(NamedTuple):
     """One run. `vantages` in the run's order, `mixed` are the sites that stand apart."""
 
     baseline: str
     vantages: tuple[str, ...]
-    sites: Mapping[str, Site]
+    sites: Mapping[str, ComparedSite]
     mixed: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ParameterByRegion, ...]
     operators: tuple[Operator, ...]
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[RegionDifference, ...]:
         """All of them, parameter by parameter."""
         return tuple(difference for each in self.parameters for difference in each.differences)
 
@@ -64,7 +64,9 @@ class Compared(NamedTuple):
         return wilson(self.differing, self.compared)
 
 
-def compared(found: Iterable[Found], knobs: Sequence[str], vantages: Sequence[str], baseline: str) -> Compared:
+def compared(
+    found: Iterable[TargetResult], knobs: Sequence[str], vantages: Sequence[str], baseline: str
+) -> RegionComparison:
     """Compare what was found; of each verdict only what comparing reads is held meanwhile."""
     verdicts: dict[str, dict[str, dict[str, Observation]]] = {knob: {} for knob in knobs}
     sites: dict[str, dict[str, Presence]] = {}
@@ -83,17 +85,17 @@ def compared(found: Iterable[Found], knobs: Sequence[str], vantages: Sequence[st
     asked = {knob: targets for knob, targets in verdicts.items() if targets}
     rows = tuple(parameter(knob, baseline, vantages, targets, mixed) for knob, targets in asked.items())
     counted = {site: provider for site, (provider, _) in runs.items() if site not in mixed}
-    return Compared(
+    return RegionComparison(
         baseline,
         tuple(vantages),
-        {site: Site(*runs[site], presences) for site, presences in sites.items()},
+        {site: ComparedSite(*runs[site], presences) for site, presences in sites.items()},
         tuple(sorted(mixed)),
         rows,
         operators(asked, rows, counted, baseline),
     )
 
 
-def _run_by(item: Found) -> tuple[str, str]:
+def _run_by(item: TargetResult) -> tuple[str, str]:
     """(provider, how it is known); the site's own name if nothing is known."""
     provider = item.verdicts.get("provider")
     if provider is not None and provider.value is not None:
@@ -102,7 +104,7 @@ def _run_by(item: Found) -> tuple[str, str]:
     return (given, "target list") if given else (item.site, "name")
 
 
-def _presence(item: Found) -> Presence:
+def _presence(item: TargetResult) -> Presence:
     address = item.verdicts.get("address")
     name = str(address.value) if address is not None and address.value is not None else item.fingerprint.target.address
     head = next((item.verdicts[knob] for knob in HEADS if knob in item.verdicts and item.verdicts[knob].details), None)

@@ -17,7 +17,7 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, a
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.model.nouns import Fingerprint, Observation, Target
 from configtron.model.records import Json, Result, canonical, observation_form
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell, text
 
@@ -217,7 +217,7 @@ class Servers:
             count += 1
         return count
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[TargetResult]:
         """Verdicts, server by server."""
         for key in sorted(self._seen):
             host = self._names.get(key, key[0])
@@ -225,7 +225,7 @@ class Servers:
             site = _site(host, key[1])
             verdicts = merge_all(self._seen[key])
             result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
-            yield Found(site, Fingerprint(target, "capture", verdicts), (result,))
+            yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
 
 
 def counted(counts: Mapping[str, int]) -> str:

@@ -69,7 +69,7 @@ def summed(source: str, counts: Mapping[str, int]) -> str:
     return f"{text}; {dropped(counts)} dropped"
 
 
-class Writer:
+class SightingWriter:
     """Writes sightings in one of the forms: "table", "jsonl", "csv". `silent`: others write here, all but the end."""
 
     def __init__(self, kind: str, out: TextIO, *, silent: bool = False) -> None:

@@ -7,10 +7,10 @@ import csv
 from collections.abc import Iterable
 from typing import TextIO
 
-from configtron.fingerprint.diversity import Share
-from configtron.fingerprint.elsewhere import Parameter, Region
+from configtron.fingerprint.diversity import ValueShare
+from configtron.fingerprint.elsewhere import ParameterByRegion, RegionCounts
 from configtron.model.records import Json, canonical, value_form
-from configtron.report.compared import Compared
+from configtron.report.compared import RegionComparison
 
 SCHEMA = "configtron.diversity/1"
 COLUMNS = (
@@ -23,13 +23,13 @@ ANYWHERE = "*"
 DECIMALS = 6
 
 
-def write_jsonl(run: int, found: Compared, out: TextIO) -> None:
+def write_jsonl(run: int, found: RegionComparison, out: TextIO) -> None:
     """One line a parameter, with all its regions and all its differences."""
     for parameter in found.parameters:
         out.write(canonical(_form(run, found, parameter)) + "\n")
 
 
-def write_csv(found: Compared, out: TextIO) -> None:
+def write_csv(found: RegionComparison, out: TextIO) -> None:
     """One row a parameter and region, the baseline with its values alone, under a header."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -51,7 +51,7 @@ def write_csv(found: Compared, out: TextIO) -> None:
             writer.writerow((*here, *counts, *bounds, *((one.target, one.here, one.there) if one else ("", "", ""))))
 
 
-def _form(run: int, found: Compared, parameter: Parameter) -> Json:
+def _form(run: int, found: RegionComparison, parameter: ParameterByRegion) -> Json:
     row = parameter.row
     share, low, high = _bounds(row.differing, row.compared, (row.low, row.high))
     differences: list[Json] = [
@@ -79,7 +79,7 @@ def _form(run: int, found: Compared, parameter: Parameter) -> Json:
     }  # fmt: skip
 
 
-def _region(region: Region, baseline: str) -> Json:
+def _region(region: RegionCounts, baseline: str) -> Json:
     form: dict[str, Json] = {"name": region.name, "known": region.known, "values": _shares(region.shares)}
     if region.name == baseline:
         return form
@@ -95,12 +95,12 @@ def _bounds(hits: int, total: int, interval: tuple[float, float]) -> tuple[float
     return round(hits / total, DECIMALS), round(interval[0], DECIMALS), round(interval[1], DECIMALS)
 
 
-def _shares(shares: Iterable[Share]) -> list[Json]:
+def _shares(shares: Iterable[ValueShare]) -> list[Json]:
     return [
         {"value": value_form(each.value), "count": each.count, "share": round(each.share, DECIMALS)} for each in shares
     ]
 
 
-def _values(shares: Iterable[Share]) -> str:
+def _values(shares: Iterable[ValueShare]) -> str:
     """All values in one field, as JSON: [[10,36],[4,12]]."""
     return canonical([[value_form(each.value), each.count] for each in shares])

@@ -13,7 +13,7 @@ from typing import NamedTuple, TextIO
 
 from configtron.model.records import canonical
 from configtron.report.progress import PLAIN_EVERY_S, STATUS_EVERY_S
-from configtron.report.shown import Shown
+from configtron.report.shown import ProgressDisplay
 
 # Until a twentieth is done the time left is not shown: the first shards are no sample.
 LEAST_SHARE = 0.05
@@ -47,7 +47,7 @@ def lasting(seconds: float | None) -> str:
     return f"{seconds:.0f} s left" if seconds < 120 else f"{minutes // 60} h {minutes % 60:02} min left"
 
 
-class Filling(Shown):
+class Filling(ProgressDisplay):
     """Show how far it is. Call `update` as often as you like."""
 
     def __init__(

@@ -15,7 +15,7 @@ from configtron.model.nouns import Fingerprint, Observation, Target
 from configtron.model.records import Result
 
 
-class Found(NamedTuple):
+class TargetResult(NamedTuple):
     """One target from one vantage. `site` is the name asked for (with port and path, where several were asked for under
     one name), `evidence` the results behind the verdicts."""
 
@@ -45,7 +45,7 @@ class Found(NamedTuple):
         return reasons.most_common(1)[0][0] if self.empty and reasons else ""
 
 
-def found_in(results: Iterable[Result]) -> Iterator[Found]:
+def found_in(results: Iterable[Result]) -> Iterator[TargetResult]:
     """Merge results that come ordered by site and vantage, as the store gives them.
 
     A site of which several ports or pages were asked for gives one each, and they are called after those as well.
@@ -64,11 +64,13 @@ def _page(result: Result) -> str:
     return rest.rpartition("/")[0]
 
 
-def _found(name: str, site: str, vantage: str, evidence: tuple[Result, ...]) -> Found:
+def _found(name: str, site: str, vantage: str, evidence: tuple[Result, ...]) -> TargetResult:
     readings = (reading for result in evidence for reading in result.observations)
     verdicts = merge_all(readings)
     provider = verdicts["provider"].value if "provider" in verdicts else None
-    return Found(name, Fingerprint(_target(name, site, evidence, str(provider or "")), vantage, verdicts), evidence)
+    return TargetResult(
+        name, Fingerprint(_target(name, site, evidence, str(provider or "")), vantage, verdicts), evidence
+    )
 
 
 def _target(name: str, site: str, evidence: tuple[Result, ...], provider: str) -> Target:
@@ -80,14 +82,14 @@ def _target(name: str, site: str, evidence: tuple[Result, ...], provider: str) -
     return replace(plain, host=site, provider=provider or given)
 
 
-def rows_of(found: Iterable[Found], knobs: Iterable[str], baseline: str) -> list[Diversity]:
+def rows_of(found: Iterable[TargetResult], knobs: Iterable[str], baseline: str) -> list[Diversity]:
     """Rows of a summary like Table 2, one for each knob that any target has a verdict on."""
     verdicts, mixed = by_knob(found, knobs)
     return [diversity(knob, baseline, targets, mixed) for knob, targets in verdicts.items()]
 
 
 def by_knob(
-    found: Iterable[Found], knobs: Iterable[str]
+    found: Iterable[TargetResult], knobs: Iterable[str]
 ) -> tuple[dict[str, dict[str, dict[str, Observation]]], set[str]]:
     """(verdicts by knob, site and vantage; the sites that stand apart in all comparisons).
 

@@ -14,7 +14,7 @@ from configtron.model.errors import CANNOT_WRITE, cannot_write
 from configtron.model.nouns import Observation, Vantage
 from configtron.model.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.folding import table_lines, width_of
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 
 COLUMNS = (
     "host", "address", "port", "provider", "tag", "vantage", "region", "knob", "value", "unit", "grade", "reason",
@@ -64,7 +64,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def write_jsonl(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+def write_jsonl(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     """One complete record per target and vantage."""
     for item in found:
         vantage = vantages.get(item.vantage) or Vantage(item.vantage, item.vantage)
@@ -72,7 +72,7 @@ def write_jsonl(found: Iterable[Found], vantages: Mapping[str, Vantage], out: Te
         out.write(target_record(item.fingerprint.target, vantage, verdicts, item.evidence) + "\n")
 
 
-def write_csv(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+def write_csv(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     """One row per verdict, under a header; a lower bound is written ">= n", a list as JSON."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)

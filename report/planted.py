@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 
 from configtron.fingerprint.diversity import DIFFERS, UNDETERMINED, compare, wilson
 from configtron.model.records import Json, canonical
-from configtron.report.found import Found, by_knob
+from configtron.report.found import TargetResult, by_knob
 
 
-class Plant(Protocol):
+class PlantedDifference(Protocol):
     """A difference that was put there: this parameter of this host is another in this region than in the baseline."""
 
     @property
@@ -36,7 +36,7 @@ class Plant(Protocol):
         """Where it is another."""
 
 
-class Pair(NamedTuple):
+class FalseDifference(NamedTuple):
     """A target, and where it was found to differ though it does not."""
 
     host: str
@@ -51,14 +51,16 @@ class PlantScore:
     planted: int = 0
     found: int = 0
     same: int = 0
-    false: list[Pair] = field(default_factory=list)
+    false: list[FalseDifference] = field(default_factory=list)
     hosts_planted: set[str] = field(default_factory=set)
     hosts_found: set[str] = field(default_factory=set)
     hosts_same: set[str] = field(default_factory=set)
     hosts_false: set[str] = field(default_factory=set)
 
 
-def planted(found: Iterable[Found], plants: Iterable[Plant], knobs: Iterable[str], baseline: str) -> list[PlantScore]:
+def planted(
+    found: Iterable[TargetResult], plants: Iterable[PlantedDifference], knobs: Iterable[str], baseline: str
+) -> list[PlantScore]:
     """A row for each parameter that any target has a verdict on."""
     verdicts, mixed = by_knob(found, knobs)
     true = {(plant.knob, plant.host, plant.region) for plant in plants}
@@ -68,14 +70,14 @@ def planted(found: Iterable[Found], plants: Iterable[Plant], knobs: Iterable[str
         for host in sorted(targets.keys() - mixed):
             for region in sorted(targets[host].keys() - {baseline}):
                 outcome = compare(targets[host].get(baseline), targets[host][region])
-                _count(row, Pair(host, region), outcome, (knob, host, region) in true)
+                _count(row, FalseDifference(host, region), outcome, (knob, host, region) in true)
         row.hosts_same -= row.hosts_planted
         row.hosts_false -= row.hosts_planted
         rows.append(row)
     return rows
 
 
-def _count(row: PlantScore, pair: Pair, outcome: str, different: bool) -> None:
+def _count(row: PlantScore, pair: FalseDifference, outcome: str, different: bool) -> None:
     if different:
         row.planted += 1
         row.hosts_planted.add(pair.host)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
 from configtron.model.records import canonical
-from configtron.report.shown import Shown
+from configtron.report.shown import ProgressDisplay
 
 # A status line each second, as zmap does; a plain line rarely, since it stays in logs.
 STATUS_EVERY_S = 1.0
@@ -22,7 +22,7 @@ PARTS, NEARLY = 1000, 0.99
 LEFT_AFTER_S, LEFT_FROM = 5.0, 0.02
 
 
-class Counts(NamedTuple):
+class CampaignCounts(NamedTuple):
     """A moment of a run: targets (times vantages) in all and finished; connections made, and those without answer;
     about how many connections there will be (0: unknown)."""
 
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
         return max(self.done / self.total, min(self.calls / self.steps, NEARLY) if self.steps else 0.0)
 
 
-class Progress(Shown):
+class Progress(ProgressDisplay):
     """Show counts. Call `update` as often as you like."""
 
     counted = False
@@ -58,10 +58,10 @@ class Progress(Shown):
         super().__init__(what, err, quiet=quiet, color=color, clock=clock)
         self._status = status
         self._plain_at = self._status_at = self._began
-        self._shown: Counts | None = None
+        self._shown: CampaignCounts | None = None
         self._share, self._moved_at = 0.0, self._began
 
-    def update(self, counts: Counts, *, last: bool = False) -> None:
+    def update(self, counts: CampaignCounts, *, last: bool = False) -> None:
         """The newest counts; `last` shows them in any case."""
         now = self._clock()
         if counts.share != self._share:
@@ -79,7 +79,7 @@ class Progress(Shown):
             self._plain_at, self._shown = now + PLAIN_EVERY_S, counts
             self.say(f"{self._what}: {note}, {now - self._began:.0f} s{left}")
 
-    def _left(self, counts: Counts, now: float) -> str:
+    def _left(self, counts: CampaignCounts, now: float) -> str:
         """About how long it will take yet, once enough has been seen to say so; nothing where the last connections are
         the slow ones: more came than were expected, or none has ended for longer than what would be left."""
         elapsed, share = now - self._began, counts.share

@@ -25,7 +25,7 @@ CONNECTION = "(connection)"
 COLUMNS = ("file", "trace", "probe", "status", "name", "recorded", "replayed")
 
 
-class Difference(NamedTuple):
+class ReplayDifference(NamedTuple):
     """One named thing, as it was recorded and as the replay has it; "" where there is none."""
 
     name: str
@@ -40,17 +40,17 @@ class Played(NamedTuple):
     trace: str
     probe: str
     status: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ReplayDifference, ...] = ()
     message: str = ""
 
 
-def differences(recorded: str, replayed: str) -> tuple[Difference, ...]:
+def differences(recorded: str, replayed: str) -> tuple[ReplayDifference, ...]:
     """What is unlike in two JSON objects: fields by name, readings by their parameter's."""
     import json
 
     before, after = (_flat(json.loads(text)) for text in (recorded, replayed))
     return tuple(
-        Difference(name, before.get(name, ""), after.get(name, ""))
+        ReplayDifference(name, before.get(name, ""), after.get(name, ""))
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     )
@@ -139,7 +139,7 @@ def write_csv(played: Iterable[Played], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in played:
-        for difference in one.differences or (Difference("", "", one.message),):
+        for difference in one.differences or (ReplayDifference("", "", one.message),):
             writer.writerow((one.file, one.trace, one.probe, one.status, *difference))
 
 

@@ -16,7 +16,7 @@ A pair is one parameter of one site at one vantage. Where sites have troubles, e
 times vantages), their verdicts, and in how many of the cases that allow an answer the initial window is answered. A
 case is reachable if the truth has a value for any parameter.
 
-Pure: the truth is passed in as objects with methods (`Expectation`).
+Pure: the truth is passed in as objects with methods (`AllowedVerdict`).
 Source of the yield: Youden (1950), "Index for rating diagnostic tests"; balanced accuracy, adjusted for chance.
 """
 
@@ -33,7 +33,7 @@ from configtron.report.allowed import (
     ABSENT,
     KINDS,
     TRIVIAL,
-    Expectation,
+    AllowedVerdict,
     Judged,
     allowed,
     is_answered,
@@ -46,7 +46,7 @@ from configtron.report.allowed import (
 YIELD_KNOB = "icw"
 
 
-class Mismatch(NamedTuple):
+class WrongVerdict(NamedTuple):
     """A wrong verdict with its true value, and whether it claims too much."""
 
     region: str
@@ -62,7 +62,7 @@ class Mismatch(NamedTuple):
 class Truth:
     """One distinct truth of a parameter: how many pairs have it, and how many of them are answered."""
 
-    expectation: Expectation
+    expectation: AllowedVerdict
     answered: int = 0
     pairs: int = 0
 
@@ -117,14 +117,14 @@ class KnobScore:
         return max((mean - constant) / (1 - constant), 0.0) if constant < 1 else None
 
 
-def best_constant(knob: str, truths: Sequence[Expectation]) -> float:
+def best_constant(knob: str, truths: Sequence[AllowedVerdict]) -> float:
     """Return the largest share of these truths that one constant answer answers."""
     answers = {answer for truth in truths for answer in _full_answers(knob, truth)}
     given = (sum(is_answered(Judged("", "", knob, answer, truth)) for truth in truths) for answer in answers)
     return max(given, default=0) / max(len(truths), 1)
 
 
-def _full_answers(knob: str, truth: Expectation) -> Iterator[Observation]:
+def _full_answers(knob: str, truth: AllowedVerdict) -> Iterator[Observation]:
     """Yield the reports that answer this truth: each of its values, the largest number that passes for it, its largest
     bound, each of its reasons."""
     yield from (Observation(knob, value, grade="A") for value in (*truth.values, *truth.edges))
@@ -183,7 +183,7 @@ class Score:
     knobs: tuple[KnobScore, ...]
     troubles: tuple[TroubleScore, ...]
     reasons: Mapping[str, int]
-    mismatches: tuple[Mismatch, ...]
+    mismatches: tuple[WrongVerdict, ...]
     troubled: KnobScore
 
     @property
@@ -228,7 +228,7 @@ def score(judged: Iterable[Judged]) -> Score:
             reasons[family(one.observation.reason)] += 1
         if not is_right(one):
             overclaim, truth = one.observation.grade != "N", words(one.expectation)
-            misses.append(Mismatch(one.region, one.host, one.knob, one.observation, truth, overclaim, one.trouble))
+            misses.append(WrongVerdict(one.region, one.host, one.knob, one.observation, truth, overclaim, one.trouble))
     misses.sort(key=lambda miss: (miss.knob, miss.host, miss.region))
     by_name = tuple(troubles[name] for name in sorted(troubles))
     return Score(tuple(rows.values()), by_name, dict(sorted(reasons.items())), tuple(misses), troubled)

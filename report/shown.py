@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
-class Shown:
+class ProgressDisplay:
     """A context manager, so that the terminal is left tidy; on a terminal that may be written on in colour, and unless
     quiet, it has a bar, which moves the cursor."""
 

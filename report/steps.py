@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from configtron.report.filling import lasting
-from configtron.report.shown import Shown
+from configtron.report.shown import ProgressDisplay
 
 
-class Steps(Shown):
+class Steps(ProgressDisplay):
     """Show how far a study is."""
 
     _before = -1

@@ -10,15 +10,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from configtron.fingerprint.diversity import Diversity, Share
-from configtron.fingerprint.elsewhere import Parameter
+from configtron.fingerprint.diversity import Diversity, ValueShare
+from configtron.fingerprint.elsewhere import ParameterByRegion
 from configtron.model.nouns import Observation, Value
 from configtron.report.allowed import KINDS
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 from configtron.report.lines import visible
 from configtron.report.planted import PlantScore, share
-from configtron.report.score import YIELD_KNOB, Mismatch, Score, percent, total
+from configtron.report.score import YIELD_KNOB, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
@@ -48,7 +48,7 @@ def console(out: TextIO, *, color: bool = True) -> Console:
     return _Console(file=out, color_system=system, width=width, highlight=False, emoji=False, markup=False)
 
 
-def overview(found: Sequence[Found]) -> Table:
+def overview(found: Sequence[TargetResult]) -> Table:
     """One row per target and vantage; each cell a verdict with its grade."""
     knobs = CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW
     names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
@@ -62,7 +62,7 @@ def overview(found: Sequence[Found]) -> Table:
     return table
 
 
-def details(item: Found) -> Table:
+def details(item: TargetResult) -> Table:
     """All that is known about one target from one vantage, trial by trial, with where to look."""
     table = _table("knob", "verdict", "unit", "grade", "read from", "frames")
     table.title = f"{item.site} ({item.fingerprint.target.address}) from {item.vantage}"
@@ -91,7 +91,7 @@ def summary(rows: Sequence[Diversity]) -> Table:
     return table
 
 
-def by_region(parameters: Sequence[Parameter]) -> Table:
+def by_region(parameters: Sequence[ParameterByRegion]) -> Table:
     """How many servers are set otherwise, region by region."""
     baseline = parameters[0].row.baseline
     names = [region.name for region in parameters[0].regions if region.name != baseline]
@@ -164,7 +164,7 @@ def regions(rows: Sequence[PlantScore]) -> Table:
 def mismatches(score: Score, most: int) -> Table:
     """Each wrong value beside its true one; then, a row for all that miss it alike, the values that were not given."""
     table = _table("region", "host", "knob", "reported", "grade", "true", "trouble")
-    alike: dict[tuple[object, ...], list[Mismatch]] = {}
+    alike: dict[tuple[object, ...], list[WrongVerdict]] = {}
     for n, miss in enumerate(sorted(score.mismatches, key=lambda miss: not miss.overclaim)):
         columns = (miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
         alike.setdefault((*columns, n) if miss.overclaim else columns, []).append(miss)
@@ -218,7 +218,7 @@ def _example(row: Diversity) -> str:
     return f"{row.example.target}: {row.baseline} {here}, {row.example.region} {there}"
 
 
-def _top(shares: Sequence[Share]) -> str:
+def _top(shares: Sequence[ValueShare]) -> str:
     return ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in shares[:TOP]) or "-"
 
 

@@ -59,12 +59,11 @@ WORD = re.compile(r"[a-z]+")
 # Class names that several files define; rename one of them and take the name off. The list never grows.
 SAME_CLASS = frozenset(
     """
-    About Answer Cell Certificate Change Choice Client Clients Compared Counts Database Difference Done End
-    Ended Endings Event Engine Evidence Expectation Expected Fact Figures Flow Found Frame Given Ground Held Http1 Job
-    Kept Known Line Link Listener Loads Log Logged Lookup Measured Mismatch Noise Object Pace Page Pair
-    Parameter Part Path Place Plan Plant Player Process Proof Read Recipe Region Repeats Replay Route Row Rule
-    Run Seen Server Setting Shard Share Shown Site Source Stack Step Stop Study Summary Table Tables Tally Tls
-    Told Trial Tried Unwritten Verdict Wanted Watch Watched Way Witness World Writer _Post _Tail
+    Cell Certificate Change Choice Client Clients Difference Done Ended Endings Engine Event Evidence Expected
+    Figures Flow Found Given Ground Http1 Job Link Listener Loads Log Lookup Measured Noise Object Pace Page
+    Path Place Plan Player Process Read Recipe Replay Route Row Rule Seen Server Setting Shard Share Site Stack
+    Step Stop Study Table Tables Tally Tls Told Trial Tried Unwritten Verdict Wanted Watch Watched Way World
+    _Post _Tail
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.

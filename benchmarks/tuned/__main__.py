@@ -23,7 +23,7 @@ from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
 from configtron.model.errors import USAGE, ConfigtronError
-from configtron.report.page.tuned import Shown, Sights, page
+from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 
 # Those that tell prefixes apart, best first.
@@ -73,7 +73,7 @@ def drawn(found: dict[str, Any], seen: Sights, bad: Sequence[str]) -> str:
     drivers = [scene["name"] for scene in found["scenes"]]
     watches = [UNTOUCHED, *drivers, AFTER.format(drivers[-1])]
     lead = f"A server tuned by {', '.join(drivers)}: " + (f"{len(bad)} differences" if bad else "all as wanted")
-    return page(Shown(lead, subjects(), watches, by_prefix(seen), scenes(found), by_gateway(found, seen)))
+    return page(TunedPage(lead, subjects(), watches, by_prefix(seen), scenes(found), by_gateway(found, seen)))
 
 
 if __name__ == "__main__":

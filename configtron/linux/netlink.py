@@ -46,7 +46,7 @@ READINGS = 10
 BUFFER_BYTES = 1 << 17
 
 
-class Message(NamedTuple):
+class NetlinkMessage(NamedTuple):
     """One message of the kernel: its kind and what follows the header."""
 
     kind: int
@@ -187,7 +187,7 @@ class Netlink:
         except OSError as error:
             raise Missing(f"netlink: {error.strerror}; try again") from error
 
-    def ask(self, kind: int, body: bytes) -> Message | None:
+    def ask(self, kind: int, body: bytes) -> NetlinkMessage | None:
         """Return the one answer to a question; None where there is none (no route, no such socket).
 
         Errors: `NetlinkError` where the kernel explains why it does not understand the question.
@@ -199,7 +199,7 @@ class Netlink:
                 if sequence != self._sequence:
                     continue
                 if answered != ERROR:
-                    return Message(answered, answer)
+                    return NetlinkMessage(answered, answer)
                 # The kernel explains only requests that it does not understand.
                 if explanation := _explanation(answer, flags):
                     raise NetlinkError(0, _errno(answer), explanation)
@@ -245,7 +245,7 @@ class Netlink:
                         raise refused
                     return
 
-    def events(self, timeout_s: float = 0.0) -> tuple[list[Message], int]:
+    def events(self, timeout_s: float = 0.0) -> tuple[list[NetlinkMessage], int]:
         """Return what the kernel broadcast since the last call, and how often its buffer overflowed meanwhile.
 
         timeout_s   how long to wait for the first event
@@ -254,7 +254,7 @@ class Netlink:
         """
         if timeout_s > 0:
             select.select([self.socket], [], [], timeout_s)
-        found: list[Message] = []
+        found: list[NetlinkMessage] = []
         lost = 0
         with suppress(BlockingIOError):
             while True:
@@ -265,7 +265,7 @@ class Netlink:
                         raise
                     lost += 1
                     continue
-                found += [Message(kind, body) for kind, _, _, body in messages(block)]
+                found += [NetlinkMessage(kind, body) for kind, _, _, body in messages(block)]
         return found, lost
 
 

@@ -79,7 +79,7 @@ def _behind(first: Any) -> Any:
     """Return a layer without header that has `first` as payload: Scapy keeps a payload it cannot read as raw bytes."""
     from scapy.packet import Packet
 
-    class Frame(Packet):  # type: ignore[misc, unused-ignore]
+    class CapturedFrame(Packet):  # type: ignore[misc, unused-ignore]
         """Of one link type."""
 
         fields_desc = []
@@ -88,7 +88,7 @@ def _behind(first: Any) -> Any:
             """The class of the link type."""
             return first
 
-    return Frame
+    return CapturedFrame
 
 
 def _innermost(packet: Any, kinds: tuple[type, ...]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from configtron.fingerprint.capture import pcap, pcapng
-from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.model.errors import BadInput
 
@@ -27,7 +27,7 @@ CUT, BROKEN = "cut-file", "malformed-record"
 class Buffer:
     """A window on a source: `data[at:end]` is not yet read."""
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: CaptureSource, size: int) -> None:
         self.source, self.size = source, size
         self.data = bytearray(size + PADDING)
         self._spare = bytearray()
@@ -70,7 +70,7 @@ class Buffer:
         return taken
 
 
-def read(source: Source, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
+def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
     """Frames of one capture file. The first key log that it carries is put into `keylog`."""
     window = Buffer(source, buffer)

@@ -34,7 +34,7 @@ class Readable(Protocol):
         """Fill in what one read gives."""
 
 
-class Source:
+class CaptureSource:
     """A stream of bytes; `broken` says why it ended early, "" if it did not."""
 
     def __init__(self, stream: Readable, finish: Callable[[], str] = str) -> None:
@@ -60,7 +60,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Source]:
+def opened(path: str) -> Iterator[CaptureSource]:
     """The bytes of a file, "-" for standard input, decompressed."""
     try:
         file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
@@ -73,12 +73,12 @@ def opened(path: str) -> Iterator[Source]:
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}") from error
         if magic.startswith(GZIP):
-            yield Source(cast(Readable, gzip.GzipFile(fileobj=reader)))
+            yield CaptureSource(cast(Readable, gzip.GzipFile(fileobj=reader)))
         elif magic == ZSTD:
             with _zstd(reader) as source:
                 yield source
         else:
-            yield Source(reader)
+            yield CaptureSource(reader)
     finally:
         if path != "-":
             reader.close()
@@ -118,7 +118,7 @@ class _Zstd:
 
 
 @contextmanager
-def _zstd(reader: BufferedReader) -> Iterator[Source]:
+def _zstd(reader: BufferedReader) -> Iterator[CaptureSource]:
     try:
         import zstandard
     except ImportError:
@@ -126,7 +126,7 @@ def _zstd(reader: BufferedReader) -> Iterator[Source]:
     else:
         module = zstandard
     if module is not None:
-        yield Source(_Zstd(reader, module))
+        yield CaptureSource(_Zstd(reader, module))
         return
     if shutil.which("zstd") is None:
         raise Missing("zst files need the module zstandard or the program zstd: apt-get install zstd")
@@ -134,7 +134,7 @@ def _zstd(reader: BufferedReader) -> Iterator[Source]:
         assert child.stdin is not None and child.stdout is not None
         feeder = threading.Thread(target=_feed, args=(reader, child.stdin), daemon=True)
         feeder.start()
-        yield Source(cast(Readable, child.stdout), lambda: "cut-compression" if child.wait() else "")
+        yield CaptureSource(cast(Readable, child.stdout), lambda: "cut-compression" if child.wait() else "")
         child.stdout.close()
         feeder.join()
 

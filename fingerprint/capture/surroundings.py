@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from configtron.fingerprint.device import device_of, logged
-from configtron.fingerprint.features import About, Unknown, plain_text
+from configtron.fingerprint.features import AddressFacts, Unknown, plain_text
 from configtron.model.errors import BadInput
 
 # Clients remembered of a log; the ones not heard of for longest are forgotten.
@@ -28,7 +28,7 @@ LINE_BYTES = 1 << 16
 SHOWN = 40
 
 
-class Database(Protocol):
+class AddressDatabase(Protocol):
     """What a MaxMind-format reader offers."""
 
     def get(self, address: str, /) -> Any:
@@ -58,7 +58,7 @@ def _check(path: Path) -> None:
         raise BadInput(f"{path}: a pipe or device; name an ordinary file")
 
 
-def _database(path: Path) -> Database:
+def _database(path: Path) -> AddressDatabase:
     _check(path)
     import maxminddb
 
@@ -70,7 +70,7 @@ def _database(path: Path) -> Database:
         raise BadInput(f"{path}: not a MaxMind-format database (.mmdb)") from error
 
 
-def _record(base: Database, address: str) -> Any:
+def _record(base: AddressDatabase, address: str) -> Any:
     # A file of IPv4 alone refuses IPv6; a damaged one says so when the damage is met.
     with suppress(ValueError, RuntimeError):
         return base.get(address)
@@ -165,7 +165,7 @@ class Surroundings:
         self._places = Places(places)
         self.log = AccessLog(log) if log is not None else None
 
-    def about(self, address: str) -> About:
+    def about(self, address: str) -> AddressFacts:
         """Network, country and device of an address, each with the reason if it is unknown."""
         asn, region = self._places.of(address)
         device, why = self.log.of(address) if self.log is not None else ("", "no-log")
@@ -179,7 +179,7 @@ class Surroundings:
             )
             if absent
         )
-        return About(asn, region, device, unknown)
+        return AddressFacts(asn, region, device, unknown)
 
     def read(self) -> None:
         """Read on where something grows."""

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from configtron.fingerprint.passive.columns import End
+from configtron.fingerprint.passive.columns import Endpoint
 from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.model.errors import BadInput, Missing
 
@@ -25,7 +25,7 @@ SETTINGS, GOAWAY, WINDOW_UPDATE = 4, 7, 8
 # holds plaintext beside the packets; neither is a segment.
 FILTER = f"tcp && (tls.handshake.extensions_alpn_str || http2.type in {{{SETTINGS},{GOAWAY},{WINDOW_UPDATE}}})"
 SERVER_HELLO, ENCRYPTED_EXTENSIONS = "2", "8"
-Key = tuple[End, End]
+Key = tuple[Endpoint, Endpoint]
 
 
 def opened_by(path: str, keylog: Path | None) -> dict[Key, list[DecryptedMessage]]:
@@ -56,8 +56,8 @@ def _decrypted(layers: dict[str, Any]) -> Iterator[tuple[Key, DecryptedMessage]]
     frame = int(_one(layers["frame"])["frame.number"])
     tcp = _one(layers["tcp"])
     outer, name = (_one(layers["ip"]), "ip") if "ip" in layers else (_one(layers["ipv6"]), "ipv6")
-    source = End(ip_address(outer[f"{name}.src"]).packed, int(tcp["tcp.srcport"]))
-    destination = End(ip_address(outer[f"{name}.dst"]).packed, int(tcp["tcp.dstport"]))
+    source = Endpoint(ip_address(outer[f"{name}.src"]).packed, int(tcp["tcp.srcport"]))
+    destination = Endpoint(ip_address(outer[f"{name}.dst"]).packed, int(tcp["tcp.dstport"]))
     for node in _all(layers.get("tls")):
         for kind, alpn in _answers(node):
             if kind in (SERVER_HELLO, ENCRYPTED_EXTENSIONS):

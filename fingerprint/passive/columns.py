@@ -113,7 +113,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     return parts[0] if len(parts) == 1 else Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-class End(NamedTuple):
+class Endpoint(NamedTuple):
     """One end of a connection."""
 
     address: bytes
@@ -124,7 +124,7 @@ class Pairs:
     """Numbers for pairs of ends: the lower end first."""
 
     def __init__(self) -> None:
-        self.ends: list[tuple[End, End]] = []
+        self.ends: list[tuple[Endpoint, Endpoint]] = []
         self._numbers: dict[bytes, int] = {}
 
     def number(self, keys: Iterable[bytes]) -> list[int]:
@@ -148,10 +148,10 @@ class Pairs:
         return renumbered
 
 
-def _ends(key: bytes) -> tuple[End, End]:
+def _ends(key: bytes) -> tuple[Endpoint, Endpoint]:
     first = 12 if key[0] == 4 else 0
     low, high = key[8 + first : 24], key[24 + first : 40]
-    return End(low, int.from_bytes(key[2:4], "little")), End(high, int.from_bytes(key[4:6], "little"))
+    return Endpoint(low, int.from_bytes(key[2:4], "little")), Endpoint(high, int.from_bytes(key[4:6], "little"))
 
 
 def radix_order(column: Column) -> Column:

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from configtron.fingerprint import agreed, read, syn_cookies, synack_rto
-from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, End
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Endpoint
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.summary import COLUMNS, SIDES
@@ -56,8 +56,8 @@ class ConnectionReport(NamedTuple):
     file: int
     frame: int
     started_ns: int
-    client: End
-    server: End
+    client: Endpoint
+    server: Endpoint
     numbers: dict[str, float | None]
     place: str
     merged: bool
@@ -203,7 +203,7 @@ def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) ->
     yield yes("cwnd_at_request", segments, trace, "segments", method, grade, evidence, details)
 
 
-def address(end: End) -> str:
+def address(end: Endpoint) -> str:
     """An end's address as text."""
     return str(ip_address(end.address))
 

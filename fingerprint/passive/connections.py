@@ -54,14 +54,14 @@ class Connections(NamedTuple):
         """How many connections."""
         return len(self.begin)
 
-    def way(self, server: int) -> Way:
+    def way(self, server: int) -> Direction:
         """The rows of one side, in order."""
         index = np.flatnonzero(self.server == bool(server))
         of = self.of[index]
-        return Way(index, of, *edges(of, self.total))
+        return Direction(index, of, *edges(of, self.total))
 
 
-class Way(NamedTuple):
+class Direction(NamedTuple):
     """Rows that one side sent: their places in `Connections.rows`, and each connection's part of them."""
 
     rows: Column
@@ -131,7 +131,7 @@ def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
 class _Origin(NamedTuple):
     """A side's rows, and its initial sequence number by connection (`known` where anything says it)."""
 
-    way: Way
+    way: Direction
     initial: Column
     known: Column
 

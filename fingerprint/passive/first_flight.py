@@ -84,7 +84,7 @@ class Flights(NamedTuple):
     synack_again: Column
 
 
-class Known(NamedTuple):
+class HandshakeFacts(NamedTuple):
     """The handshake of each connection.
 
     whole             both SYNs were captured
@@ -107,7 +107,7 @@ class Known(NamedTuple):
     synacks: Column
 
 
-def first_flights(found: Connections, sent: Sent, known: Known) -> Flights:
+def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flights:
     """Read every connection's first flight. `sent`: by the server."""
     rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
@@ -170,7 +170,7 @@ class _Sizes(NamedTuple):
     merged: Column
 
 
-def _sizes(known: Known, length: Column, of: Column, fresh: Column) -> _Sizes:
+def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> _Sizes:
     """Return the segment sizes of each connection.
 
     length, of   payload bytes and connection of each row with server data
@@ -268,7 +268,7 @@ class _Marks(NamedTuple):
     missing: Column
 
 
-def _proofs(found: Connections, known: Known, marks: _Marks) -> Column:
+def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
     """Which of `PROOFS` holds; the later assignments are the graver."""
     rows, count = found.rows, found.total
     proof = np.full(count, PROOFS.index("ack-clocked"))

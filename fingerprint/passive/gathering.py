@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, End, Pairs, Rows, joined
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, Endpoint, Pairs, Rows, joined
 from configtron.fingerprint.passive.connections import Connections, connect
 from configtron.fingerprint.passive.heads import Heads
-from configtron.fingerprint.passive.summary import COLUMNS, Summary, summarise
+from configtron.fingerprint.passive.summary import COLUMNS, ConnectionSummary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
@@ -46,9 +46,9 @@ class Batch(NamedTuple):
     """Connections that are over: which of `found`, in the order of their first frames."""
 
     found: Connections
-    summary: Summary
+    summary: ConnectionSummary
     over: Column
-    ends: list[tuple[End, End]]
+    ends: list[tuple[Endpoint, Endpoint]]
     heads: Heads
 
 
@@ -113,7 +113,7 @@ class Gathering:
         if not last:
             self._carry(found, summary, over)
 
-    def _add(self, summary: Summary) -> None:
+    def _add(self, summary: ConnectionSummary) -> None:
         """Add what was counted of a connection before."""
         if not self._before:
             return
@@ -123,7 +123,7 @@ class Gathering:
             for name, value in (before or {}).items():
                 columns[name][place] = _joined(COLUMNS[name].join, value, int(columns[name][place]))
 
-    def _ended(self, found: Connections, summary: Summary, now_ns: int) -> Column:
+    def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
         columns = summary.columns
         # Without a clock the last frame's time is now: one frame whose clock was wrong does not end what goes on.
         silent = (now_ns or int(found.rows.at[np.argmax(found.rows.frame)])) - columns["ended"]
@@ -138,7 +138,7 @@ class Gathering:
             over[gone] = True
         return over
 
-    def _carry(self, found: Connections, summary: Summary, over: Column) -> None:
+    def _carry(self, found: Connections, summary: ConnectionSummary, over: Column) -> None:
         rows = found.rows
         place = np.arange(rows.size) - found.begin[found.of]
         left = found.end[found.of] - np.arange(rows.size)

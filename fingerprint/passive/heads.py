@@ -23,7 +23,7 @@ OVERHEAD = 250
 FOLLOW_MOST = 40
 
 
-class Kept:
+class KeptSegment:
     """Options (of a SYN) and payload of one segment."""
 
     __slots__ = ("options", "payload")
@@ -32,7 +32,7 @@ class Kept:
         self.options, self.payload = options, payload
 
 
-class Wanted:
+class RecordRest:
     """The rest of a TLS record that began: its next sequence number, bytes to come, segments still looked at."""
 
     __slots__ = ("left", "looks", "seq")
@@ -45,15 +45,15 @@ class Heads:
     """What was kept, by `Rows.frame`; and what is still wanted, by 2 x pair + side."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, Kept] = {}
-        self.wanted: dict[int, Wanted] = {}
+        self.kept: dict[int, KeptSegment] = {}
+        self.wanted: dict[int, RecordRest] = {}
         # Bytes held, about.
         self.size = 0
 
     def keep(self, frame: int, options: bytes, payload: bytes) -> None:
         """Keep this of a frame, if nothing of it is kept yet."""
         if frame not in self.kept:
-            self.kept[frame] = Kept(options, payload)
+            self.kept[frame] = KeptSegment(options, payload)
             self.size += len(options) + len(payload) + OVERHEAD
 
     def forget(self, frames: set[int]) -> None:
@@ -81,7 +81,7 @@ def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Col
         heads.keep(int(rows.frame[row]), b"", payload)
         left = missing(payload)
         if left > 0 and int(held[row]) == int(rows.length[row]):
-            heads.wanted[_way(rows, row)] = Wanted(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
+            heads.wanted[_way(rows, row)] = RecordRest(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
     if heads.wanted:
         _follow(data, rows, begin, held, heads)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from configtron.fingerprint.features import About, Path, Sighting, context_of, plain, reasons, way_of
+from configtron.fingerprint.features import AddressFacts, PathFeatures, Sighting, context_of, plain, reasons, way_of
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ended, goodput_kbps
 
 # Bytes of every segment that carries timestamps (RFC 7323 3.2).
@@ -20,7 +20,7 @@ DEFAULT_MSS = 536
 
 
 def sighted(
-    connection: ConnectionReport, here: Container[str], known: Callable[[str], About], *, tainted: bool = False
+    connection: ConnectionReport, here: Container[str], known: Callable[[str], AddressFacts], *, tainted: bool = False
 ) -> Sighting:
     """The sighting of one connection. `known` looks an address up, `tainted` that frames were lost."""
     ends = {"client": connection.client, "server": connection.server}
@@ -37,7 +37,7 @@ def sighted(
     )  # fmt: skip
 
 
-def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) -> Path:
+def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) -> PathFeatures:
     """The numbers of the path to the other side."""
     other = "server" if side == "client" else "client"
     numbers, unknown = connection.numbers, []
@@ -58,7 +58,7 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
     if tainted or loss is None:
         unknown.append(("loss", "no-data" if loss is None else "drops"))
         loss = None
-    return Path(
+    return PathFeatures(
         _rounded(most), _rounded(latest), _rounded(rtt, 6), _rounded(None if least is None else least / 1e6, 6),
         _rounded(jitter, 6), _rounded(loss, 6), most is not None, tuple(unknown),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import DSACKED, SACKED, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Way, before, latest, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, before, latest, running
 from configtron.model.nouns import FIN, RST, SYN
 
 CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
@@ -60,7 +60,7 @@ class Sent(NamedTuple):
     full: Column
 
 
-def sent_by(found: Connections, way: Way) -> Sent:
+def sent_by(found: Connections, way: Direction) -> Sent:
     """What that side sent."""
     rows = found.rows
     flags = rows.flags[way.rows]
@@ -109,7 +109,7 @@ def acked_before(found: Connections, server: int, places: Column) -> Acked:
     )
 
 
-class Repeats(NamedTuple):
+class Retransmissions(NamedTuple):
     """Old segments and holes of one side: which row, of which connection, and which of `KINDS`."""
 
     row: Column
@@ -117,12 +117,12 @@ class Repeats(NamedTuple):
     kind: Column
 
 
-def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Repeats:
+def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
     """What one side sent again. By connection: `rtt_ns` (0: unknown), `sack`: whether both agreed on SACK."""
     hole = (sent.start > sent.top) & (sent.top > NEVER)
     events = np.flatnonzero((sent.old & (sent.end > 1)) | hole)
     if not len(events):
-        return Repeats(*(np.empty(0, np.int64) for _ in range(3)))
+        return Retransmissions(*(np.empty(0, np.int64) for _ in range(3)))
     rows = found.rows
     place, of = sent.row[events], sent.of[events]
     acked = acked_before(found, server, place)
@@ -140,7 +140,7 @@ def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: C
         if event.of != current:
             current, recovery = event.of, _Recovery()
         kinds.append(recovery.classify(event))
-    return Repeats(place, of, np.asarray(kinds, np.int64))
+    return Retransmissions(place, of, np.asarray(kinds, np.int64))
 
 
 class _Event(NamedTuple):

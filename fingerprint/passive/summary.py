@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
-from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, Known, first_flights
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, running
+from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
@@ -28,7 +28,7 @@ DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
 
 
-class About(NamedTuple):
+class ColumnMeaning(NamedTuple):
     """One column: unit, how the parts of a connection that was read in parts join, and what it says."""
 
     unit: str
@@ -38,51 +38,53 @@ class About(NamedTuple):
 
 # `join`: first (the opening showed it), sum, max, min or last (of the parts that know it).
 CONNECTION = {
-    "frame": About("", "first", "file << 40 | number of the first frame"),
-    "started": About("ns", "first", "time of the first segment"),
-    "ended": About("ns", "max", "time of the last segment"),
-    "packets": About("", "sum", "segments, without copies"),
-    "copies": About("", "sum", "frames that show a segment once more: fingerprint/passive/copies.py"),
-    "syns": About("", "max", "SYNs"),
-    "synacks": About("", "max", "SYN-ACKs"),
-    "rtt": About("ns", "first", "SYN to the ACK that ends the handshake, none of them repeated"),
-    "rtt_server": About("ns", "first", "SYN to SYN-ACK: from here to the server and back"),
-    "rtt_client": About("ns", "first", "SYN-ACK to ACK: from here to the client and back"),
-    "sack": About("", "first", "1: both sides agreed on SACK"),
-    "stamps": About("", "first", "1: both sides agreed on timestamps"),
-    "options_cut": About("", "first", "1: the options of a SYN were not captured"),
+    "frame": ColumnMeaning("", "first", "file << 40 | number of the first frame"),
+    "started": ColumnMeaning("ns", "first", "time of the first segment"),
+    "ended": ColumnMeaning("ns", "max", "time of the last segment"),
+    "packets": ColumnMeaning("", "sum", "segments, without copies"),
+    "copies": ColumnMeaning("", "sum", "frames that show a segment once more: fingerprint/passive/copies.py"),
+    "syns": ColumnMeaning("", "max", "SYNs"),
+    "synacks": ColumnMeaning("", "max", "SYN-ACKs"),
+    "rtt": ColumnMeaning("ns", "first", "SYN to the ACK that ends the handshake, none of them repeated"),
+    "rtt_server": ColumnMeaning("ns", "first", "SYN to SYN-ACK: from here to the server and back"),
+    "rtt_client": ColumnMeaning("ns", "first", "SYN-ACK to ACK: from here to the client and back"),
+    "sack": ColumnMeaning("", "first", "1: both sides agreed on SACK"),
+    "stamps": ColumnMeaning("", "first", "1: both sides agreed on timestamps"),
+    "options_cut": ColumnMeaning("", "first", "1: the options of a SYN were not captured"),
 }
 SIDE = {
-    "mss": About("bytes", "first", "maximum segment size option"),
-    "wscale": About("", "first", "window scale option"),
-    "syn_window": About("bytes", "first", "window of the SYN or SYN-ACK, as on the wire"),
-    "first_window": About("bytes", "first", "window of the first ACK after it, scaled; the server's of the request"),
-    "max_window": About("bytes", "max", "largest window, scaled"),
-    "ttl": About("", "first", "TTL or hop limit of the first segment"),
-    "packets": About("", "sum", "segments, without copies"),
-    "data": About("", "sum", "segments that carry data"),
-    "payload": About("bytes", "sum", "data with repeats"),
-    "bytes": About("bytes", "max", "length of the stream seen, without repeats"),
-    "largest": About("bytes", "max", "largest payload of one captured segment"),
-    "first_data": About("ns", "first", "time of the first data"),
-    "last_data": About("ns", "max", "time of the last data"),
-    **{kind: About("", "sum", f"{kind}: fingerprint/passive/repeats.py") for kind in KINDS},
-    "keep_alives": About("", "sum", "keep-alive segments of one byte"),
-    "out_of_window": About("", "sum", "data beyond the other side's window"),
-    "zero_windows": About("", "sum", "segments that close the window"),
-    "idle_restarts": About("", "sum", "data after a second without any segment"),
-    "fins": About("", "max", "1: sent a FIN"),
-    "resets": About("", "max", "1: sent a RST"),
+    "mss": ColumnMeaning("bytes", "first", "maximum segment size option"),
+    "wscale": ColumnMeaning("", "first", "window scale option"),
+    "syn_window": ColumnMeaning("bytes", "first", "window of the SYN or SYN-ACK, as on the wire"),
+    "first_window": ColumnMeaning(
+        "bytes", "first", "window of the first ACK after it, scaled; the server's of the request"
+    ),
+    "max_window": ColumnMeaning("bytes", "max", "largest window, scaled"),
+    "ttl": ColumnMeaning("", "first", "TTL or hop limit of the first segment"),
+    "packets": ColumnMeaning("", "sum", "segments, without copies"),
+    "data": ColumnMeaning("", "sum", "segments that carry data"),
+    "payload": ColumnMeaning("bytes", "sum", "data with repeats"),
+    "bytes": ColumnMeaning("bytes", "max", "length of the stream seen, without repeats"),
+    "largest": ColumnMeaning("bytes", "max", "largest payload of one captured segment"),
+    "first_data": ColumnMeaning("ns", "first", "time of the first data"),
+    "last_data": ColumnMeaning("ns", "max", "time of the last data"),
+    **{kind: ColumnMeaning("", "sum", f"{kind}: fingerprint/passive/repeats.py") for kind in KINDS},
+    "keep_alives": ColumnMeaning("", "sum", "keep-alive segments of one byte"),
+    "out_of_window": ColumnMeaning("", "sum", "data beyond the other side's window"),
+    "zero_windows": ColumnMeaning("", "sum", "segments that close the window"),
+    "idle_restarts": ColumnMeaning("", "sum", "data after a second without any segment"),
+    "fins": ColumnMeaning("", "max", "1: sent a FIN"),
+    "resets": ColumnMeaning("", "max", "1: sent a RST"),
 }
 # Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
 TRIPS = {
-    "trips": About("", "sum", "round trips sampled of what this side sent"),
-    "trip_sum": About("ns", "sum", "their sum"),
-    "trip_least": About("ns", "min", "the shortest"),
-    "trip_steps": About("", "sum", "samples that follow another"),
-    "trip_change": About("ns", "sum", "sum of the differences between them"),
-    "rate_last": About("bit/s", "last", "latest delivery rate"),
-    "rate_most": About("bit/s", "max", "largest delivery rate"),
+    "trips": ColumnMeaning("", "sum", "round trips sampled of what this side sent"),
+    "trip_sum": ColumnMeaning("ns", "sum", "their sum"),
+    "trip_least": ColumnMeaning("ns", "min", "the shortest"),
+    "trip_steps": ColumnMeaning("", "sum", "samples that follow another"),
+    "trip_change": ColumnMeaning("ns", "sum", "sum of the differences between them"),
+    "rate_last": ColumnMeaning("bit/s", "last", "latest delivery rate"),
+    "rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate"),
 }
 COLUMNS = {
     **CONNECTION,
@@ -90,14 +92,14 @@ COLUMNS = {
 }
 
 
-class Summary(NamedTuple):
+class ConnectionSummary(NamedTuple):
     """Columns by name, and the server's first flights."""
 
     columns: dict[str, Column]
     flights: Flights
 
 
-def summarise(found: Connections, *, trips: bool = False) -> Summary:
+def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
     """Everything about every connection; with `trips`, the round trips of both sides too."""
     count = found.total
     rows = found.rows
@@ -121,16 +123,16 @@ def summarise(found: Connections, *, trips: bool = False) -> Summary:
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             columns |= {f"{side}_{name}": column for name, column in round_trips(found, number).items()}
-    return Summary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
+    return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
 
-def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> Known:
+def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
     """What the handshake says of first flights."""
     trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
     less = STAMP_BYTES * np.maximum(columns["stamps"], 0)
-    return Known(
+    return HandshakeFacts(
         whole=found.opened[:, 0] & found.opened[:, 1],
         cut=columns["options_cut"] == 1,
         rtt=trips[0],
@@ -205,7 +207,7 @@ def _leader(of: Column, index: Column, count: int) -> Column:
     return found
 
 
-def _side(found: Connections, way: Way, syn: Column, number: int, side: str, columns: dict[str, Column]) -> None:
+def _side(found: Connections, way: Direction, syn: Column, number: int, side: str, columns: dict[str, Column]) -> None:
     rows, count = found.rows, found.total
     fresh = (rows.bits[way.rows] & COUNTED) == 0
     place, seen = np.maximum(syn, 0), syn >= 0
@@ -230,7 +232,9 @@ def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
     return [np.where(whole, np.where(both, shift, 0), ABSENT) for shift in shifts]
 
 
-def _windows(found: Connections, way: Way, scale: Column, number: int, side: str, columns: dict[str, Column]) -> None:
+def _windows(
+    found: Connections, way: Direction, scale: Column, number: int, side: str, columns: dict[str, Column]
+) -> None:
     rows, count = found.rows, found.total
     flags = rows.flags[way.rows]
     later = np.flatnonzero(((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0))

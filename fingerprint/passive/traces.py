@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.head import head_fields, head_status, status_version
-from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, End
+from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
 from configtron.model.nouns import (
@@ -66,7 +66,7 @@ class DecryptedMessage(NamedTuple):
 
 
 # Who opens them: (file, client, server, first frame, last frame) -> the decrypted messages of that connection.
-Opener = Callable[[int, End, End, int, int], Sequence[DecryptedMessage]]
+Opener = Callable[[int, Endpoint, Endpoint, int, int], Sequence[DecryptedMessage]]
 
 
 @lru_cache(maxsize=4096)
@@ -144,7 +144,7 @@ def target_of(batch: Batch, connection: int) -> Target:
     return Target(name, name, port)
 
 
-def end_of(batch: Batch, connection: int, *, server: bool) -> End:
+def end_of(batch: Batch, connection: int, *, server: bool) -> Endpoint:
     """One end's address and port."""
     found = batch.found
     ends = batch.ends[int(found.rows.pair[found.begin[connection]])]

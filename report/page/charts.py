@@ -42,7 +42,7 @@ class Rate(NamedTuple):
         return f"{100 * self.low:.1f}–{100 * self.high:.1f} %" if self.total else "nothing compared"
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """One value in a bar: its colour's number, its name, how many have it."""
 
     color: int
@@ -95,7 +95,7 @@ def _scale(highest: float) -> float:
     return next((end for end in (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8) if end >= highest), 1.0)
 
 
-def shares(regions: Sequence[tuple[str, Sequence[Part]]]) -> Element:
+def shares(regions: Sequence[tuple[str, Sequence[BarPart]]]) -> Element:
     """A bar for each region, its parts as long as their share of the settings known there."""
     width, height = REGION + BAR_WIDTH + KNOWN, (BAR_HEIGHT + 6) * len(regions)
     svg = el("svg", role="img", viewBox=f"0 0 {width} {height}")
@@ -121,6 +121,6 @@ def shares(regions: Sequence[tuple[str, Sequence[Part]]]) -> Element:
     return svg
 
 
-def _described_parts(region: str, parts: Sequence[Part]) -> str:
+def _described_parts(region: str, parts: Sequence[BarPart]) -> str:
     total = sum(part.sites for part in parts)
     return f"{region}: " + (", ".join(f"{p.name} {100 * p.sites / total:.1f} %" for p in parts) or "none known")

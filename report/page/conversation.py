@@ -18,7 +18,7 @@ from configtron.fingerprint.h2_frames import (
     PING,
     SETTINGS,
     WINDOW_UPDATE,
-    Frame,
+    Http2Frame,
     read_frames,
     settings_of,
 )
@@ -46,7 +46,7 @@ class Note(NamedTuple):
     proof: bool
 
 
-class Line(NamedTuple):
+class LadderLine(NamedTuple):
     """One line: when (seconds), which way ("out" or "in"), what, whether it is a part of the proof.
 
     `length` is the payload of a packet that carries data, 0 else; `inside` marks a message inside TLS, or one named
@@ -66,7 +66,7 @@ class Line(NamedTuple):
 class Conversation(NamedTuple):
     """The lines, and how many more there were."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[LadderLine, ...]
     more: int
 
 
@@ -77,7 +77,7 @@ def conversation(trace: Trace, reading: Observation) -> Conversation:
     for message in trace.messages:
         frames = _frames(trace, message)
         lines += [_frame(frame, message, reading.knob) for frame in frames]
-        lines += [] if frames else [Line(message.at, message.way, _plain(message.data), inside=True)]
+        lines += [] if frames else [LadderLine(message.at, message.way, _plain(message.data), inside=True)]
     lines.sort(key=lambda line: line.at)
     last = max((n for n, line in enumerate(lines) if line.proof), default=0)
     if reading.knob == "http_version" and trace.session is not None and lines:
@@ -86,7 +86,7 @@ def conversation(trace: Trace, reading: Observation) -> Conversation:
     return Conversation(tuple(kept), len(lines) - len(kept))
 
 
-def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> Line:
+def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> LadderLine:
     """One packet; `highest` holds the end of what each side has sent, so what comes again is marked."""
     segment, way = packet.segment, packet.way
     proof = way == "in" and packet.frame in reading.evidence
@@ -105,27 +105,29 @@ def _packet(packet: Packet, reading: Observation, highest: dict[str, int]) -> Li
         words += [f"window {segment.window}", *([f"MSS {segment.mss}"] if segment.mss else [])]
     elif segment.flags & ACK and not segment.flags & (FIN | RST):
         words.append(f"{segment.ack}")
-    return Line(packet.at, way, " ".join(words), proof, segment.length, again, notes=notes)
+    return LadderLine(packet.at, way, " ".join(words), proof, segment.length, again, notes=notes)
 
 
-def _frames(trace: Trace, message: Message) -> list[Frame]:
+def _frames(trace: Trace, message: Message) -> list[Http2Frame]:
     """HTTP/2 frames of a message, none if the trace does not speak it."""
     if not any(each.data.startswith(PREFACE) for each in trace.messages):
         return []
     return read_frames(message.data.removeprefix(PREFACE))
 
 
-def _frame(frame: Frame, message: Message, knob: str) -> Line:
+def _frame(frame: Http2Frame, message: Message, knob: str) -> LadderLine:
     """A frame by its name, SETTINGS with what they say."""
     name, pairs = FRAMES.get(frame.kind, f"frame {frame.kind}"), settings_of(frame.body)
     if frame.kind != SETTINGS:
-        return Line(message.at, message.way, name, inside=True)
+        return LadderLine(message.at, message.way, name, inside=True)
     if frame.flags & SETTINGS_ACK:
-        return Line(message.at, message.way, f"{name} ACK", inside=True)
+        return LadderLine(message.at, message.way, f"{name} ACK", inside=True)
     read = message.way == "in" and knob.startswith("h2_")
     named = [(SETTING.get(number, f"setting {number}"), value) for number, value in pairs[:MOST_NOTES]]
     notes = tuple(Note(f"{word} = {value}", read and knob == f"h2_{word.lower()}") for word, value in named)
-    return Line(message.at, message.way, name, read, inside=True, notes=notes or (Note("(none: the defaults)", read),))
+    return LadderLine(
+        message.at, message.way, name, read, inside=True, notes=notes or (Note("(none: the defaults)", read),)
+    )
 
 
 def _plain(data: bytes) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.elsewhere import Difference
-from configtron.report.compared import Compared
+from configtron.fingerprint.elsewhere import RegionDifference
+from configtron.report.compared import RegionComparison
 from configtron.report.page.markup import add, document, el
 from configtron.report.page.overview import bars, distributions, example_of, headline, table2
 from configtron.report.page.providers import MOST, examples, providers
-from configtron.report.page.words import About, Proofs
+from configtron.report.page.words import Proofs, RunFacts
 
 # Differences that are drawn beside the rows' examples, one a provider: each pair is about 20 kB of page.
 MOST_DRAWN = 24
@@ -27,7 +27,7 @@ READING = (
 )  # fmt: skip
 
 
-def page(about: About, found: Compared, proofs: Proofs) -> str:
+def page(about: RunFacts, found: RegionComparison, proofs: Proofs) -> str:
     """The whole page; the same run gives the same bytes."""
     sections = [
         table2(found, proofs),
@@ -50,17 +50,17 @@ def page(about: About, found: Compared, proofs: Proofs) -> str:
     return document(f"Run {about.run}: configured differently", [header, el("main", *shown), el("footer", foot)])
 
 
-def to_draw(found: Compared) -> list[Difference]:
+def to_draw(found: RegionComparison) -> list[RegionDifference]:
     """The differences whose packets the page shows: each row's example, then one of each provider."""
     drawn = [one for one in map(example_of, found.parameters) if one is not None]
-    of_providers: list[Difference] = []
+    of_providers: list[RegionDifference] = []
     for operator in found.operators[:MOST]:
         if not set(drawn) & set(operator.differences):
             of_providers += operator.differences[:1]
     return drawn + of_providers[:MOST_DRAWN]
 
 
-def _apart(found: Compared) -> Element | None:
+def _apart(found: RegionComparison) -> Element | None:
     if not found.mixed:
         return None
     words = "Unlike servers answer at one address of these sites in some region; they are compared with none."

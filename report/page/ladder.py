@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.report.page.conversation import Conversation, Line, Note
+from configtron.report.page.conversation import Conversation, LadderLine, Note
 from configtron.report.page.markup import add, el, short
 
 # Pixels.
@@ -30,7 +30,7 @@ WORDS, CHARACTER = 52, 7.2
 class _Flight(NamedTuple):
     """Lines that are drawn together: one, or a flight of data."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[LadderLine, ...]
 
     @property
     def text(self) -> str:
@@ -65,9 +65,9 @@ def ladder(lines: Conversation, title: str, us: str = "prober") -> Element:
     return add(svg, *(shape for shapes in drawn for shape in shapes))
 
 
-def flights(lines: Sequence[Line]) -> list[_Flight]:
+def flights(lines: Sequence[LadderLine]) -> list[_Flight]:
     """Lines in groups: data of one way within a moment is a group if it is long, else each line is its own."""
-    groups: list[list[Line]] = []
+    groups: list[list[LadderLine]] = []
     for line in lines:
         last = groups[-1][-1] if groups else None
         follows = last is not None and _alike(last, line) and line.at - last.at <= FLIGHT_S
@@ -81,7 +81,7 @@ def flights(lines: Sequence[Line]) -> list[_Flight]:
     return made
 
 
-def _alike(one: Line, other: Line) -> bool:
+def _alike(one: LadderLine, other: LadderLine) -> bool:
     """Whether they may be drawn as one flight: a line with notes needs room for them."""
     carries = bool(one.length and other.length) and not (one.inside or other.inside or one.notes or other.notes)
     return carries and (one.way, one.proof, one.again) == (other.way, other.proof, other.again)
@@ -120,7 +120,7 @@ def _note(note: Note, y: float) -> Element:
     return el("text", short(note.text, WORDS), x=MIDDLE, y=y, text_anchor="middle", class_=kind)
 
 
-def _arrow(line: Line, y: float) -> list[Element]:
+def _arrow(line: LadderLine, y: float) -> list[Element]:
     kind = "proof" if line.proof else "sent" if line.way == "out" else "heard"
     here, there = OURS + 3, THEIRS - 3
     x1, x2, tip = (here, there, -8) if line.way == "out" else (there, here, 8)

@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.diversity import Share
-from configtron.fingerprint.elsewhere import Difference, Parameter
+from configtron.fingerprint.diversity import ValueShare
+from configtron.fingerprint.elsewhere import ParameterByRegion, RegionDifference
 from configtron.model.nouns import Value
-from configtron.report.compared import Compared
-from configtron.report.page.charts import COLORS, Part, Rate, heterogeneity, shares
+from configtron.report.compared import RegionComparison
+from configtron.report.page.charts import COLORS, BarPart, Rate, heterogeneity, shares
 from configtron.report.page.markup import add, el, scrolled
-from configtron.report.page.words import About, Proofs, anchor, change, named, rate, rate_in, title, valued
+from configtron.report.page.words import Proofs, RunFacts, anchor, change, named, rate, rate_in, title, valued
 
 # As many values as the paper prints in a row.
 TOP = 3
 
 
-def headline(about: About, found: Compared) -> Element:
+def headline(about: RunFacts, found: RegionComparison) -> Element:
     """Title, the finding in a sentence, figures."""
     whole = Rate(found.differing, found.compared, *found.interval)
     others = [name for name in found.vantages if name != found.baseline]
@@ -43,7 +43,7 @@ def headline(about: About, found: Compared) -> Element:
     return add(header, tiles)
 
 
-def table2(found: Compared, proofs: Proofs) -> Element:
+def table2(found: RegionComparison, proofs: Proofs) -> Element:
     """The paper's table for this run."""
     heads = ("Parameter", f"Top values in {found.baseline}", "Known", "Configured differently", "Same", "Undetermined")
     row = el("tr", *(el("th", head, scope="col") for head in heads), el("th", "Example", scope="col"))
@@ -57,7 +57,7 @@ def table2(found: Compared, proofs: Proofs) -> Element:
     return add(section, scrolled(table, "Table 2", "card wide"))
 
 
-def _row(parameter: Parameter, found: Compared, proofs: Proofs) -> Element:
+def _row(parameter: ParameterByRegion, found: RegionComparison, proofs: Proofs) -> Element:
     row, part = parameter.row, rate(parameter)
     values = el("ul", *(_value(share) for share in row.shares[:TOP]), class_="values")
     if len(row.shares) > TOP:
@@ -77,11 +77,11 @@ def _row(parameter: Parameter, found: Compared, proofs: Proofs) -> Element:
     )
 
 
-def _value(share: Share) -> Element:
+def _value(share: ValueShare) -> Element:
     return el("li", el("b", valued(share.value)), f" {100 * share.share:.1f} %")
 
 
-def example_of(parameter: Parameter) -> Difference | None:
+def example_of(parameter: ParameterByRegion) -> RegionDifference | None:
     """The difference that stands as the row's example."""
     one = parameter.row.example
     named_so = (
@@ -90,7 +90,7 @@ def example_of(parameter: Parameter) -> Difference | None:
     return next(named_so, None)
 
 
-def _example(parameter: Parameter, found: Compared, proofs: Proofs) -> Element | None:
+def _example(parameter: ParameterByRegion, found: RegionComparison, proofs: Proofs) -> Element | None:
     one = example_of(parameter)
     if one is None:
         return None
@@ -98,7 +98,7 @@ def _example(parameter: Parameter, found: Compared, proofs: Proofs) -> Element |
     return el("span", where, ": ", change(found.baseline, one))
 
 
-def bars(about: About, found: Compared) -> Element | None:
+def bars(about: RunFacts, found: RegionComparison) -> Element | None:
     """Heterogeneity: anywhere, then region by region."""
     others = [name for name in found.vantages if name != found.baseline]
     if not others:
@@ -113,14 +113,14 @@ def bars(about: About, found: Compared) -> Element | None:
     return el("section", el("h2", "Heterogeneity by region", id="regions"), el("p", words, class_="soft"), chart)
 
 
-def distributions(found: Compared) -> Element:
+def distributions(found: RegionComparison) -> Element:
     """A card a parameter: each region's values."""
     words = "What servers have, region by region; at the right, of how many sites that is known."
     cards = el("div", *(_card(each) for each in found.parameters), class_="cards")
     return el("section", el("h2", "Values by region", id="values"), el("p", words, class_="soft"), cards)
 
 
-def _card(parameter: Parameter) -> Element:
+def _card(parameter: ParameterByRegion) -> Element:
     counts: Counter[Value] = Counter()
     for region in parameter.regions:
         counts.update({share.value: share.count for share in region.shares})
@@ -138,15 +138,15 @@ def _card(parameter: Parameter) -> Element:
     return el("div", name, legend, shares(rows), numbers, class_="card")
 
 
-def parts(shares: Sequence[Share], ranks: dict[Value, int]) -> list[Part]:
+def parts(shares: Sequence[ValueShare], ranks: dict[Value, int]) -> list[BarPart]:
     """A region's values in the order of the colours, those without one together at the end."""
     ranked = sorted((share for share in shares if share.value in ranks), key=lambda share: ranks[share.value])
-    made = [Part(ranks[share.value], valued(share.value), share.count) for share in ranked]
+    made = [BarPart(ranks[share.value], valued(share.value), share.count) for share in ranked]
     others = sum(share.count for share in shares if share.value not in ranks)
-    return [*made, Part(COLORS - 1, "other", others)] if others else made
+    return [*made, BarPart(COLORS - 1, "other", others)] if others else made
 
 
-def _numbers(parameter: Parameter) -> Element:
+def _numbers(parameter: ParameterByRegion) -> Element:
     heads = ("Region", "Known", "Values", "Same", "Differs", "Undetermined")
     body = el("tbody")
     for region in parameter.regions:

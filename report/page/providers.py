@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.elsewhere import Difference, Operator
-from configtron.report.compared import Compared, Presence
+from configtron.fingerprint.elsewhere import Operator, RegionDifference
+from configtron.report.compared import Presence, RegionComparison
 from configtron.report.page.charts import Rate
 from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, el, scrolled, short
 from configtron.report.page.overview import example_of
-from configtron.report.page.words import About, Proof, Proofs, anchor, change, title, valued
+from configtron.report.page.words import Proofs, ReadingProof, RunFacts, anchor, change, title, valued
 
 # Providers that are listed one by one; the rest is counted. More would be a list, and that is what JSON is for.
 MOST = 60
 
 
-def examples(about: About, found: Compared, proofs: Proofs) -> Element | None:
+def examples(about: RunFacts, found: RegionComparison, proofs: Proofs) -> Element | None:
     """Each row's example with the packets of both sides."""
     section = el("section", el("h2", "The packets behind the examples", id="packets"))
     words = (
@@ -34,7 +34,14 @@ def examples(about: About, found: Compared, proofs: Proofs) -> Element | None:
     return section if shown else None
 
 
-def _drawing(about: About, found: Compared, one: Difference, pair: tuple[Proof, Proof], *, open_: bool) -> Element:
+def _drawing(
+    about: RunFacts,
+    found: RegionComparison,
+    one: RegionDifference,
+    pair: tuple[ReadingProof, ReadingProof],
+    *,
+    open_: bool,
+) -> Element:
     summary = el("summary", el("b", f"{title(one.knob)}: {one.target}"), change(found.baseline, one))
     sides = el("div", class_="pair")
     for proof, value in zip(pair, (one.here, one.there), strict=True):
@@ -42,7 +49,7 @@ def _drawing(about: About, found: Compared, one: Difference, pair: tuple[Proof, 
     return el("details", summary, sides, id=anchor(one), open="open" if open_ else None)
 
 
-def _side(about: About, one: Difference, proof: Proof, value: str) -> Element:
+def _side(about: RunFacts, one: RegionDifference, proof: ReadingProof, value: str) -> Element:
     caption = el("figcaption", el("b", f"{about.region(proof.vantage)}: {value}"))
     figure = el("figure", caption)
     if proof.trace is None or proof.reading is None:
@@ -56,7 +63,7 @@ def _side(about: About, one: Difference, proof: Proof, value: str) -> Element:
     return add(figure, ladder(conversation(proof.trace, proof.reading), text))
 
 
-def providers(about: About, found: Compared, proofs: Proofs) -> Element:
+def providers(about: RunFacts, found: RegionComparison, proofs: Proofs) -> Element:
     """Who runs what differs: a table over parameters, then one part each."""
     section = el("section", el("h2", "Provider by provider", id="providers"))
     methods = Counter(site.provider_from for site in found.sites.values())
@@ -80,7 +87,7 @@ def providers(about: About, found: Compared, proofs: Proofs) -> Element:
     return add(section, el("p", f"{quiet} providers have no site that differs.", class_="soft"))
 
 
-def _matrix(found: Compared, operators: Iterable[Operator]) -> Element:
+def _matrix(found: RegionComparison, operators: Iterable[Operator]) -> Element:
     knobs = [parameter.row.knob for parameter in found.parameters if parameter.differences]
     heads = ("Provider", "Sites", "Compared", "Differ", *map(title, knobs))
     body = el("tbody")
@@ -95,7 +102,11 @@ def _matrix(found: Compared, operators: Iterable[Operator]) -> Element:
 
 
 def _operator(
-    about: About, found: Compared, operator: Operator, proofs: Proofs, elsewhere: set[Difference | None]
+    about: RunFacts,
+    found: RegionComparison,
+    operator: Operator,
+    proofs: Proofs,
+    elsewhere: set[RegionDifference | None],
 ) -> Element:
     part = Rate(operator.differing, operator.compared, *operator.interval)
     text = f"{part.hits} of {part.total} sites differ: {part.text} ({part.bounds})"
@@ -105,7 +116,7 @@ def _operator(
     )
     named = ", ".join(f"{short(server, 60)}" for server, _ in servers.most_common(5) if server)
     add(made, el("p", f"Server: {named}", class_="soft") if named else None)
-    rows: dict[tuple[str, str], list[Difference]] = {}
+    rows: dict[tuple[str, str], list[RegionDifference]] = {}
     for one in operator.differences:
         rows.setdefault((one.knob, one.target), []).append(one)
     body = el("tbody", *(_differences(found, regions, proofs) for regions in rows.values()))
@@ -118,7 +129,7 @@ def _operator(
     return made
 
 
-def _differences(found: Compared, regions: Sequence[Difference], proofs: Proofs) -> Element:
+def _differences(found: RegionComparison, regions: Sequence[RegionDifference], proofs: Proofs) -> Element:
     """One parameter of one site, with all the regions in which it differs."""
     one = regions[0]
     presences = found.sites[one.target].presences

@@ -24,7 +24,7 @@ SPAN_RTTS = 2.4
 COLORS = 6
 
 
-class Run(NamedTuple):
+class SequenceRun(NamedTuple):
     """One run: its name, its packets."""
 
     name: str
@@ -39,7 +39,7 @@ def points(trace: Trace, rtt_s: float) -> list[tuple[float, int]]:
     return [(at, end) for at, end in found if at <= SPAN_RTTS]
 
 
-def sequence(runs: Sequence[Run], rtt_s: float, title: str) -> Element:
+def sequence(runs: Sequence[SequenceRun], rtt_s: float, title: str) -> Element:
     """The plot."""
     drawn = [(run.name, points(run.trace, rtt_s)) for run in runs]
     top = max((end for _, found in drawn for _, end in found), default=1)

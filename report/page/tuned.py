@@ -15,7 +15,7 @@ from configtron.model.nouns import Observation, Trace
 from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, document, el, scrolled
-from configtron.report.page.sequence import Run, sequence
+from configtron.report.page.sequence import SequenceRun, sequence
 
 READING = (
     "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a "
@@ -65,7 +65,7 @@ class Scene(NamedTuple):
 Sights = Mapping[str, Mapping[str, Sight]]
 
 
-class Shown(NamedTuple):
+class TunedPage(NamedTuple):
     """What a page is made of.
 
     lead      the finding in a sentence
@@ -81,7 +81,7 @@ class Shown(NamedTuple):
     gateway: Sequence[Sequence[str]]
 
 
-def page(shown: Shown) -> str:
+def page(shown: TunedPage) -> str:
     """The whole page."""
     nav = el("nav", aria_label="Sections")
     for name in ("table", "gateway", *(subject.name for subject in shown.subjects), "steps"):
@@ -127,7 +127,7 @@ def _gateway(rows: Sequence[Sequence[str]]) -> Element:
 def _subject(subject: Subject, shown: Sequence[str], sights: Sights) -> Element:
     words = f"{subject.prefix}, round trip {subject.rtt_ms} ms; the rules want {subject.wanted}."
     section = el("section", el("h2", subject.name, id=subject.name), el("p", words))
-    runs = [Run(watch, sights[watch][subject.name].trace) for watch in shown]
+    runs = [SequenceRun(watch, sights[watch][subject.name].trace) for watch in shown]
     chart = sequence(runs, subject.rtt_ms / 1e3, f"Bytes sent to {subject.name} over time")
     add(section, scrolled(chart, f"Time-sequence plot of {subject.name}", "card wide"))
     row = el("div", class_="row")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.elsewhere import Difference, Parameter, Region
+from configtron.fingerprint.elsewhere import ParameterByRegion, RegionCounts, RegionDifference
 from configtron.model.nouns import Observation, Trace, Value
 from configtron.report.page.charts import Rate
 from configtron.report.page.markup import el, short
@@ -29,7 +29,7 @@ TITLES = {
 UNITS = {"segments": "segments", "bytes": "bytes", "s": "seconds", "streams": "streams"}
 
 
-class About(NamedTuple):
+class RunFacts(NamedTuple):
     """The run: its number, when it began, how it ended, who probed, and the regions of its vantages by name."""
 
     run: int
@@ -43,7 +43,7 @@ class About(NamedTuple):
         return self.regions.get(vantage) or vantage
 
 
-class Proof(NamedTuple):
+class ReadingProof(NamedTuple):
     """One side of a difference: the reading behind it, its packets, where they lie; or why they cannot be shown."""
 
     vantage: str
@@ -54,7 +54,7 @@ class Proof(NamedTuple):
 
 
 # Both sides of a difference.
-Proofs = Mapping[Difference, tuple[Proof, Proof]]
+Proofs = Mapping[RegionDifference, tuple[ReadingProof, ReadingProof]]
 
 
 def title(knob: str) -> str:
@@ -72,24 +72,24 @@ def valued(value: Value) -> str:
     return short(text(value), 60)
 
 
-def anchor(difference: Difference) -> str:
+def anchor(difference: RegionDifference) -> str:
     """The name of a difference's drawing within the page; of letters, digits and signs that a link may hold."""
     words = f"{difference.knob}.{difference.target}.{difference.region}"
     return "proof." + "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in words)
 
 
-def change(baseline: str, difference: Difference) -> Element:
+def change(baseline: str, difference: RegionDifference) -> Element:
     """Here and there, with an arrow between."""
     here = f"{baseline} {valued(difference.here)} "
     return el("span", here, el("span", "→", class_="arrow"), f" {difference.region} {valued(difference.there)}")
 
 
-def rate(parameter: Parameter) -> Rate:
+def rate(parameter: ParameterByRegion) -> Rate:
     """How many targets differ anywhere."""
     row = parameter.row
     return Rate(row.differing, row.compared, row.low, row.high)
 
 
-def rate_in(region: Region) -> Rate:
+def rate_in(region: RegionCounts) -> Rate:
     """How many targets differ in that region."""
     return Rate(region.differs, region.compared, *region.interval)

@@ -17,7 +17,7 @@ from configtron.cli.probe.options import ProbeOptions
 from configtron.cli.probe.plan import run_config
 from configtron.cli.probe.runs import run_folder
 from configtron.db.store import Store
-from configtron.fingerprint.elsewhere import Difference
+from configtron.fingerprint.elsewhere import RegionDifference
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.report.found import found_in
 from tests.report import tiny
@@ -168,7 +168,7 @@ def test_the_packets_shown_are_of_a_reading_that_says_the_verdict(tmp_path: Path
     third = results[1]._replace(trace_id=results[1].trace_id[:-1] + "3")
     assert (results[0].site, results[0].vantage) == ("a.example", "as")
     found = list(found_in([results[0]._replace(observations=tuple(lost)), results[1], third, *results[2:]]))
-    difference = Difference("icw", "a.example", "as", 10, 4)
+    difference = RegionDifference("icw", "a.example", "as", 10, 4)
     here, there = proofs_of([difference], "na", found, folder)[difference]
     assert there.reading is not None and there.reading.trace_id == "as/a.example/icw.2" and there.reading.value == 4
     assert there.trace is not None and there.trace.id == "as/a.example/icw.2"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint.device import CLASSES, Logged, device_of, logged
+from configtron.fingerprint.device import CLASSES, LogLine, device_of, logged
 
 AGENTS = {
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1":
@@ -39,17 +39,17 @@ TAIL = '[21/Nov/2026:14:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/7.88.1"'
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        (f"192.0.2.7 - - {TAIL}", Logged("192.0.2.7", "curl/7.88.1")),
-        (f"2001:db8::7 - frank {TAIL}", Logged("2001:db8::7", "curl/7.88.1")),
-        (f"www.example.com:443 192.0.2.7 - - {TAIL}", Logged("192.0.2.7", "curl/7.88.1")),
-        (f"192.0.2.7 - - {TAIL} extra 0.003", Logged("192.0.2.7", "curl/7.88.1")),
-        (r'192.0.2.7 - - [x] "GET /\"a HTTP/1.1" 404 - "http://b/" "a \"b\" c"', Logged("192.0.2.7", r"a \"b\" c")),
-        (r'192.0.2.7 - - [x] "\x16\x03" 400 150 "-" "-"', Logged("192.0.2.7", "")),
+        (f"192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
+        (f"2001:db8::7 - frank {TAIL}", LogLine("2001:db8::7", "curl/7.88.1")),
+        (f"www.example.com:443 192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
+        (f"192.0.2.7 - - {TAIL} extra 0.003", LogLine("192.0.2.7", "curl/7.88.1")),
+        (r'192.0.2.7 - - [x] "GET /\"a HTTP/1.1" 404 - "http://b/" "a \"b\" c"', LogLine("192.0.2.7", r"a \"b\" c")),
+        (r'192.0.2.7 - - [x] "\x16\x03" 400 150 "-" "-"', LogLine("192.0.2.7", "")),
         ('192.0.2.7 - - [x] "GET / HTTP/1.1" 200 512', None),
         ("", None), ("{}", None), ("# a comment", None),
     ],
 )  # fmt: skip
-def test_lines(line: str, found: Logged | None) -> None:
+def test_lines(line: str, found: LogLine | None) -> None:
     assert logged(line) == found
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint.diversity import Example, Share, compare, diversity, in_force, is_mixed, wilson
+from configtron.fingerprint.diversity import Example, ValueShare, compare, diversity, in_force, is_mixed, wilson
 from configtron.model.nouns import Observation, Value
 
 
@@ -98,7 +98,7 @@ def test_a_row_of_table_2() -> None:
             "e": {"na": seen(10), "as": seen(10)},
         },
     )
-    assert row.shares == (Share(10, 3, 0.75), Share(24, 1, 0.25))
+    assert row.shares == (ValueShare(10, 3, 0.75), ValueShare(24, 1, 0.25))
     assert (row.known, row.compared, row.differing, row.undetermined) == (4, 3, 1, 2)
     assert (row.low, row.high) == wilson(1, 3)
     assert row.example == Example("b", 24, "as", 10)
@@ -106,4 +106,4 @@ def test_a_row_of_table_2() -> None:
 
 def test_timers_are_counted_in_tenths() -> None:
     verdicts = {name: {"na": Observation("rto", t, unit="s", grade="B")} for name, t in (("a", 0.98), ("b", 1.04))}
-    assert diversity("rto", "na", verdicts).shares == (Share(1.0, 2, 1.0),)
+    assert diversity("rto", "na", verdicts).shares == (ValueShare(1.0, 2, 1.0),)

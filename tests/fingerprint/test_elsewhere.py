@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.fingerprint.diversity import IN_COMMON, NOT_ASKED, bare, compare, diversity, why, wilson
-from configtron.fingerprint.elsewhere import Difference, operators, parameter
+from configtron.fingerprint.elsewhere import RegionDifference, operators, parameter
 from configtron.model.nouns import Observation, Value
 
 
@@ -31,7 +31,7 @@ def test_a_parameter_region_by_region() -> None:
     assert (asia.same, asia.differs, asia.undetermined, asia.compared) == (1, 1, 1, 2)
     assert (europe.same, europe.differs, europe.undetermined) == (0, 1, 2)
     assert asia.interval == wilson(1, 2)
-    assert found.differences == (Difference("icw", "a", "as", 10, 4), Difference("icw", "a", "eu", 10, 4))
+    assert found.differences == (RegionDifference("icw", "a", "as", 10, 4), RegionDifference("icw", "a", "eu", 10, 4))
     assert found.obstacles == (("too-short", 1),)
     assert (found.unit, found.row) == ("segments", diversity("icw", "na", VERDICTS, {"m"}))
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.fingerprint import tcp_info
-from configtron.fingerprint.features import FEATURES, About, free_rate, of_socket, plain_text, prefix_of, wanted
+from configtron.fingerprint.features import FEATURES, AddressFacts, free_rate, of_socket, plain_text, prefix_of, wanted
 from configtron.fingerprint.tcp_info import UNPACED, Socket, TcpInfo, info_of, socket_of
 from configtron.linux.netlink import messages
 from configtron.linux.sock_diag import MESSAGE, parse
 
 SENDER = TcpInfo(50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False)
-KNOWN = About(64500, "DE", "phone", ())
+KNOWN = AddressFacts(64500, "DE", "phone", ())
 
 
 def socket(info: TcpInfo = SENDER, *, bbr: int = 0, remote: str = "198.51.100.77", closed: bool = False) -> Socket:
@@ -108,7 +108,7 @@ def test_what_is_missing_says_why(info: TcpInfo, reasons: dict[str, str]) -> Non
 @given(st.builds(TcpInfo, *[st.integers(0, 2**32)] * 4, st.none() | st.integers(0, 2**32), *[st.integers(0, 2**40)] * 5,
                  st.booleans()))  # fmt: skip
 def test_a_value_or_a_reason_never_both(info: TcpInfo) -> None:
-    seen = of_socket(socket(info), 0, About())
+    seen = of_socket(socket(info), 0, AddressFacts())
     missing = dict(seen.unknown)
     assert len(missing) == len(seen.unknown)
     for name in FEATURES:

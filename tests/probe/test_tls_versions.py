@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.tls_versions import Answer, answer_of
+from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.lab.certificates import issue
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.client_hello import VERSIONS, client_hello
@@ -157,6 +157,6 @@ def test_an_address_is_not_named() -> None:
 @given(st.binary(max_size=120), st.integers(0, 4))
 def test_any_bytes_are_an_answer(data: bytes, cut: int) -> None:
     whole = answer_of(data)
-    assert isinstance(whole, Answer)
+    assert isinstance(whole, HelloAnswer)
     part = answer_of(data[: len(data) - cut])
     assert not part.final or part == whole, "a final answer does not change"

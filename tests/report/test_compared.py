@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from configtron.report import tables
-from configtron.report.compared import Compared, compared
+from configtron.report.compared import RegionComparison, compared
 from configtron.report.diversity_lines import write_csv, write_jsonl
 from configtron.report.found import found_in, rows_of
 from configtron.report.planted import planted
@@ -30,11 +30,11 @@ class Plant(NamedTuple):
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Compared:
+def found(tmp_path: Path) -> RegionComparison:
     return compared(found_in(tiny.results(tmp_path)), KNOBS, VANTAGES, "na")
 
 
-def test_rows_are_those_of_the_summary(found: Compared, tmp_path: Path) -> None:
+def test_rows_are_those_of_the_summary(found: RegionComparison, tmp_path: Path) -> None:
     whole = list(found_in(tiny.results(tmp_path)))
     assert [parameter.row for parameter in found.parameters] == rows_of(whole, KNOBS, "na")
     icw, timer = found.parameters
@@ -42,7 +42,7 @@ def test_rows_are_those_of_the_summary(found: Compared, tmp_path: Path) -> None:
     assert (timer.row.compared, timer.row.differing) == (4, 0)
 
 
-def test_pairs_are_those_of_the_score(found: Compared, tmp_path: Path) -> None:
+def test_pairs_are_those_of_the_score(found: RegionComparison, tmp_path: Path) -> None:
     """What benchmarks/table2 counts, planted differences and false ones, is what is listed here."""
     plants = [Plant("a.example", "icw", "eu"), Plant("c.example", "icw", "as"), Plant("b.example", "icw", "as")]
     rows = planted(found_in(tiny.results(tmp_path)), plants, KNOBS, "na")
@@ -54,7 +54,7 @@ def test_pairs_are_those_of_the_score(found: Compared, tmp_path: Path) -> None:
         assert sum(region.compared for region in elsewhere) == row.found + row.same + missed_but_same
 
 
-def test_who_runs_a_site_and_who_answered(found: Compared) -> None:
+def test_who_runs_a_site_and_who_answered(found: RegionComparison) -> None:
     assert found.sites["a.example"].provider == "One CDN" and found.sites["c.example"].provider_from == "name"
     presence = found.sites["a.example"].presences["eu"]
     assert (presence.address, presence.server, presence.rtt_s) == ("198.18.0.1", "nginx", 0.02)
@@ -63,7 +63,7 @@ def test_who_runs_a_site_and_who_answered(found: Compared) -> None:
     assert found.mixed == ("e.example",) and (found.compared, found.differing) == (4, 2)
 
 
-def test_json_lines_fit_their_schema(found: Compared) -> None:
+def test_json_lines_fit_their_schema(found: RegionComparison) -> None:
     out = io.StringIO()
     write_jsonl(7, found, out)
     schema = json.loads((ROOT / "report" / "diversity.schema.json").read_text())
@@ -80,7 +80,7 @@ def test_json_lines_fit_their_schema(found: Compared) -> None:
         jsonschema.validate({**icw, "share": 2}, schema)
 
 
-def test_csv_has_a_row_for_each_region(found: Compared) -> None:
+def test_csv_has_a_row_for_each_region(found: RegionComparison) -> None:
     out = io.StringIO()
     write_csv(found, out)
     rows = list(csv.DictReader(io.StringIO(out.getvalue())))
@@ -92,7 +92,7 @@ def test_csv_has_a_row_for_each_region(found: Compared) -> None:
     assert (asia["differs"], asia["share"]) == ("2", "0.666667")
 
 
-def test_a_table_region_by_region(found: Compared) -> None:
+def test_a_table_region_by_region(found: RegionComparison) -> None:
     out = io.StringIO()
     tables.console(out).print(tables.by_region(found.parameters))
     assert "in eu" in out.getvalue() and "2/3 66.7 %" in out.getvalue()

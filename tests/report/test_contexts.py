@@ -9,7 +9,7 @@ import json
 
 from configtron.fingerprint.features import Sighting
 from configtron.model.nouns import Context
-from configtron.report.contexts import TABLE, Writer, closing, summed
+from configtron.report.contexts import TABLE, SightingWriter, closing, summed
 
 FULL = Sighting(
     "live", 1_700_000_000_123_456_789, "192.0.2.1", 443, "2001:db8:1::9", 40_000, "out", "fin", 1.25, 9000, 100, True,
@@ -23,7 +23,7 @@ EMPTY = Sighting(
 
 def written(kind: str, *seen: Sighting, silent: bool = False) -> str:
     out = io.StringIO()
-    writer = Writer(kind, out, silent=silent)
+    writer = SightingWriter(kind, out, silent=silent)
     writer.write(seen[:1])
     writer.write(seen[1:])
     writer.close(closing(3, "live", 1.5, {"frames": 9, "dropped-by-capture": 2, "udp": 0}))

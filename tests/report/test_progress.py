@@ -4,7 +4,7 @@ import json
 import os
 import pty
 
-from configtron.report.progress import Counts, Progress
+from configtron.report.progress import CampaignCounts, Progress
 
 
 class Clock:
@@ -20,8 +20,8 @@ def test_plain_lines_come_now_and_then_and_last() -> None:
     with Progress("run 1", err, clock=clock) as progress:
         for second in range(25):
             clock.now = 100.0 + second
-            progress.update(Counts(100, second, 3 * second, 1))
-        progress.update(Counts(100, 100, 300, 1), last=True)
+            progress.update(CampaignCounts(100, second, 3 * second, 1))
+        progress.update(CampaignCounts(100, 100, 300, 1), last=True)
     lines = err.getvalue().splitlines()
     assert len(lines) == 4
     assert lines[-1] == "run 1: 100/100 targets, 300 connections, 1 without answer, 24 s"
@@ -32,7 +32,7 @@ def test_status_lines_come_each_second() -> None:
     with Progress("run 1", io.StringIO(), quiet=True, status=status, clock=clock) as progress:
         for tick in range(40):
             clock.now = 100.0 + tick / 10
-            progress.update(Counts(10, tick))
+            progress.update(CampaignCounts(10, tick))
     lines = [json.loads(line) for line in status.getvalue().splitlines()]
     assert [line["elapsed_s"] for line in lines] == [0, 1, 2, 3]
     assert lines[1]["done"] == 10 and lines[1]["total"] == 10
@@ -44,9 +44,9 @@ def test_it_moves_by_connections_and_says_what_is_left() -> None:
     with Progress("run 1", err, clock=clock) as progress:
         for second in range(0, 50, 10):
             clock.now = 100.0 + second
-            progress.update(Counts(100, 0, 13 * second, 0, 1300))
+            progress.update(CampaignCounts(100, 0, 13 * second, 0, 1300))
         clock.now = 200.0
-        progress.update(Counts(100, 100, 1250, 0, 1300), last=True)
+        progress.update(CampaignCounts(100, 100, 1250, 0, 1300), last=True)
     lines = err.getvalue().splitlines()
     assert lines[0].endswith("0 s") and "left" not in lines[0]
     assert lines[2].endswith("0/100 targets, 260 connections, 0 without answer, 20 s, about 80 s left")
@@ -59,14 +59,14 @@ def test_no_time_left_where_the_last_connections_are_the_slow_ones() -> None:
     with Progress("run 1", err, clock=clock) as progress:
         for second in range(130):
             clock.now = 100.0 + second
-            progress.update(Counts(1, 0, 12 if second < 75 else 13, 1, 13))
+            progress.update(CampaignCounts(1, 0, 12 if second < 75 else 13, 1, 13))
     assert len(err.getvalue().splitlines()) == 13 and "left" not in err.getvalue()
 
 
 def test_an_estimate_never_ends_the_run() -> None:
-    assert Counts(10, 0, 400, 0, 100).share < 1 and Counts(10, 10, 90, 0, 100).share == 1
-    assert Counts(10, 5).share == 0.5 and Counts().share == 0
-    shares = [Counts(10, 0, calls, 0, 100).share for calls in range(0, 300, 7)]
+    assert CampaignCounts(10, 0, 400, 0, 100).share < 1 and CampaignCounts(10, 10, 90, 0, 100).share == 1
+    assert CampaignCounts(10, 5).share == 0.5 and CampaignCounts().share == 0
+    shares = [CampaignCounts(10, 0, calls, 0, 100).share for calls in range(0, 300, 7)]
     assert shares == sorted(shares) and len(set(shares)) > 10
 
 
@@ -74,7 +74,7 @@ def test_quiet_is_quiet() -> None:
     err = io.StringIO()
     with Progress("run 1", err, quiet=True) as progress:
         progress.say("hello")
-        progress.update(Counts(), last=True)
+        progress.update(CampaignCounts(), last=True)
     assert err.getvalue() == ""
 
 
@@ -83,7 +83,7 @@ def test_a_terminal_gets_a_bar() -> None:
     with os.fdopen(other, "w") as err:
         with Progress("run 1", err, color=False) as progress:
             progress.say("[kernel] ready")
-            progress.update(Counts(10, 4, 12, 0), last=True)
+            progress.update(CampaignCounts(10, 4, 12, 0), last=True)
         err.flush()
         shown = ""
         # A pseudo-terminal hands its text over in pieces.
@@ -102,5 +102,5 @@ def test_a_terminal_without_colours_gets_plain_lines() -> None:
 
     err = Screen()
     with Progress("run 1", err, color=False) as progress:
-        progress.update(Counts(4, 4, 4, 0), last=True)
+        progress.update(CampaignCounts(4, 4, 4, 0), last=True)
     assert err.getvalue().startswith("run 1: 4/4 targets") and "\x1b" not in err.getvalue()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from configtron.linux.netlink import Message, Netlink, attributes
+from configtron.linux.netlink import Netlink, NetlinkMessage, attributes
 from configtron.linux.rtnetlink import (
     DEL_ROUTE,
     DEL_RULE,
@@ -47,7 +47,7 @@ class Monitor:
         return frozenset(found | {LOST} if lost else found)
 
 
-def _changed(event: Message) -> str | Prefix:
+def _changed(event: NetlinkMessage) -> str | Prefix:
     """Return which table, or which prefix of ours, an event is about; "" for another program's."""
     if event.kind in (NEW_ROUTE, DEL_ROUTE):
         return _written(event.body)

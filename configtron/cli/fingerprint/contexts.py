@@ -42,7 +42,7 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
     WATCH is a number, or last; without it, the watches are listed. Exit code 4: that watch kept nothing.
     """
     from configtron.db.store import Store
-    from configtron.report.contexts import Writer
+    from configtron.report.contexts import SightingWriter
 
     path = settings().db
     if not path.is_file():
@@ -61,7 +61,7 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
         if not found.contexts:
             click.echo(f"configtron: watch {found.id}: kept no context", err=True)
             return NOTHING
-        Writer(form, out).write(store.contexts(found))
+        SightingWriter(form, out).write(store.contexts(found))
         return DONE
 
 

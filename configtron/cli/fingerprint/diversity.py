@@ -15,7 +15,7 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.store import Run, Store
-    from configtron.report.compared import Compared
+    from configtron.report.compared import RegionComparison
 
 FORMATS = ("table", "jsonl", "csv", "html")
 
@@ -68,7 +68,7 @@ def _baseline(run: Run, name: str) -> str:
     raise BadInput(f"run {run.id}: no vantage {name!r}; --baseline takes one of {known}")
 
 
-def _remark(run: Run, found: Compared) -> None:
+def _remark(run: Run, found: RegionComparison) -> None:
     """What a reader must know beside the figures, on standard error."""
     if settings().loudness < 0:
         return
@@ -82,7 +82,7 @@ def _remark(run: Run, found: Compared) -> None:
         click.echo(f"run {run.id}: {run.status}; these are the figures so far", err=True)
 
 
-def _write(store: Store, run: Run, found: Compared, form: str, output_file: str) -> None:
+def _write(store: Store, run: Run, found: RegionComparison, form: str, output_file: str) -> None:
     from configtron.report import diversity_lines
     from configtron.report.lines import opened
 
@@ -104,16 +104,16 @@ def _write(store: Store, run: Run, found: Compared, form: str, output_file: str)
                 console.print(tables.by_region(found.parameters))
 
 
-def _page(store: Store, run: Run, found: Compared) -> str:
+def _page(store: Store, run: Run, found: RegionComparison) -> str:
     from configtron.cli.fingerprint.proofs import proofs_of
     from configtron.cli.probe.runs import run_folder, vantages_of_run
     from configtron.report.found import found_in
     from configtron.report.page.diversity import page, to_draw
-    from configtron.report.page.words import About
+    from configtron.report.page.words import RunFacts
 
     differences = to_draw(found)
     sites = {difference.target for difference in differences}
     items = found_in(result for result in store.results(run.id) if result.site in sites) if sites else ()
     proofs = proofs_of(differences, found.baseline, items, Path(run_folder(store, run.id)))
     regions = {vantage.name: vantage.region for vantage in vantages_of_run(run).values()}
-    return page(About(run.id, run.begun_at, run.status, run.version, regions), found, proofs)
+    return page(RunFacts(run.id, run.begun_at, run.status, run.version, regions), found, proofs)

@@ -58,14 +58,14 @@ def live(interface: str, form: str, output_file: str, span: float | None, access
     from configtron.fingerprint.capture.ring import Ring
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.model.records import canonical
-    from configtron.report.contexts import Writer
+    from configtron.report.contexts import SightingWriter
 
     surroundings = Surroundings(places, access_log)
     config = canonical({"interface": interface, "filter": only or "", "window_s": window_s})
     ring = Ring(interface, partial(_program, only))
     with ring, opened(output_file) as out:
         printed = _Connections(form, interface, out) if connections else None
-        with watching("live", interface, span, config, Writer(form, out, silent=connections)) as watch:
+        with watching("live", interface, span, config, SightingWriter(form, out, silent=connections)) as watch:
             watch.counts = gathering.counts
             _Post(ring, gathering, surroundings, watch, printed).listen(window_s)
     return watch.code

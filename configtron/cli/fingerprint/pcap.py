@@ -16,7 +16,7 @@ from configtron.report.lines import opened as opened_output
 
 if TYPE_CHECKING:
     from configtron.fingerprint.capture.dissect import Dissector
-    from configtron.fingerprint.passive.columns import End
+    from configtron.fingerprint.passive.columns import Endpoint
     from configtron.fingerprint.passive.connection_report import ConnectionReport
     from configtron.fingerprint.passive.gathering import Batch, Gathering
     from configtron.fingerprint.passive.traces import DecryptedMessage
@@ -103,11 +103,11 @@ class _Secrets:
     def __init__(self, files: tuple[str, ...], keylog: Path | None) -> None:
         self.files, self.keylog = files, keylog
         self.carried: list[str] = []
-        self._opened: dict[int, dict[tuple[End, End], list[DecryptedMessage]]] = {}
+        self._opened: dict[int, dict[tuple[Endpoint, Endpoint], list[DecryptedMessage]]] = {}
         # Why keys that a capture carries open nothing.
         self.unused = ""
 
-    def open(self, file: int, client: End, server: End, first: int, last: int) -> list[DecryptedMessage]:
+    def open(self, file: int, client: Endpoint, server: Endpoint, first: int, last: int) -> list[DecryptedMessage]:
         """What the server said in that connection."""
         if not (self.keylog or any(self.carried)):
             return []
@@ -115,7 +115,7 @@ class _Secrets:
             self._opened[file] = self._opened_of(self.files[file])
         return [said for said in self._opened[file].get((client, server), ()) if first <= said.frame <= last]
 
-    def _opened_of(self, path: str) -> dict[tuple[End, End], list[DecryptedMessage]]:
+    def _opened_of(self, path: str) -> dict[tuple[Endpoint, Endpoint], list[DecryptedMessage]]:
         from configtron.fingerprint.capture.tshark import opened_by
 
         if path == "-":

@@ -8,19 +8,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from configtron.fingerprint.diversity import setting
-from configtron.fingerprint.elsewhere import Difference
+from configtron.fingerprint.elsewhere import RegionDifference
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Result
 from configtron.probe.wire.pcap import read_evidence
-from configtron.report.found import Found
-from configtron.report.page.words import Proof, Proofs
+from configtron.report.found import TargetResult
+from configtron.report.page.words import Proofs, ReadingProof
 
 # What reading a file raises that is not what we wrote, or no longer.
 UNREADABLE = (BadInput, OSError, ValueError, LookupError, struct.error)
 
 
-def proofs_of(differences: Iterable[Difference], baseline: str, found: Iterable[Found], folder: Path) -> Proofs:
+def proofs_of(
+    differences: Iterable[RegionDifference], baseline: str, found: Iterable[TargetResult], folder: Path
+) -> Proofs:
     """Both sides of each difference; `folder` is the run's, where its evidence lies."""
     items = {(item.site, item.vantage): item for item in found}
     proofs = {}
@@ -31,20 +33,20 @@ def proofs_of(differences: Iterable[Difference], baseline: str, found: Iterable[
     return proofs
 
 
-def _proof(item: Found | None, vantage: str, knob: str, folder: Path) -> Proof:
+def _proof(item: TargetResult | None, vantage: str, knob: str, folder: Path) -> ReadingProof:
     reading = _reading(item.verdicts[knob]) if item is not None and knob in item.verdicts else None
     results = {result.trace_id: result for result in item.evidence} if item is not None else {}
     result = results.get(reading.trace_id) if reading is not None else None
     if reading is None or result is None or not result.evidence_file:
-        return Proof(vantage, missing="the run names none")
+        return ReadingProof(vantage, missing="the run names none")
     frames = [result.first_frame + n for n in reading.evidence]
     span = f" {frames[0]}" + (f"–{frames[-1]}" if len(frames) > 1 else "") if frames else ""
     where = f"{result.evidence_file}, frames{span}" if frames else result.evidence_file
     try:
-        return Proof(vantage, reading, _trace(result, folder), where)
+        return ReadingProof(vantage, reading, _trace(result, folder), where)
     except UNREADABLE as error:
         told = error.strerror if isinstance(error, OSError) else error
-        return Proof(vantage, missing=f"{result.evidence_file}: {told or type(error).__name__}")
+        return ReadingProof(vantage, missing=f"{result.evidence_file}: {told or type(error).__name__}")
 
 
 def _reading(verdict: Observation) -> Observation | None:

@@ -44,13 +44,13 @@ def socket(form: str, output_file: str, span: float | None, access_log: Path | N
     from configtron.fingerprint.capture.diag import Endings
     from configtron.fingerprint.capture.surroundings import Surroundings
     from configtron.model.records import canonical
-    from configtron.report.contexts import Writer
+    from configtron.report.contexts import SightingWriter
 
     surroundings = Surroundings(places, access_log)
     config = canonical({"ports": list(ports), "every_s": every_s if follow or span else 0})
     # Endings are listened to before the watch begins, so no connection falls between them.
     endings = Endings() if follow or span is not None else None
-    with opened(output_file) as out, watching("socket", "sockets", span, config, Writer(form, out)) as watch:
+    with opened(output_file) as out, watching("socket", "sockets", span, config, SightingWriter(form, out)) as watch:
         post = _Post(watch, surroundings, frozenset(ports))
         if endings is not None:
             with endings:

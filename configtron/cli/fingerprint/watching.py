@@ -21,7 +21,7 @@ from configtron.model.errors import DONE, INTERRUPTED, NOTHING, ConfigtronError
 if TYPE_CHECKING:
     from configtron.db.store import Store
     from configtron.fingerprint.features import Sighting
-    from configtron.report.contexts import Writer
+    from configtron.report.contexts import SightingWriter
 
 FORMATS = ("table", "jsonl", "csv")
 # How long a wait may last before a signal is noticed.
@@ -52,7 +52,9 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 class Watch:
     """One look at local connections, from its start to its end. Signals only set a flag, so nothing is done by half."""
 
-    def __init__(self, source: str, what: str, span: float | None, store: Store, config: str, writer: Writer) -> None:
+    def __init__(
+        self, source: str, what: str, span: float | None, store: Store, config: str, writer: SightingWriter
+    ) -> None:
         self.source, self._what, self._span = source, what, span
         self._store, self._writer = store, writer
         self.counts: Counter[str] = Counter()
@@ -110,7 +112,7 @@ class Watch:
 
 
 @contextmanager
-def watching(source: str, what: str, span: float | None, config: str, writer: Writer) -> Iterator[Watch]:
+def watching(source: str, what: str, span: float | None, config: str, writer: SightingWriter) -> Iterator[Watch]:
     """A watch that is closed however it ends."""
     from configtron.db.store import Store
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from configtron.model.errors import BadInput
 from configtron.model.knobs import MEASURED
 from configtron.model.nouns import Observation
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 
 FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")
 # What may be compared: the parameters that are measured, who runs a site, where it is.
@@ -60,7 +60,7 @@ class Tried:
         self._rules = rules
         self._met: set[str] = set()
 
-    def on(self, item: Found) -> None:
+    def on(self, item: TargetResult) -> None:
         """One more target."""
         for rule in self._rules:
             if rule.name in item.verdicts and _is(rule, item.verdicts[rule.name]):
@@ -71,7 +71,7 @@ class Tried:
         return [r.text for r in self._rules if r.text in self._met or r.name == "failed" and _failed(r, failed, total)]
 
 
-def true_of(rules: Sequence[Rule], found: Sequence[Found]) -> list[str]:
+def true_of(rules: Sequence[Rule], found: Sequence[TargetResult]) -> list[str]:
     """Those conditions that hold, as they were written."""
     tried = Tried(rules)
     for item in found:

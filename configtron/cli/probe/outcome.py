@@ -15,7 +15,7 @@ from configtron.cli.settings import Settings, hint
 from configtron.db.store import Store
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, cannot_write
 from configtron.model.records import canonical
-from configtron.report.found import Found, found_in
+from configtron.report.found import TargetResult, found_in
 from configtron.report.lines import opened
 
 
@@ -60,7 +60,7 @@ class _Seen:
         self.total = self.empty = self.blocked = 0
         self.example = ""
 
-    def passing(self, found: Iterable[Found]) -> Iterator[Found]:
+    def passing(self, found: Iterable[TargetResult]) -> Iterator[TargetResult]:
         """The same, counted."""
         for item in found:
             self.total += 1

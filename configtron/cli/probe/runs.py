@@ -18,7 +18,7 @@ from configtron.model.errors import BadInput, Refused
 from configtron.model.knobs import TABLE2
 from configtron.model.nouns import Vantage
 from configtron.report import lines
-from configtron.report.found import Found, found_in, rows_of
+from configtron.report.found import TargetResult, found_in, rows_of
 
 # Held by whoever runs a run, for as long as it runs; the kernel lets go of it when a process dies, however it dies.
 LOCK = "lock"
@@ -84,7 +84,7 @@ def vantages_of_run(run: Run) -> dict[str, Vantage]:
     return {vantage.name: vantage for vantage in found}
 
 
-def chosen(store: Store, run: Run, hosts: Iterable[str] = (), vantages: Iterable[str] = ()) -> Iterator[Found]:
+def chosen(store: Store, run: Run, hosts: Iterable[str] = (), vantages: Iterable[str] = ()) -> Iterator[TargetResult]:
     """What a run found; only these hosts and vantages, if any are named."""
     only, places = frozenset(host.lower() for host in hosts), frozenset(vantages)
     for item in found_in(store.results(run.id)):
@@ -92,7 +92,7 @@ def chosen(store: Store, run: Run, hosts: Iterable[str] = (), vantages: Iterable
             yield item
 
 
-def render(found: Iterable[Found], vantages: Mapping[str, Vantage], form: str, out: TextIO) -> None:
+def render(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], form: str, out: TextIO) -> None:
     """What a run found, in the form asked for: table, jsonl or csv."""
     if form == "jsonl":
         lines.write_jsonl(found, vantages, out)
@@ -102,11 +102,11 @@ def render(found: Iterable[Found], vantages: Mapping[str, Vantage], form: str, o
         _tables(found, vantages, out)
 
 
-def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO) -> None:
+def _tables(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     from configtron.report import tables
 
-    first: list[Found] = []
-    summed: list[Found] = []
+    first: list[TargetResult] = []
+    summed: list[TargetResult] = []
     silent = 0
     for item in found:
         if len(first) <= MOST_ROWS:
@@ -125,7 +125,7 @@ def _tables(found: Iterable[Found], vantages: Mapping[str, Vantage], out: TextIO
         console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
 
 
-def _bare(item: Found) -> Found:
+def _bare(item: TargetResult) -> TargetResult:
     """What a summary needs of a target: verdicts without what they were read from, but with the values read."""
     verdicts = {knob: bare(item.verdicts[knob]) for knob in (*SUMMARY, BALANCING) if knob in item.verdicts}
-    return Found(item.site, replace(item.fingerprint, observations=verdicts), ())
+    return TargetResult(item.site, replace(item.fingerprint, observations=verdicts), ())

@@ -15,7 +15,7 @@ from configtron.cli.probe.runs import chosen, find, is_held, reading, render, ru
 from configtron.cli.settings import settings
 from configtron.db.store import Run, Store
 from configtron.model.errors import DONE, NOTHING, BadInput
-from configtron.report.found import Found
+from configtron.report.found import TargetResult
 from configtron.report.lines import opened, write_list
 
 FORMATS = ("table", "jsonl", "csv")
@@ -79,7 +79,7 @@ def _status(store: Store, run: Run) -> str:
     return "killed" if gone else run.status
 
 
-def _only(item: Found, knobs: tuple[str, ...]) -> Found:
+def _only(item: TargetResult, knobs: tuple[str, ...]) -> TargetResult:
     if not knobs:
         return item
     verdicts = {knob: verdict for knob, verdict in item.verdicts.items() if knob in knobs}

@@ -7,7 +7,7 @@ import logging
 
 from configtron.db.store import Store
 from configtron.model.records import Result
-from configtron.report.progress import Counts, Progress
+from configtron.report.progress import CampaignCounts, Progress
 
 LOG = logging.getLogger("configtron.probe")
 
@@ -44,5 +44,5 @@ class Tally:
         """Show the final counts."""
         self._progress.update(self._counts(), last=True)
 
-    def _counts(self) -> Counts:
-        return Counts(self._total, self._ended, self._calls, self._failed, self._steps)
+    def _counts(self) -> CampaignCounts:
+        return CampaignCounts(self._total, self._ended, self._calls, self._failed, self._steps)

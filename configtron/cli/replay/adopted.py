@@ -17,7 +17,7 @@ from typing import cast
 
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
-from configtron.report.replayed import CONNECTION, DIFFERS, MISSING, SAME, Difference, Played, differences
+from configtron.report.replayed import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
 
 SUFFIX = ".expected.jsonl"
 SCHEMA = "configtron.connection/1"
@@ -90,7 +90,7 @@ def _one(name: str, one: str, before: str, after: str) -> Played:
     if not after:
         return Played(name, one, CONNECTION, MISSING, message="expected, and not in the capture as it is read now")
     if not before:
-        return Played(name, one, CONNECTION, DIFFERS, (Difference("connection", "", after),))
+        return Played(name, one, CONNECTION, DIFFERS, (ReplayDifference("connection", "", after),))
     return Played(name, one, CONNECTION, DIFFERS, differences(before, after))
 
 

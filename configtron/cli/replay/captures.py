@@ -55,12 +55,12 @@ def _batches(gathering: Gathering, path: str) -> Iterator[Batch]:
 
 
 def _context(told: ConnectionReport) -> Context:
-    from configtron.fingerprint.features import About
+    from configtron.fingerprint.features import AddressFacts
     from configtron.fingerprint.passive.connection_report import goodput_kbps
     from configtron.fingerprint.passive.local import lost, sighted
 
     # Nobody's addresses are local here, so the server's side is taken for the near one.
-    seen = sighted(told, (), lambda _: About()).context
+    seen = sighted(told, (), lambda _: AddressFacts()).context
     # By the client, what the server sends is acknowledged at once, at any rate.
     rtt, kbps = told.numbers["rtt"], seen.bandwidth_kbps if told.place != "client" else None
     first, last = (told.numbers[f"server_{name}_data"] for name in ("first", "last"))

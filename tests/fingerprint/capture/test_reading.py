@@ -17,7 +17,7 @@ import pytest
 
 from configtron.fingerprint.capture import source as source_module
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.source import Source, opened
+from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
@@ -30,7 +30,7 @@ TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=writ
 def rows_of(data: bytes, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     pairs, heads, keylog = Pairs(), Heads(), list[str]()
-    source = Source(io.BytesIO(data))
+    source = CaptureSource(io.BytesIO(data))
     parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts, buffer=buffer, keylog=keylog)]
     return joined([part for part in parts if part is not None]), counts, keylog
 

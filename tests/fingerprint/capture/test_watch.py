@@ -19,7 +19,7 @@ from configtron.fingerprint.capture import ring as module
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.source import opened
-from configtron.fingerprint.features import About, Sighting, of_socket, plain
+from configtron.fingerprint.features import AddressFacts, Sighting, of_socket, plain
 from configtron.fingerprint.passive.columns import Frames
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
@@ -103,7 +103,7 @@ def told(parts: list[Frames], gathering: Gathering) -> list[ConnectionReport]:
 
 
 def contexts(found: list[ConnectionReport]) -> list[Sighting]:
-    return [sighted(one, {SERVER, "fd00:c0f1::1"}, lambda _: About()) for one in found]
+    return [sighted(one, {SERVER, "fd00:c0f1::1"}, lambda _: AddressFacts()) for one in found]
 
 
 def test_live_says_what_the_file_of_the_same_frames_says(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_every_ending_is_told_once() -> None:
             assert endings.lost == 0
     assert sorted((one.local_port, one.remote_port) for one in found) == sorted(ends)
     for one in found:
-        seen = of_socket(one, 0, About())
+        seen = of_socket(one, 0, AddressFacts())
         assert seen.ended == "closed" and seen.bytes_out == SIZE and seen.way == "out" and seen.context.rtt_ms
 
 

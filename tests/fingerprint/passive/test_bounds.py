@@ -13,7 +13,7 @@ import pytest
 
 from configtron.fingerprint.capture import pcapng
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.gathering import HEADS_MOST, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.repeats import HOLE, KINDS, _Event, _Recovery
@@ -49,7 +49,7 @@ def test_heads_are_told_before_they_are_many() -> None:
         frames.append((n * 1_000_000, bytes(segment)))
     most = 0
     data = write.pcap(frames, nano=True)
-    for part in read(Source(io.BytesIO(data)), gathering.counts, buffer=1 << 20):
+    for part in read(CaptureSource(io.BytesIO(data)), gathering.counts, buffer=1 << 20):
         for _ in gathering.take(decode(part, gathering.pairs, gathering.heads, gathering.counts)):
             pass
         most = max(most, gathering.heads.size)
@@ -60,7 +60,7 @@ def test_heads_are_told_before_they_are_many() -> None:
 def test_interfaces_without_end_break_the_file() -> None:
     data = write.section() + write.interface() * (pcapng.INTERFACES_MOST + 1) + write.packet(bytes(60), 0)
     counts: Counter[str] = Counter()
-    assert list(read(Source(io.BytesIO(data)), counts)) == [] and counts["malformed-record"] == 1
+    assert list(read(CaptureSource(io.BytesIO(data)), counts)) == [] and counts["malformed-record"] == 1
 
 
 def test_words_of_a_buffer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,9 @@ def test_words_of_a_buffer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     between = write.block(0xBAD, bytes(8), ">")
     body = b"".join(between + write.packet(f, at, order=">") for at, f in write.conversation())
     data = write.section(">") + write.interface(order=">", resolution=9) + body
-    assert sum(len(part.start) for part in read(Source(io.BytesIO(data)), Counter())) == len(write.conversation())
+    assert sum(len(part.start) for part in read(CaptureSource(io.BytesIO(data)), Counter())) == len(
+        write.conversation()
+    )
     assert len(made) <= 3
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
@@ -36,7 +36,7 @@ def everything(data: bytes, most: int | None = None) -> tuple[list[ConnectionRep
     gathering = Gathering(most)
     found: list[ConnectionReport] = []
     try:
-        for frames in read(Source(io.BytesIO(data)), gathering.counts, buffer=512):
+        for frames in read(CaptureSource(io.BytesIO(data)), gathering.counts, buffer=512):
             for batch in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
                 found += report_connections(batch, ["x"])
         for batch in gathering.finish():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.rows import context_row
-from configtron.fingerprint.features import About, Sighting
+from configtron.fingerprint.features import AddressFacts, Sighting
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, path_of, sighted
@@ -32,7 +32,7 @@ def connection(folder: Path, story: Story) -> ConnectionReport:
 
 def seen(folder: Path, *here: str, opened: bool = True) -> Sighting:
     """The client's port is below the server's, so without a SYN the client may be taken for the server."""
-    return sighted(connection(folder, proven(port=22, opened=opened)), frozenset(here), lambda _: About())
+    return sighted(connection(folder, proven(port=22, opened=opened)), frozenset(here), lambda _: AddressFacts())
 
 
 @pytest.mark.parametrize("opened", [True, False])

@@ -19,7 +19,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.source import Source
+from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
@@ -111,7 +111,9 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 def rows_of(data: bytes, dissect: Dissector | None) -> tuple[Rows, Counter[str]]:
     counts: Counter[str] = Counter()
     pairs, heads = Pairs(), Heads()
-    parts = [decode(one, pairs, heads, counts, dissect) for one in read(Source(io.BytesIO(data)), counts, buffer=4096)]
+    parts = [
+        decode(one, pairs, heads, counts, dissect) for one in read(CaptureSource(io.BytesIO(data)), counts, buffer=4096)
+    ]
     return joined([part for part in parts if part is not None]), counts
 
 

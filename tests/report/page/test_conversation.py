@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from configtron.model.nouns import Message, Observation, Packet, Session, Target, Trace
-from configtron.report.page.conversation import MOST_LINES, Line, Note, conversation
+from configtron.report.page.conversation import MOST_LINES, LadderLine, Note, conversation
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
 from tests.report.tiny import segments
@@ -89,7 +89,11 @@ def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
     grouped = flights(conversation(trace(10), icw(10)).lines)
     assert [len(flight.lines) for flight in grouped] == [1, 1, 1, 10, 1, 1]
     assert grouped[3].text == "10 segments, 1000 bytes"
-    apart = [Line(0.0, "in", "a", length=1), Line(0.5, "in", "b", length=1), Line(0.5, "out", "c", length=1)]
+    apart = [
+        LadderLine(0.0, "in", "a", length=1),
+        LadderLine(0.5, "in", "b", length=1),
+        LadderLine(0.5, "out", "c", length=1),
+    ]
     assert [len(flight.lines) for flight in flights(apart)] == [1, 1, 1]
 
 

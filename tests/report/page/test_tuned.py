@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from configtron.model.nouns import Observation, Packet, Target, Trace
 from configtron.report.page.markup import written
-from configtron.report.page.sequence import Run, points, sequence
-from configtron.report.page.tuned import Scene, Shown, Sight, Subject, page
+from configtron.report.page.sequence import SequenceRun, points, sequence
+from configtron.report.page.tuned import Scene, Sight, Subject, TunedPage, page
 from tests.report.tiny import segments
 
 WANTED = ("bbr", 4)
@@ -28,7 +28,7 @@ def shown(seen: Sight, left: tuple[str, ...] = ()) -> str:
     subjects = [Subject("cable", "198.51.100.0/24", 20, "bbr 4")]
     scene = Scene("route", (("configtron tune apply", "<done>"),), left)
     by_gateway = [["of", "cable"], ["route", "bbr"]]
-    return page(Shown("lead", subjects, ["route"], {"route": {"cable": seen}}, [scene], by_gateway))
+    return page(TunedPage("lead", subjects, ["route"], {"route": {"cable": seen}}, [scene], by_gateway))
 
 
 def test_only_an_exact_window_with_its_congestion_control_agrees() -> None:
@@ -57,7 +57,7 @@ def test_points_count_from_the_request_in_round_trips() -> None:
 
 
 def test_a_larger_flight_stands_higher() -> None:
-    drawn = written(sequence([Run("untouched", trace(2)), Run("route", trace(8))], 0.02, "cable"))
+    drawn = written(sequence([SequenceRun("untouched", trace(2)), SequenceRun("route", trace(8))], 0.02, "cable"))
     assert drawn.count("<circle") == 2 + 8 + 2
     assert "untouched 2 segments, 200 bytes in the first round trip" not in drawn
     assert "cable: untouched 0 segments" in drawn
