@@ -98,7 +98,7 @@ class Detector:
         n = np.arange(len(runs.mean)) + 1.0
         kappa, alpha = self.kappa + n, self.alpha + n / 2.0
         beta = self.alpha * self.sigma_ln**2 + runs.square / 2.0
-        fits = student(x, runs.mean, beta * (kappa + 1.0) / (alpha * kappa), 2.0 * self.alpha)
+        fits = log_densities(x, runs.mean, beta * (kappa + 1.0) / (alpha * kappa), 2.0 * self.alpha)
         # A new run may begin anywhere: three e-folds around the present level are as wide as networks differ.
         level = float(np.sum(np.exp(runs.log_probability) * runs.mean))
         anew = -0.5 * ((x - level) / 1.5) ** 2 - math.log(1.5 * math.sqrt(2.0 * math.pi))
@@ -143,7 +143,7 @@ def _gammas(first: float) -> Floats:
     return np.array([math.lgamma((v + 1.0) / 2.0) - math.lgamma(v / 2.0) for v in freedom])
 
 
-def student(x: float, mean: Floats, square: Floats, first: float) -> Floats:
+def log_densities(x: float, mean: Floats, square: Floats, first: float) -> Floats:
     """Log densities of Student's t: location, squared scale (n,), degrees of freedom first + 1 .. first + n."""
     freedom = first + 1.0 + np.arange(len(mean))
     half = _gammas(first)[: len(mean)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ ARMS = (
     "default", "static", "lhc", "gp", "epsilon", "tree", "greedy", "thompson", "brute", "best", "offline", "reuse",
     "optimal", "squarecb", "linucb",
 )  # fmt: skip
+# Features without a column of their own.
+FURTHER = tuple(name for name in (*BY_NAME, *NAMES) if name != "device")
+FURTHER_OF = attrgetter(*FURTHER)
 ARM = {name: code for code, name in enumerate(ARMS)}
 
 
@@ -143,8 +147,8 @@ def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = Non
             [context.loss for context in contexts],
         )
     )
-    plain = Contexts(kbps, rtt, loss, site, sites, prefix, prefixes, device, devices)
-    return with_further(plain, [_further(context) for context in contexts])
+    numbers, names = _further(contexts)
+    return Contexts(kbps, rtt, loss, site, sites, prefix, prefixes, device, devices, numbers, names)
 
 
 def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Contexts:
@@ -162,9 +166,19 @@ def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Co
     return replace(contexts, numbers=numbers, names=names)
 
 
-def _further(context: Context) -> dict[str, Any]:
-    named = (name for name in (*BY_NAME, *NAMES) if name != "device")
-    return {name: value for name in named if (value := getattr(context, name)) not in (None, "")}
+def _further(contexts: Sequence[Context]) -> tuple[dict[str, Floats], dict[str, Named]]:
+    """Numbers and names by name that have no field of their own, those that any context has."""
+    columns = dict(zip(FURTHER, zip(*map(FURTHER_OF, contexts), strict=True), strict=False)) if contexts else {}
+    some = {name for name, column in columns.items() if column.count(None) + column.count("") < len(column)}
+    numbers = {
+        name: np.array([np.nan if value is None else value for value in columns[name]], dtype=np.float64)
+        for name in BY_NAME if name in some
+    }  # fmt: skip
+    names = {
+        name: _codes(["" if value is None else str(value) for value in columns[name]], None)
+        for name in NAMES if name in some
+    }  # fmt: skip
+    return numbers, names
 
 
 def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Codes, tuple[str, ...]]:

@@ -38,6 +38,7 @@ from configtron.learner.differing import values_of
 from configtron.learner.groups import Group
 from configtron.learner.reached import Mask
 from configtron.model.grid import Grid
+from configtron.model.student import student_quantile
 
 # Share of logs without any effect from which anything may be handed over, all looks at them together.
 ERROR = 0.05
@@ -364,11 +365,3 @@ def _halves(cluster: Codes) -> Codes:
 def _rows_of(network: Codes, classes: int) -> list[Codes]:
     order = np.argsort(network, kind="stable")
     return list(np.split(order, np.searchsorted(network[order], np.arange(1, classes))))
-
-
-def student_quantile(freedom: Floats | float, share: float) -> Floats:
-    """Student's quantile of a share, for each number of degrees of freedom."""
-    # scipy is an extra: what imports this file runs without it.
-    from scipy.special import stdtrit
-
-    return np.asarray(stdtrit(freedom, share), dtype=np.float64)

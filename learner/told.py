@@ -13,12 +13,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.learner.columns import ARM, ARMS
 from configtron.learner.imports.reading import Reading
+from configtron.learner.prefixes import network_of
 from configtron.model.characteristics import CHARACTERISTICS
 from configtron.model.errors import BadInput
 from configtron.model.grid import setting
@@ -42,6 +44,13 @@ OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
 # Characters of a word: more than any website's name or prefix has. And of a strange value that is shown.
 LONGEST, SHOWN = 1024, 60
+# What is spelt as an address or a prefix: digits and points, or hexadecimal digits and colons, a zone or a length;
+# or any word with a point or a colon that has a length.
+LIKE_ADDRESS = re.compile(
+    r"\s*(?:(?:\d+(?:\.\d+)+|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:%[^/]*)?(?:/.*)?|[^/\s]*[.:][^/\s]*/\d+)\s*"
+)
+# Prefixes, and names of sites, that are remembered as good.
+REMEMBERED = 50_000
 # Controls, and halves of characters (JSON's escapes can write them).
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -159,13 +168,34 @@ def context_of(form: Mapping[str, Any]) -> Context:
     """A context from its features by name; numbers may be text. Errors: `BadInput`."""
     if strange := sorted(set(form) - {*NUMBERS, *WORDS, "asn"}):
         raise BadInput(f"{_shown(strange[0])} is no feature of a context; there is: {', '.join((*NUMBERS, *WORDS))}")
-    given: dict[str, Any] = {key: _number(key, form[key]) for key in NUMBERS if form.get(key) is not None}
-    for key, value in given.items():
-        if not 0 <= value <= NUMBERS[key]:
-            share = ", a share" if key in SHARES else ""
-            raise BadInput(f"{key} is {_shown(form[key])}; it is not negative and at most {NUMBERS[key]:.0f}{share}")
+    given: dict[str, Any] = {key: number_of(key, form[key]) for key in NUMBERS if form.get(key) is not None}
     given |= {key: _word(key, form[key]) for key in WORDS if form.get(key) is not None}
+    if "prefix" in given:
+        _networked(given["prefix"])
     return Context(**given, asn=_whole("asn", form.get("asn"), MOST_ASN))
+
+
+def number_of(key: str, value: Any) -> float:
+    """A context's number of that name, from a number or text. Errors: `BadInput`."""
+    number = _number(key, value)
+    if not 0 <= number <= NUMBERS[key]:
+        share = ", a share" if key in SHARES else ""
+        raise BadInput(f"{key} is {_shown(value)}; it is not negative and at most {NUMBERS[key]:.0f}{share}")
+    return number
+
+
+@lru_cache(REMEMBERED)
+def site_of(name: str) -> str:
+    """The name of a site if it can be kept and printed. Errors: `BadInput`."""
+    return _word("site", name)
+
+
+@lru_cache(REMEMBERED)
+def _networked(prefix: str) -> None:
+    """Refuse what is spelt as an address or a prefix and is none. Words that are spelt otherwise name clients, too.
+    Errors: `BadInput`."""
+    if LIKE_ADDRESS.fullmatch(prefix) and network_of(prefix) is None:
+        raise BadInput(f"prefix {_shown(prefix)} is no address and no prefix")
 
 
 def _unaddressed(context: Context) -> Context:

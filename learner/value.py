@@ -39,6 +39,7 @@ from configtron.learner.propensities import fitted
 from configtron.learner.tails import tail_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
+from configtron.model.student import student_quantile
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975
@@ -308,15 +309,13 @@ def _around(mean: float, terms: Floats, upper: float = UPPER_95, unmet: Floats |
     terms that were not met, and leaves their mean what it was (Isaki 1983; Dudik et al. 2011 do so for a mean). As a
     model may err, it widens the terms' own spread and never narrows it.
     """
-    from scipy.special import stdtrit
-
     n = len(terms)
     if n < 2:
         return _without_interval(mean, "log:few-effective")
     squares = terms**2 if unmet is None else terms**2 + unmet
     square = max(float((terms**2).mean()), float(squares.mean()))
     deviation = float(np.sqrt(square * n / (n - 1)))
-    error, end = deviation / np.sqrt(n), float(stdtrit(freedom(squares, square), upper))
+    error, end = deviation / np.sqrt(n), float(student_quantile(freedom(squares, square), upper))
     skew = float((terms * squares).mean()) / max(deviation**3, 1e-300) / np.sqrt(n)
     # n terms about their mean have no more; what is left of equal ones by rounding would.
     skew = min(max(skew, -1.0), 1.0)

@@ -248,3 +248,13 @@ def test_optional_columns_follow_their_conditions_and_configurations() -> None:
 def test_optional_columns_that_do_not_fit_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(BadInput, match="tensor:"):
         replace(small(), **wrong)  # type: ignore[arg-type]
+
+
+def test_a_site_or_a_configuration_with_two_columns_is_refused() -> None:
+    tensor = small()
+    with pytest.raises(BadInput, match=f"site '{tensor.sites[0]}' has two columns"):
+        replace(tensor, sites=(*tensor.sites[:-1], tensor.sites[0]))
+    twice = Grid(tensor.grid.knobs, (*tensor.grid.rows[:-1], tensor.grid.rows[0]))
+    with pytest.raises(BadInput, match=f"configuration '{tensor.grid.profiles[0].name}' has two columns"):
+        replace(tensor, grid=twice)
+    assert replace(tensor, sites=tensor.sites).sites == tensor.sites

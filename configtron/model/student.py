@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Student's t: how many standard errors to either side of a mean its 95 % interval reaches.
+"""Student's t: its quantiles, by which intervals are made.
 
-Rules for this file: the standard library alone, since the lab has no scipy. Source: Student 1908; Abramowitz and Stegun
-1964, 26.7.3 and 26.7.4 (the distribution as a finite sum for whole degrees of freedom).
+Rules for this file: `student` needs the standard library alone, since the lab has no scipy. Source: Student 1908;
+Abramowitz and Stegun 1964, 26.7.3 and 26.7.4 (the distribution as a finite sum for whole degrees of freedom).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 # Probability within a two-sided interval.
 WITHIN = 0.95
@@ -18,7 +21,8 @@ HALVINGS = 80
 
 @lru_cache(maxsize=256)
 def student(degrees: int) -> float:
-    """The quantile for so many degrees of freedom, at least 1."""
+    """Return how many standard errors to either side of a mean its 95 % interval reaches, by degrees of freedom, at
+    least 1."""
     low, high = 0.0, 1.0
     while _within(high, degrees) < WITHIN:
         high *= 2.0
@@ -26,6 +30,14 @@ def student(degrees: int) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if _within(middle, degrees) < WITHIN else (low, middle)
     return (low + high) / 2.0
+
+
+def student_quantile(freedom: npt.NDArray[np.float64] | float, share: float) -> npt.NDArray[np.float64]:
+    """Return the quantile of a share for each of any degrees of freedom, shaped as `freedom`."""
+    # scipy is an extra: what imports this file runs without it
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(freedom, share), dtype=np.float64)
 
 
 def _within(t: float, degrees: int) -> float:

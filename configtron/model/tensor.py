@@ -104,7 +104,18 @@ class Tensor:
         rates = np.stack((self.bandwidth_kbps, self.rtt_ms, self.loss))
         if (rates < 0).any() or np.isinf(rates).any() or (self.loss > 1).any():
             raise BadInput("tensor: a bandwidth or a round trip is negative or infinite, or a loss is no share")
+        self._check_twice()
         self._check_optional(shape)
+
+    def _check_twice(self) -> None:
+        """A site or a configuration has one column: of two it is not known which to read. Errors: `BadInput`."""
+        profiles = [profile.settings for profile in self.grid.profiles]
+        for what, column, shown in (
+            ("site", self.sites, self.sites), ("configuration", profiles, [one.name for one in self.grid.profiles]),
+        ):  # fmt: skip
+            if len(set(column)) < len(column):
+                twice = next(name for at, name in enumerate(shown) if column[at] in column[:at])
+                raise BadInput(f"tensor: {what} {twice!r} has two columns; leave one out, or name them differently")
 
     def _check_optional(self, shape: tuple[int, ...]) -> None:
         """Columns that a file may lack. Errors: `BadInput`."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -84,8 +84,8 @@ class Parser:
         words = request.split(" ")
         if len(words) != 3:
             return "no request in it"
-        fields, seconds, ends = self._fields(rest)
-        begin_s, end_s, fine = self._span(self.seconds(time), fields, seconds, ends)
+        dated_s = self._times.get(time)
+        begin_s, end_s, fine, fields = self._span(self.seconds(time) if dated_s is None else dated_s, rest)
         return Hit(address, "" if agent == "-" else agent, fields.get("host", host), words[0], words[1],
                    "" if referer == "-" else referer, int(status), begin_s, end_s, fine, fields)  # fmt: skip
 
@@ -97,11 +97,13 @@ class Parser:
         return Hit(address, "" if agent == "-" else agent, host, words[0], path, "", int(status), end_s, end_s,
                    False, {})  # fmt: skip
 
-    def _combined(self, line: str) -> tuple[str, str, tuple[str, ...]]:
+    def _combined(self, line: str) -> tuple[str, str, Sequence[str]]:
         """Address, virtual host, and what follows from the date on. Errors: `BadInput`."""
         found = PLAIN.match(line)
-        if found and (address := self._address(found[1])):
-            return address, "", found.groups()[1:]
+        if found:
+            text, *others = found.groups()
+            if address := self._addresses.get(text) or self._address(text):
+                return address, "", others
         # a host of hexadecimal letters alone passes for an address until it is read
         hosted = HOSTED.match(line)
         if hosted and (address := self._address(hosted[2])):
@@ -125,37 +127,34 @@ class Parser:
         return Hit(address, agent, host, words[0], words[1], referer, int(status), begin_s,
                    begin_s + int(took) / 1e3, True, {})  # fmt: skip
 
-    def _fields(self, rest: str) -> tuple[dict[str, str], float | None, bool]:
-        """KEY=VALUE, and how long the request took by a bare number; whether lines are dated at the end."""
-        fields: dict[str, str] = {}
-        seconds, ends = None, self._bare in ("", "nginx")
-        for word in rest.split():
-            key, equals, value = word.partition("=")
-            if equals:
-                if value not in ("", "-"):
-                    fields[key] = value.strip('"')
-            elif seconds is None and key.replace(".", "", 1).isdigit():
-                if "." not in key and not self._bare:
-                    raise BadInput(f"{key} is microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?")
-                seconds = float(key) * (1.0 if "." in key else BARE[self._bare])
-        return fields, seconds, ends
-
-    def _span(self, dated_s: float, fields: dict[str, str], seconds: float | None, ends: bool
-              ) -> tuple[float, float, bool]:  # fmt: skip
-        """Begin, end, and whether they are known to a millisecond."""
+    def _span(self, dated_s: float, rest: str) -> tuple[float, float, bool, dict[str, str]]:
+        """Begin, end, whether they are known to a millisecond, and the fields that a line ends with."""
+        words = rest.split()
+        pairs = [word.partition("=") for word in words]
+        fields = {key: value.strip('"') for key, equals, value in pairs if equals and value and value != "-"}
         if "request_us" in fields:
             seconds, ends = _number("request_us", fields) / 1e6, False
         elif "request_time" in fields:
             seconds, ends = _number("request_time", fields), True
-        if seconds is None:
-            raise BadInput("how long the request took is not in it; log nginx's $request_time or Apache's %D")
+        else:
+            seconds, ends = self._bare_seconds(words), self._bare in ("", "nginx")
         if "msec" in fields:
             end_s = _number("msec", fields)
-            return end_s - seconds, end_s, True
+            return end_s - seconds, end_s, True, fields
         if "begin_ms" in fields:
             begin_s = _number("begin_ms", fields) / 1e3
-            return begin_s, begin_s + seconds, True
-        return (dated_s - seconds, dated_s, False) if ends else (dated_s, dated_s + seconds, False)
+            return begin_s, begin_s + seconds, True, fields
+        began_s = dated_s - seconds if ends else dated_s
+        return began_s, dated_s if ends else dated_s + seconds, False, fields
+
+    def _bare_seconds(self, words: Sequence[str]) -> float:
+        """How long a request took by a number that stands for itself. Errors: `BadInput`."""
+        word = next((word for word in words if word.replace(".", "", 1).isdigit()), None)
+        if word is None:
+            raise BadInput("how long the request took is not in it; log nginx's $request_time or Apache's %D")
+        if "." not in word and not self._bare:
+            raise BadInput(f"{word} is microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?")
+        return float(word) * (1.0 if "." in word else BARE[self._bare])
 
     def _address(self, text: str) -> str:
         """As text without variants; "" if it is none."""

@@ -20,6 +20,8 @@ from configtron.model.tuning import Rules
 
 Settings = tuple[tuple[str, Value], ...]
 CHANGED, EARLIER, NO_DATE = "configuration changed meanwhile", "configuration not kept then", "no date"
+# The stack as it is where nothing was ever in force.
+UNTOUCHED = Profile("default")
 # Addresses whose configurations are remembered.
 REMEMBERED = 50_000
 
@@ -47,9 +49,11 @@ class InForce:
     def of(self, address: str, begin: int, end: int) -> Profile | str:
         """The profile of an address in that span, ns; or why it is not known."""
         if not end:
-            return NO_DATE if self._tables else Profile("default")
+            return NO_DATE if self._tables else UNTOUCHED
         if begin < self._known_since:
             return EARLIER
+        if not self._tables:
+            return UNTOUCHED
         first, last = bisect_right(self._times, begin), bisect_right(self._times, end)
         found = self._at(address, first)
         every = [self._at(address, segment) for segment in range(first, last + 1)]

@@ -18,9 +18,21 @@ from configtron.learner.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Pa
 from configtron.learner.imports.inforce import InForce
 from configtron.learner.imports.reading import Reading
 from configtron.learner.imports.views import GOOD_PAGE, View, Views
-from configtron.learner.told import LEAST_MS, LONGEST, MOST_MS, MOST_NS, context_of, objects, outcome_of, propensity_of
+from configtron.learner.told import (
+    LEAST_MS,
+    LONGEST,
+    MOST_MS,
+    MOST_NS,
+    NUMBERS,
+    context_of,
+    number_of,
+    objects,
+    outcome_of,
+    propensity_of,
+    site_of,
+)
 from configtron.model.errors import BadInput
-from configtron.model.nouns import Decision, Outcome, Profile
+from configtron.model.nouns import Context, Decision, Outcome, Profile
 
 OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
     "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
@@ -35,7 +47,7 @@ METRICS = {
 }  # fmt: skip
 # Schemas of lines that `fingerprint` writes.
 CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
-# Decisions that are remembered: clients come again, with the same page.
+# Clients that are remembered, by address and User-Agent: they come again.
 REMEMBERED = 20_000
 
 
@@ -138,8 +150,8 @@ def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Ite
         for number, hit in hits:
             if hit.method != "GET" or hit.status not in GOOD_PAGE:
                 left["no GET, or not answered by 200 or 304"] += 1
-            else:
-                yield from maker.hit(number, hit, hit.end_s)
+            elif (outcome := maker.hit(number, hit, hit.end_s)) is not None:
+                yield outcome
         return
     views = Views(left, wanted.gap_s)
     number = 0
@@ -159,8 +171,8 @@ def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Ite
 def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
     if view.requests < 2:
         maker.reading.left["page views of one request"] += 1
-    else:
-        yield from maker.hit(number, view.page, view.end_s)
+    elif (outcome := maker.hit(number, view.page, view.end_s)) is not None:
+        yield outcome
 
 
 def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
@@ -213,15 +225,15 @@ class _Maker:
 
     def __init__(self, reading: Reading, wanted: Wanted) -> None:
         self.reading, self._wanted = reading, wanted
-        self._decisions: dict[tuple[Any, ...], Decision] = {}
+        self._clients: dict[tuple[str, ...], Context] = {}
         self._prefixes: dict[str, str] = {}
 
-    def hit(self, number: int, hit: Hit, end_s: float) -> Iterator[Outcome]:
-        """The outcome of a request, or of the page view that began with it."""
+    def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
+        """The outcome of a request, or of the page view that began with it; None for what is counted as left out."""
         took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
         if not LEAST_MS <= took_ms <= MOST_MS:
             self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
-            return
+            return None
         begin, end = round(hit.begin_s * 1e6) * 1000, round(end_s * 1e6) * 1000
         try:
             if not 0 <= begin <= end <= MOST_NS:
@@ -229,33 +241,40 @@ class _Maker:
             profile = self._profile(hit.address, begin, end, hit.fields.get("profile"))
             if isinstance(profile, str):
                 self.reading.left[profile] += 1
-                return
+                return None
             propensity = hit.fields.get("propensity")
-            rtt = hit.fields.get("tcpinfo_rtt"), hit.fields.get("tcpinfo_rttvar")
-            key = (self._prefix(hit.address), hit.agent, hit.host, hit.path, profile.settings, propensity, rtt)
-            decision = self._decisions.get(key)
-            if decision is None:
-                decision = self._decided(key, hit, profile, propensity)
-            yield Outcome(decision, took_ms, end, wanted.source)
+            share = wanted.propensity if propensity is None else propensity_of(propensity)
+            arm = "static" if profile.settings else "default"
+            return Outcome(Decision(self._context(hit), "", profile, arm, None, share), took_ms, end, wanted.source)
         except BadInput as error:
             self.reading.refuse(number, error)
+            return None
 
-    def _decided(self, key: tuple[Any, ...], hit: Hit, profile: Profile, propensity: str | None) -> Decision:
-        if len(self._decisions) >= REMEMBERED:
-            self._decisions.clear()
-        context: dict[str, Any] = {
-            "prefix": key[0], "device": device_of(hit.agent), "browser": browser_of(hit.agent),
-            "site": self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST],
-        }
+    def _context(self, hit: Hit) -> Context:
+        """The client, the site and the round trip that the server's kernel measured. Errors: `BadInput`."""
+        key = (hit.address, hit.agent)
+        client = self._clients.get(key)
+        if client is None:
+            if len(self._clients) >= REMEMBERED:
+                self._clients.clear()
+            client = self._clients[key] = self._client(hit)
+        rtt, jitter = hit.fields.get("tcpinfo_rtt"), hit.fields.get("tcpinfo_rttvar")
+        return Context(
+            None, None if rtt is None else _thousandth("rtt_ms", "tcpinfo_rtt", rtt), None,
+            site_of(self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]),
+            client.prefix, client.asn, client.region, client.device, None,
+            None if jitter is None else _thousandth("jitter_ms", "tcpinfo_rttvar", jitter),
+            browser=client.browser,
+        )  # fmt: skip
+
+    def _client(self, hit: Hit) -> Context:
+        """The client by its address and User-Agent. Errors: `BadInput`."""
+        device, browser = device_of(hit.agent), browser_of(hit.agent)
+        if self._wanted.places is None:
+            return Context(prefix=self._prefix(hit.address), device=device, browser=browser)
+        context: dict[str, Any] = {"prefix": self._prefix(hit.address), "device": device, "browser": browser}
         self._placed(context, hit.address)
-        for name, field in (("rtt_ms", "tcpinfo_rtt"), ("jitter_ms", "tcpinfo_rttvar")):
-            if field in hit.fields:
-                context[name] = beacons.float_of(field, hit.fields[field]) / 1e3
-        share = self._wanted.propensity if propensity is None else propensity_of(propensity)
-        arm = "static" if profile.settings else "default"
-        decision = Decision(context_of(context), "", profile, arm, None, share)
-        self._decisions[key] = decision
-        return decision
+        return context_of(context)
 
     def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
         """The outcome of a beacon."""
@@ -303,6 +322,12 @@ class _Maker:
                 self._prefixes.clear()
             known = self._prefixes[address] = prefix_of(address)
         return known
+
+
+def _thousandth(name: str, field: str, text: str) -> float:
+    """Milliseconds of a field in microseconds, as a feature of that name. Errors: `BadInput`."""
+    number = beacons.float_of(field, text) / 1e3
+    return number if 0.0 <= number <= NUMBERS[name] else number_of(name, number)
 
 
 def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
