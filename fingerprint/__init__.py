@@ -3,14 +3,14 @@
 
 One trace may answer several questions, so a reader names the probes whose traces it understands.
 
-ACROSS: what one trace cannot show, drawn from all trials of one target and vantage. Such a function is
-`across(trials by knob) -> verdict or None`: pure, total; None if the trials say nothing about its question. What it
-needs of a trial, the trial's reader keeps in its details. It imports `verdict`, not `merge`, which applies the table.
+What one trace cannot show is drawn from all trials of one target and vantage: `across(trials by knob) -> verdict or
+None`, pure and total; None if the trials show nothing of its question. What it needs of a trial, the trial's reader
+keeps in its details. Such a function stands in the table of `grades.py`, imports `verdict`, and not `merge`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from configtron.fingerprint import (
@@ -23,10 +23,8 @@ from configtron.fingerprint import (
     h2_settings,
     http_version,
     icw,
-    icw_formula,
     icw_tls,
     idle,
-    load_balancing,
     rwin,
     signature,
     stack,
@@ -71,26 +69,6 @@ INFERENCES = {
         Inference("h2_settings", h2_settings.PROBES, h2_settings.infer),
         Inference("tls_versions", tls_versions.PROBES, tls_versions.infer),
     )
-}
-
-Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
-
-# By the knob that the verdict is on. A verdict drawn here takes the place of a merged one.
-ACROSS: dict[str, Across] = {
-    "h2_settings": h2_settings.across,
-    "icw_formula": icw_formula.across,
-    "data_rto": data_rto.across,
-    "min_rto": data_rto.across_least,
-    "stack": stack.across,
-    "synack_rto": synack_rto.across,
-    "synack_backoff": synack_rto.across_backoff,
-    "synack_retries": synack_rto.across_retries,
-    "synack_end": synack_rto.across_end,
-    "slow_start_after_idle": idle.across,
-    "tfo": tfo.across,
-    "synack_duplicates": syn_cookies.across,
-    "tls_versions": tls_versions.across,
-    "load_balancing": load_balancing.across,
 }
 
 

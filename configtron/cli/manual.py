@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Manual pages, shell completions, what each driver can set: `python -m configtron.cli.manual docs`.
+"""Manual pages, shell completions, what each driver can set, grade rules: `python -m configtron.cli.manual docs`.
 
 Made from the commands and drivers themselves. One page a command, in man(7); they carry no date, so the same commands
 give the same bytes and a test can tell when they are stale. Completion scripts are Click's.
@@ -18,6 +18,7 @@ from click.shell_completion import get_completion_class
 from configtron import __version__
 from configtron.cli.outermost import COMPLETE
 from configtron.cli.root import root
+from configtron.fingerprint.grades import printed
 from configtron.tune.capabilities import page
 from configtron.tune.drivers import tables
 
@@ -109,7 +110,7 @@ def _roff(text: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write all of them, and remove pages of commands that are gone."""
+    """Write all of them, the table of docs/grades.md too, and remove pages of commands that are gone."""
     made = pages()
     for old in (folder / "man").glob("*.1"):
         if f"man/{old.name}" not in made:
@@ -118,6 +119,8 @@ def write(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder / "capabilities.md").write_text(page(tables()))
+    if (grades := folder / "grades.md").exists():
+        grades.write_text(printed(grades.read_text()))
 
 
 if __name__ == "__main__":

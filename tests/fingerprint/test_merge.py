@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint import ACROSS
+from configtron.fingerprint import merge as merging
+from configtron.fingerprint.agreement import agree
+from configtron.fingerprint.grades import RULES, GradeRule
 from configtron.fingerprint.merge import merge, merge_all
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Observation
@@ -124,7 +126,7 @@ def test_what_several_trials_show_together_stands_beside_the_merged(monkeypatch:
         found = trials.get("icw", ())
         return over("icw_span", found, len({t.value for t in found}), "B") if len(found) > 1 else None
 
-    monkeypatch.setitem(ACROSS, "icw_span", widest)
+    monkeypatch.setattr(merging, "RULES", (*RULES, GradeRule(("icw_span",), agree, "never", across=widest)))
     verdicts = merge_all([icw(10), icw(4), rto(1.0)])
     assert [name for name in verdicts if name != "load_balancing"] == ["data_rto", "icw", "icw_span"]
     assert (verdicts["icw_span"].value, verdicts["icw_span"].grade, len(verdicts["icw_span"].trials)) == (2, "B", 2)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""When exact readings of one parameter agree, and which of them is the verdict.
+
+Each function gets all trials of the parameter, the exact ones and the lower bounds, and returns the verdict. Which
+parameter is settled by which: `grades.py`.
+
+Rules for this file: pure; a value is given only where a trial proved it; a disagreement is never hidden (its values are
+in the details). Loss only lowers a count and lengthens a time, so of unlike counts the largest is given, and of unlike
+times the shortest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
+from configtron.fingerprint.window_proofs import SUPPORTS
+from configtron.model.nouns import Observation
+
+# Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
+WHEEL = 0.125
+
+
+def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]) -> Observation:
+    """Settle facts that are equal or not: all equal 3 times A, twice B; else the commonest, C, with all readings."""
+    counts = Counter(t.value for t in exact)
+    value, _ = counts.most_common(1)[0]
+    best = next(t for t in exact if t.value == value)
+    if len(counts) > 1:
+        return settled(trials, best, "C", seen((*exact, *bounds)))
+    return settled(trials, best, count_grade(len(exact)), {})
+
+
+def agree_largest(
+    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
+) -> Observation:
+    """Settle counts that a loss can only lower: the largest; B and A need it twice and three times."""
+    best = max(exact, key=number)
+    grade = count_grade(sum(t.value == best.value for t in exact))
+    return settled(trials, best, grade, seen(exact) if len({t.value for t in exact}) > 1 else {})
+
+
+def agree_seconds(
+    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
+) -> Observation:
+    """Settle timers (s): the shortest reading, since a lost copy only lengthens; others agree within an eighth of it.
+
+    Longer readings are no contradiction, but no agreement either: where more trials agree than not it is B, else C.
+    """
+    best = min(exact, key=number)
+    near = [t for t in exact if number(t) <= number(best) * (1 + WHEEL)]
+    longer = len(exact) - len(near)
+    grade = count_grade(len(near))
+    if longer:
+        grade = "B" if len(near) >= AGREE_B and len(near) > longer else "C"
+    return settled(trials, best, grade, {"agreeing": len(near), **(seen(exact) if longer or grade == "C" else {})})
+
+
+def agree_window(
+    trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
+) -> Observation:
+    """Return the largest window that was proven; bounds of the same number support it.
+
+    A lost tail, or a server without a round trip, only shortens what a trial shows. A needs three
+    trials, two MSS values, and the consent of an edge run: its proof, or a server that refused SACK and so probes no
+    tails.
+    """
+    counts = Counter(number(t) for t in exact)
+    value = max(counts)
+    best = next(t for t in exact if number(t) == value)
+    if len(counts) > 1:
+        return settled(trials, best, "C", seen((*exact, *bounds)))
+    support = [t for t in bounds if t.detail("proof") in SUPPORTS and number(t) == value]
+    agreeing = [*exact, *support]
+    grade = count_grade(len(agreeing))
+    consent = any(t.detail("sack_offered", t.detail("sack")) for t in exact)
+    if grade == "A" and (len({t.detail("offered_mss", t.detail("mss")) for t in agreeing}) < AGREE_B or not consent):
+        grade = "B"
+    return settled(trials, best, grade)
