@@ -22,12 +22,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from configtron.cli.probe.truth import judged
 from configtron.db.store import Store
 from configtron.fingerprint import icw
 from configtron.model.errors import DONE, PARTIAL
 from configtron.model.nouns import SYN, Observation, Trace
 from configtron.probe.wire.pcap import read_evidence
+from configtron.service.campaign.scoring import judged
 
 EDGE_CLAIM, VERDICT_CLAIM = 0.98, 0.995
 WORDS = ("exact", "bound =", "bound <", "none", "wrong")

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import click
 
-from configtron.cli.probe.runs import run_folder
 from configtron.db.store import Store
 from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.merge import merge_all
@@ -38,6 +37,7 @@ from configtron.model.nouns import Observation, Value
 from configtron.model.records import Result
 from configtron.probe.profiles import APART, APART_MOST, Params
 from configtron.report.planted import share
+from configtron.service.campaign.runs import run_folder
 
 # Seeds that were not used in development.
 SEEDS = (9301, 9302)

@@ -20,12 +20,12 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from configtron.cli.probe.truth import judged
 from configtron.db.store import Store
 from configtron.model.errors import DONE, PARTIAL
 from configtron.report.allowed import KINDS, Judged
 from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.score import percent, score, share
+from configtron.service.campaign.scoring import judged
 
 # What a trouble's row of the score counts, of verdicts; and of cases.
 OF_VERDICTS = ("value", "bound", "reason", "unexcused", "overclaims")

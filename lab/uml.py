@@ -31,6 +31,7 @@ from configtron.lab.enclosure import (
 )
 from configtron.lab.kernel import ensure_programs
 from configtron.lab.recipes import LAB, UML_DEBUG
+from configtron.model.choices import NETNS, UML_REAL, UML_VIRTUAL
 from configtron.model.errors import BadInput, Missing
 
 __all__ = [
@@ -65,7 +66,7 @@ REAL_MODULES = (
 class UmlVirtual(Guest):
     """A kernel of our own in virtual time: exact, repeatable, faster than the clock. Or, when asked, in real time."""
 
-    name: str = "uml-virtual"
+    name: str = UML_VIRTUAL
     virtual_time: bool = True
     recipe = LAB
 
@@ -80,7 +81,7 @@ class UmlVirtual(Guest):
 class UmlReal(Guest):
     """Debian's packaged kernel in real time."""
 
-    name: str = "uml-real"
+    name: str = UML_REAL
 
     def absent(self) -> list[str]:
         return [] if REAL_KERNEL.exists() else ["user-mode-linux"]
@@ -108,7 +109,7 @@ class UmlDebug(Guest):
 class Netns:
     """The host's kernel with namespaces of our own; the command sees real time and the host's TCP."""
 
-    name: str = "netns"
+    name: str = NETNS
     virtual_time: bool = False
     delays: bool = False
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from configtron.model.choices import PROFILES, TESTS
 from configtron.model.nouns import Value
+
+__all__ = ["PROFILES", "TESTS"]
 
 Params = tuple[tuple[str, Value], ...]
 Row = tuple[str, Params]
@@ -113,20 +116,6 @@ WINDOW: dict[str, tuple[Row, ...]] = {
     ),
     "full": (),
     "paper": (),
-}
-PROFILES = tuple(CLEAR)
-# What `--tests` may name -> the probes that answer it.
-TESTS: dict[str, tuple[str, ...]] = {
-    "icw": ("icw",),
-    "icw_tls": ("icw_tls", "cwnd_at_request"),
-    "rto": ("rto", "icw"),
-    "rwin": ("rto", "icw", "rwin"),
-    "signature": ("signature", "rto", "rwin"),
-    "behaviour": ("delayed_ack", "idle"),
-    "options": ("signature", "ecn", "tfo"),
-    "http": ("http_version", "h2_settings"),
-    "h2": ("h2_settings",),
-    "tls": ("tls_versions",),
 }
 # Tests that the windows over TLS belong to, besides their own.
 WINDOW_TESTS = ("icw", "icw_tls")

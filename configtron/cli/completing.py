@@ -18,7 +18,7 @@ RUNS = 20
 
 def lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     """Names of the bundled target lists."""
-    from configtron.cli.probe.plan import bundled
+    from configtron.service.lists import bundled
 
     return [name for name in bundled() if name.startswith(begun)]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.probe.kept import SHARDS, kept
-from configtron.cli.probe.runs import held, is_held
 from configtron.db.store import Store
 from configtron.model.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
+from configtron.service.campaign.layout import SHARDS, load_layout
+from configtron.service.campaign.runs import is_locked, locked
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -148,7 +148,7 @@ def test_the_flag_is_named_where_somebody_is_blocked(home: Path, capsys: Spoken)
 def test_damaged_shards_are_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / SHARDS).write_text(text)
     with pytest.raises(BadInput):
-        kept(tmp_path, 1)
+        load_layout(tmp_path, 1)
 
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "foo.1", "0x7f.1"])
@@ -180,8 +180,8 @@ def test_a_run_is_run_by_one_process(home: Path) -> None:
     words = ["--db", str(home / "a.db"), "-q", "probe"]
     assert run([*words, "127.0.0.1"]) == REFUSED
     folder = home / "a.db.runs" / "1"
-    with held(folder, 1):
-        assert is_held(folder)
+    with locked(folder, 1):
+        assert is_locked(folder)
         assert run([*words, "--resume", "1"]) == REFUSED
-    assert not is_held(folder)
+    assert not is_locked(folder)
     assert run([*words, "--resume", "last"]) == REFUSED  # blocked, as before

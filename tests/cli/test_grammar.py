@@ -13,16 +13,19 @@ import pytest
 from configtron.cli import settings as settings_module
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
-from configtron.cli.probe import campaign
-from configtron.cli.probe import run as run_module
-from configtron.cli.probe.options import ProbeOptions
-from configtron.cli.probe.plan import blocklist_of, options_of, run_config, targets_of, vantages_of
-from configtron.cli.probe.runs import render
+from configtron.cli.probe import run_report
+from configtron.cli.probe.rendering import render
 from configtron.db.store import Store
+from configtron.lab import uml
+from configtron.model.choices import BACKENDS, PROFILES, TESTS
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
 from configtron.model.records import Result
-from configtron.probe.profiles import PROFILES
-from configtron.probe.profiles import TESTS as CAMPAIGN_TESTS
+from configtron.probe import PROBES
+from configtron.probe.profiles import CLEAR, SECURE
+from configtron.service import campaign
+from configtron.service.campaign.inputs import blocklist_of, targets_of, vantages_of
+from configtron.service.campaign.run_config import options_of, run_config
+from configtron.service.campaign.run_options import ProbeOptions
 from tests.report.sample import VANTAGES
 from tests.report.sample import run as sample_run
 from tests.test_layers import ROOT
@@ -44,11 +47,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ProbeOptions]:
     """What the campaign was asked to do, instead of doing it."""
     seen: list[ProbeOptions] = []
 
-    def remember(options: ProbeOptions, store: Store) -> int:
+    def remember(options: ProbeOptions, db: Path, **_: object) -> campaign.RunResult:
         seen.append(options)
-        return PARTIAL
+        return campaign.RunResult(1, "done", db)
 
     monkeypatch.setattr(campaign, "run", remember)
+    monkeypatch.setattr(run_report, "show_run", lambda options, done: PARTIAL)
     return seen
 
 
@@ -122,7 +126,7 @@ def test_mistakes_are_one_line_and_exit_code_2(words: list[str], complaint: str,
 def test_errors_and_ctrl_c_have_their_codes(monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
     for error, code in ((Refused("no"), Refused.code), (KeyboardInterrupt(), INTERRUPTED)):
 
-        def fail(*_: object, error: BaseException = error) -> int:
+        def fail(*_: object, error: BaseException = error, **__: object) -> int:
             raise error
 
         monkeypatch.setattr(campaign, "run", fail)
@@ -177,9 +181,10 @@ def test_every_command_has_help_and_the_tables_repeat_it() -> None:
             assert getattr(param, "help", "") or param.param_type_name == "argument", f"{ctx.command_path} {param.name}"
 
 
-def test_literals_of_the_help_are_those_of_the_campaign() -> None:
-    assert set(run_module.TESTS) == set(CAMPAIGN_TESTS)
-    assert run_module.PROFILES == PROFILES
+def test_choices_of_the_help_are_those_of_the_tables() -> None:
+    assert tuple(CLEAR) == PROFILES and set(SECURE) == set(PROFILES)
+    assert tuple(backend.name for backend in uml.BACKENDS) == BACKENDS
+    assert set().union(*TESTS.values()) <= set(PROBES)
 
 
 def test_lists_and_regions(capsys: Spoken, tmp_path: Path) -> None:

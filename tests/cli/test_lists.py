@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-from configtron.cli.probe.plan import bundled, list_source
 from configtron.probe.targets import hostname, read
+from configtron.service.lists import bundled, list_source
 
 
 def test_the_thousand_names() -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.probe.runs import run_folder
 from configtron.cli.replay import expected, work
 from configtron.db.store import Store
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.records import canonical, result_from_json
+from configtron.service.campaign.runs import run_folder
 from tests.test_layers import ROOT
 
 FOLDER = ROOT / "fixtures" / "icw" / "10"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.cli.probe.truth import NOT_PROBED, TOO_FEW, is_asked, shows_window
 from configtron.model.nouns import Observation
+from configtron.service.campaign.scoring import NOT_PROBED, TOO_FEW, is_asked, shows_window
 
 
 @pytest.mark.parametrize("profile", ["quick", "standard", "paper"])

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.probe.runs import find, run_folder
-from configtron.cli.probe.truth import NOT_PROBED, judged
 from configtron.db.store import Store
 from configtron.lab import internet, oddities, truth, uml
 from configtron.lab import world as worlds
 from configtron.probe.wire.pcap import read_evidence
 from configtron.report.allowed import KINDS
 from configtron.report.score import Score, score
+from configtron.service.campaign.runs import find_run, run_folder
+from configtron.service.campaign.scoring import NOT_PROBED, judged
 
 pytestmark = pytest.mark.lab
 SITES = "24"
@@ -43,7 +43,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 def scored(home: Path) -> Score:
     with Store(home / "configtron" / "configtron.db", read_only=True) as store:
-        return score(judged(store, find(store, -1)))
+        return score(judged(store, find_run(store, -1)))
 
 
 def wrong(result: Score) -> list[object]:

@@ -37,14 +37,14 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
     servers answer stand apart. The page (-f html) adds plots, providers and the packets behind the examples; it is one
     file that loads nothing. Exit code 4: the run holds no verdict to compare.
     """
-    from configtron.cli.probe.runs import SUMMARY, chosen, find, reading, vantages_of_run
     from configtron.report.compared import compared
+    from configtron.service import campaign
 
-    with reading() as store:
-        kept = find(store, run)
-        names = list(vantages_of_run(kept))
+    with campaign.open_runs(settings().db) as store:
+        kept = campaign.find_run(store, run)
+        names = list(campaign.vantages_of_run(kept))
         here = _baseline(kept, baseline)
-        found = compared(chosen(store, kept), knobs or SUMMARY, names, here)
+        found = compared(campaign.records_of(store, kept), knobs or campaign.SUMMARY, names, here)
         _remark(kept, found)
         if not found.parameters:
             return NOTHING
@@ -54,7 +54,7 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
 
 def _baseline(run: Run, name: str) -> str:
     """The vantage of that name, or the first in the region of that name."""
-    from configtron.cli.probe.runs import vantages_of_run
+    from configtron.service.campaign.runs import vantages_of_run
 
     vantages = vantages_of_run(run)
     if not vantages:
@@ -106,10 +106,10 @@ def _write(store: Store, run: Run, found: RegionComparison, form: str, output_fi
 
 def _page(store: Store, run: Run, found: RegionComparison) -> str:
     from configtron.cli.fingerprint.proofs import proofs_of
-    from configtron.cli.probe.runs import run_folder, vantages_of_run
     from configtron.report.found import found_in
     from configtron.report.page.diversity import page, to_draw
     from configtron.report.page.words import RunFacts
+    from configtron.service.campaign.runs import run_folder, vantages_of_run
 
     differences = to_draw(found)
     sites = {difference.target for difference in differences}

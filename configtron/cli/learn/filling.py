@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TextIO
 
 from configtron.cli.learn.outcome import Wanted, show
-from configtron.cli.probe.runs import held
 from configtron.cli.settings import hint, settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring, Shard
@@ -30,6 +29,7 @@ from configtron.model.records import Json, canonical
 from configtron.model.samples import digest, judged
 from configtron.report.filling import Filling, Moment
 from configtron.report.lines import can_be_written
+from configtron.service.campaign.runs import locked
 
 # What a guest runs: it needs what only this layer knows, the drivers.
 WORKER = "configtron.cli.shard"
@@ -98,7 +98,7 @@ class _Measured:
         """Measure what is not measured yet, show all of it; the exit code."""
         status = FAILED
         with terminated(), ExitStack() as stack:
-            stack.enter_context(held(self.folder, self.number, "measurement"))
+            stack.enter_context(locked(self.folder, self.number, "measurement"))
             self.store.resume(self.number)
             progress = stack.enter_context(self._progress(stack))
             try:

@@ -5,34 +5,22 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TextIO
+from collections.abc import Iterable
+from typing import TextIO
 
 import click
 
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import known_knob, run_number
-from configtron.cli.probe.runs import chosen, find, reading
-from configtron.db.store import Store
-from configtron.fingerprint.diversity import BALANCING, DIFFERS, MIXED, SAME, UNDETERMINED, compare, is_mixed
+from configtron.cli.settings import settings
+from configtron.fingerprint.diversity import DIFFERS, MIXED, SAME, UNDETERMINED
 from configtron.model.errors import CONDITION, DONE
-from configtron.model.nouns import Observation
 from configtron.model.records import canonical, observation_form
 from configtron.report.lines import opened, plain_value
+from configtron.service import campaign
 
 FORMATS = ("table", "jsonl", "csv")
 COLUMNS = ("host", "vantage", "knob", "before", "before_grade", "after", "after_grade")
-
-
-class Change(NamedTuple):
-    """One parameter of one target from one vantage in two runs."""
-
-    site: str
-    vantage: str
-    knob: str
-    outcome: str
-    before: Observation
-    after: Observation
 
 
 @click.command(short_help="Compare the verdicts of two runs.")
@@ -46,39 +34,27 @@ class Change(NamedTuple):
 def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str, ...], exit_code: bool) -> int:
     """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal.
 
-    Of sites where unlike servers share an address (mixed) nothing is said: which of them answers is luck.
+    Sites where unlike servers share an address (mixed) are only counted: which of them answers is luck.
     """
     counts: Counter[str] = Counter()
-    with reading() as store, opened(output_file) as out:
+    with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if form == "csv":
             _row(out, COLUMNS)
-        for change in changes(store, before, after):
+        for change in campaign.changes(store, before, after):
             if knobs and change.knob not in knobs:
                 continue
             counts[change.outcome] += 1
             if change.outcome == DIFFERS:
                 _write(change, form, out)
     always = (SAME, DIFFERS, UNDETERMINED)
-    told = ", ".join(
+    summary = ", ".join(
         f"{counts[outcome]} {outcome}" for outcome in (*always, MIXED) if outcome in always or counts[MIXED]
     )
-    click.echo(told, err=True)
+    click.echo(summary, err=True)
     return CONDITION if exit_code and counts[DIFFERS] else DONE
 
 
-def changes(store: Store, before: int, after: int) -> Iterator[Change]:
-    """Every parameter that both runs have a verdict on, compared; of mixed sites only whether they are that."""
-    old = {(item.site, item.vantage): item.verdicts for item in chosen(store, find(store, before))}
-    for item in chosen(store, find(store, after)):
-        earlier = old.get((item.site, item.vantage), {})
-        mixed = is_mixed(earlier) or is_mixed(item.verdicts)
-        for knob in sorted(earlier.keys() & item.verdicts.keys()):
-            then, now = earlier[knob], item.verdicts[knob]
-            outcome = MIXED if mixed and knob != BALANCING else compare(then, now)
-            yield Change(item.site, item.vantage, knob, outcome, then, now)
-
-
-def _write(change: Change, form: str, out: TextIO) -> None:
+def _write(change: campaign.Change, form: str, out: TextIO) -> None:
     if form == "csv":
         before, after = change.before, change.after
         sides = (plain_value(before), before.grade, plain_value(after), after.grade)
@@ -91,11 +67,11 @@ def _row(out: TextIO, cells: Iterable[str]) -> None:
     csv.writer(out, lineterminator="\n").writerow(cells)
 
 
-def _text(change: Change) -> str:
+def _text(change: campaign.Change) -> str:
     return f"{change.site}\t{change.vantage}\t{change.knob}\t{change.before.text} -> {change.after.text}"
 
 
-def _json(change: Change) -> str:
+def _json(change: campaign.Change) -> str:
     before, after = observation_form(change.before), observation_form(change.after)
     for form in (before, after):
         form.pop("trials", None)

@@ -7,9 +7,11 @@ import click
 
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
-from configtron.cli.probe.runs import chosen, find, reading, render, vantages_of_run
+from configtron.cli.probe.rendering import render
+from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 from configtron.report.lines import opened, write_results
+from configtron.service import campaign
 
 
 @click.command(short_help="Write a run for other programs.")
@@ -19,11 +21,11 @@ from configtron.report.lines import opened, write_results
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 def export(run: int, form: str, output_file: str) -> int:
     """Write a run (a number, or last) for other programs; records fit the shipped report/probe.schema.json."""
-    with reading() as store:
-        kept = find(store, run)
+    with campaign.open_runs(settings().db) as store:
+        kept = campaign.find_run(store, run)
         with opened(output_file) as out:
             if form == "results":
                 write_results(store.results(kept.id), out)
             else:
-                render(chosen(store, kept), vantages_of_run(kept), form, out)
+                render(campaign.records_of(store, kept), campaign.vantages_of_run(kept), form, out)
         return DONE if kept.traces else NOTHING

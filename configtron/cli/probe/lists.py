@@ -14,9 +14,9 @@ from configtron.cli.tune.options import form_options
 @form_options
 def lists(name: str | None, form: str, output_file: str) -> None:
     """Show the bundled target lists; with NAME, the targets in that list."""
-    from configtron.cli.probe.plan import bundled, list_source
     from configtron.probe.targets import read
     from configtron.report.lines import opened, write_list
+    from configtron.service.lists import bundled, list_source
 
     with opened(output_file) as out:
         if name is None:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Names that people write on the command line: runs, parameters, numbers. Light, since `--help` imports it."""
+"""Checks of values on the command line: runs, parameters, numbers, texts. Light, since `--help` imports it."""
 
 from __future__ import annotations
 
 import math
 import re
+from ipaddress import ip_network
+from pathlib import Path
 
 import click
 
+from configtron.model.choices import TESTS
 from configtron.model.knobs import MEASURED
 
 # What a filter may name.
@@ -15,7 +18,7 @@ NAMES = ("address", "provider", *(knob.name for knob in MEASURED))
 
 
 def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """A run's number; "last" is -1, the one before it -2."""
+    """Return a run's number; "last" is -1, the one before it -2."""
     if value is None or value == "last":
         return None if value is None else -1
     if not re.fullmatch(r"-?\d{1,9}", value):
@@ -24,15 +27,52 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 
 
 def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """A number that is one: click's ranges let "nan" and "inf" pass."""
+    """Check that a number is finite: click's ranges let "nan" and "inf" pass."""
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number")
     return value
 
 
 def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of parameters that exist."""
+    """Check names of parameters."""
     for name in value:
         if name not in NAMES:
             raise click.BadParameter(f"{name!r}; known are {', '.join(NAMES)}")
+    return value
+
+
+def test_names(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    """Check names of tests, separated by commas."""
+    found = tuple(word.strip() for word in value.split(",") if word.strip())
+    for name in found:
+        if name not in TESTS:
+            raise click.BadParameter(f"{name!r}; known are {', '.join(TESTS)}")
+    return found
+
+
+def sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Check a text of a request: visible ASCII without spaces, so that it ends no line and begins no header."""
+    if not (value.isascii() and value.isprintable()) or " " in value:
+        raise click.BadParameter("plain ASCII without spaces; write other characters as %XX")
+    if param.name == "path" and not value.startswith("/"):
+        raise click.BadParameter("a path begins with /")
+    return value
+
+
+def template(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> str:
+    """Return the packets of a template file."""
+    if path is None:
+        return ""
+    from configtron.service.campaign import read_template
+
+    return read_template(path)
+
+
+def address_blocks(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check addresses and blocks of addresses."""
+    for text in value:
+        try:
+            ip_network(text, strict=False)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}; name addresses or blocks, such as 127.0.0.1 or 10.0.0.0/24") from error
     return value

@@ -17,9 +17,8 @@ COLUMNS = ("name", "region", "netns", "interface", "source_address", "source_add
 @form_options
 def regions(vantages: Path | None, form: str, output_file: str) -> None:
     """Show the vantages in a file, checked; without one, the host itself."""
-    from configtron.cli.probe.options import ProbeOptions
-    from configtron.cli.probe.plan import vantages_of
     from configtron.report.lines import opened, write_list
+    from configtron.service.campaign import ProbeOptions, vantages_of
 
     every = vantages_of(ProbeOptions(vantages=vantages))
     with opened(output_file) as out:

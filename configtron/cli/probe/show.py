@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TextIO
 
@@ -11,12 +10,12 @@ import click
 
 from configtron.cli import completing
 from configtron.cli.probe.names import known_knob, run_number
-from configtron.cli.probe.runs import chosen, find, is_held, reading, render, run_folder, vantages_of_run
+from configtron.cli.probe.rendering import render
 from configtron.cli.settings import settings
-from configtron.db.store import Run, Store
+from configtron.db.store import Store
 from configtron.model.errors import DONE, NOTHING, BadInput
-from configtron.report.found import TargetResult
 from configtron.report.lines import opened, write_list
+from configtron.service import campaign
 
 FORMATS = ("table", "jsonl", "csv")
 # Described by `report/runs.schema.json`.
@@ -45,13 +44,12 @@ def show(
     """Show what a run found; without RUN (a number, or last), list the runs."""
     if run is None and (targets or vantages or knobs or evidence):
         raise BadInput("--target, --vantage, --knob and --evidence need a RUN: a number, or last")
-    with reading() as store, opened(output_file) as out:
+    with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if run is None:
             _list(store, form, out)
             return DONE
-        kept = find(store, run)
-        # One by one: a run may be larger than memory.
-        found = (_only(item, knobs) for item in chosen(store, kept, targets, vantages))
+        kept = campaign.find_run(store, run)
+        found = campaign.records_of(store, kept, targets, vantages, knobs)
         first = next(found, None)
         if first is None:
             named = ", ".join((*targets, *vantages))
@@ -64,23 +62,10 @@ def show(
             for item in chain([first], found):
                 console.print(tables.details(item))
         else:
-            render(chain([first], found), vantages_of_run(kept), form, out)
+            render(chain([first], found), campaign.vantages_of_run(kept), form, out)
         return DONE
 
 
 def _list(store: Store, form: str, out: TextIO) -> None:
-    rows = [(run.id, run.begun_at, _status(store, run), run.traces) for run in store.runs()]
+    rows = [(run.id, run.begun_at, campaign.status_of(store, run), run.traces) for run in store.runs()]
     write_list(SCHEMA, RUNS, rows, form, out)
-
-
-def _status(store: Store, run: Run) -> str:
-    """As kept, but for a run whose process is gone without having said so."""
-    gone = run.status == "running" and not is_held(run_folder(store, run.id))
-    return "killed" if gone else run.status
-
-
-def _only(item: TargetResult, knobs: tuple[str, ...]) -> TargetResult:
-    if not knobs:
-        return item
-    verdicts = {knob: verdict for knob, verdict in item.verdicts.items() if knob in knobs}
-    return item._replace(fingerprint=replace(item.fingerprint, observations=verdicts))

@@ -7,13 +7,12 @@ import click
 
 from configtron.cli.completing import runs
 from configtron.cli.probe.names import run_number
-from configtron.cli.probe.runs import find, reading
 from configtron.cli.settings import settings
 from configtron.model.errors import CONDITION, DONE, NOTHING
-from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.lines import opened
 from configtron.report.planted import planted_lines
 from configtron.report.score import score_lines
+from configtron.service import campaign
 
 # Mismatches in a table; all of them are in the JSON lines.
 MOST_MISMATCHES = 40
@@ -35,12 +34,9 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
     profile need not measure. Then the differences between regions, those planted and those found; a row for each
     trouble, where the lab's sites have any; and each mismatch with its true value.
     """
-    from configtron.cli.probe.truth import judged, newest_of_the_lab, regional
-
-    with reading() as store, opened(output_file) as out:
-        kept = newest_of_the_lab(store) if run is None else find(store, run)
-        probers, differences = beside_constants(list(judged(store, kept))), regional(store, kept)
-        result = probers[THIS_RUN]
+    with campaign.open_runs(settings().db) as store, opened(output_file) as out:
+        found = campaign.score_run(store, run)
+        probers, differences, result = found.probers, found.differences, found.score
         if form == "jsonl":
             out.writelines(line + "\n" for line in (*score_lines(result, probers), *planted_lines(differences)))
         else:

@@ -131,13 +131,13 @@ def _recordings(folder: Path) -> list[Path]:
 
 
 def _of_run(number: int, files: tuple[Path, ...], expect: Path | None, update: bool) -> list[Task]:
-    from configtron.cli.probe.runs import find, reading, run_folder
     from configtron.cli.replay.work import Task
+    from configtron.service.campaign.runs import find_run, open_runs, run_folder
 
     if files or update:
         raise BadInput("--run replays what the database holds: it takes neither files nor --update")
-    with reading() as store:
-        run = find(store, number)
+    with open_runs(settings().db) as store:
+        run = find_run(store, number)
         folder = run_folder(store, run.id)
         names = store.evidence_files(run.id)
         for name in names:

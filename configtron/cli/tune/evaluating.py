@@ -13,7 +13,6 @@ from pathlib import Path
 
 from configtron.cli.learn.filling import layout_of
 from configtron.cli.learn.outcome import software_told
-from configtron.cli.probe.runs import held
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring
@@ -28,6 +27,7 @@ from configtron.report import evaluated as report
 from configtron.report.lines import can_be_written, opened
 from configtron.report.page.evaluated import page
 from configtron.report.steps import Steps
+from configtron.service.campaign.runs import locked
 
 # What a guest runs: it needs what only this layer knows, the drivers.
 WORKER = "configtron.cli.tune.part"
@@ -112,7 +112,7 @@ def _one(name: str, wanted: Wanted, source: str, tensor: Tensor | None) -> Evalu
         told = Given(folder, wanted.seed, jobs, wanted.smoke, WORKER, tell, used, tensor, source)
         if STUDIES[name].reads_tensor:
             return run(name, told)
-        with held(folder, wanted.seed, f"study {name} with seed"):
+        with locked(folder, wanted.seed, f"study {name} with seed"):
             found = run(name, told)
     if len(ran) > 1 and given.loudness >= 0:
         words = f"its parts ran on {len(ran)} different softwares; for one alone, remove {folder}"

@@ -1,2 +1,64 @@
 # SPDX-License-Identifier: MIT
-"""Probing: plan, run, resume and summarise campaigns over a list of targets."""
+"""Probe runs: begin and resume them, read, compare and score what they found.
+
+from pathlib import Path
+from configtron.service import campaign
+
+done = campaign.run(campaign.ProbeOptions(words=("example.com",)), Path("runs.db"))
+with campaign.open_runs(Path("runs.db")) as store:
+    for record in campaign.records_of(store, store.run(done.number)):
+        print(record.site, record.verdicts)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from configtron.service.lazily import lazily
+
+if TYPE_CHECKING:
+    from configtron.service.campaign.comparison import Change, changes
+    from configtron.service.campaign.conditions import parse_conditions
+    from configtron.service.campaign.inputs import blocklist_of, calls_each, read_template, vantages_of
+    from configtron.service.campaign.layout import RunLayout
+    from configtron.service.campaign.run_options import ProbeOptions
+    from configtron.service.campaign.running import RunResult, planned, run
+    from configtron.service.campaign.runs import (
+        SUMMARY,
+        find_run,
+        locked,
+        open_runs,
+        records_of,
+        run_folder,
+        status_of,
+        vantages_of_run,
+    )
+    from configtron.service.campaign.scoring import LabScore, judged, score_run
+    from configtron.service.campaign.summary import RunSummary
+    from configtron.service.campaign.tally import RunProgress
+
+__all__ = [
+    "SUMMARY", "Change", "LabScore", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
+    "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked", "open_runs", "parse_conditions", "planned",
+    "read_template", "records_of", "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("Change", "changes"), "comparison"),
+            "parse_conditions": "conditions",
+            **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
+            "RunLayout": "layout",
+            "ProbeOptions": "run_options",
+            **dict.fromkeys(("RunResult", "planned", "run"), "running"),
+            **dict.fromkeys(
+                ("SUMMARY", "find_run", "locked", "open_runs", "records_of", "run_folder", "status_of",
+                 "vantages_of_run"), "runs",
+            ),
+            **dict.fromkeys(("LabScore", "judged", "score_run"), "scoring"),
+            "RunSummary": "summary",
+            "RunProgress": "tally",
+        },
+    )  # fmt: skip

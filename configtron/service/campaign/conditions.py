@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`--fail-on`: conditions on what a run found, apart from whether it ran.
+"""`--fail-on`: conditions on the verdicts of a run.
 
     icw<10                    any target whose verdict is below 10
     http_version=http/1.1     any target that chose this
@@ -22,14 +22,14 @@ from configtron.model.nouns import Observation
 from configtron.report.found import TargetResult
 
 FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")
-# What may be compared: the parameters that are measured, who runs a site, where it is.
+# What may be compared: the measured parameters, a site's provider and address.
 NAMES = ("failed", "address", "provider", *(knob.name for knob in MEASURED))
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
 
-class Rule(NamedTuple):
+class RunCondition(NamedTuple):
     """One condition, as written and in parts."""
 
     text: str
@@ -38,8 +38,8 @@ class Rule(NamedTuple):
     value: str
 
 
-def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """The conditions, or one line about the first that is none."""
+def parse_conditions(texts: Iterable[str]) -> tuple[RunCondition, ...]:
+    """Parse conditions. Errors: `BadInput` with the first that is none."""
     rules = []
     for text in texts:
         found = FORM.fullmatch(text.strip())
@@ -49,43 +49,35 @@ def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
             raise BadInput(f"--fail-on {text!r}: {found[2]} compares numbers")
         if found[1] not in NAMES:
             raise BadInput(f"--fail-on {text!r}: nothing is called {found[1]!r}; known are {', '.join(NAMES)}")
-        rules.append(Rule(text, found[1], found[2], found[3]))
+        rules.append(RunCondition(text, found[1], found[2], found[3]))
     return tuple(rules)
 
 
-class Tried:
-    """The conditions, tried on one target after the other; `failed` and the number of targets are known at the end."""
+class ConditionCheck:
+    """Check conditions on one record after the other; those on `failed` at the end."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[RunCondition]) -> None:
         self._rules = rules
         self._met: set[str] = set()
 
-    def on(self, item: TargetResult) -> None:
-        """One more target."""
+    def add(self, item: TargetResult) -> None:
+        """Check one more record."""
         for rule in self._rules:
             if rule.name in item.verdicts and _is(rule, item.verdicts[rule.name]):
                 self._met.add(rule.text)
 
-    def held(self, failed: int, total: int) -> list[str]:
-        """Those conditions that hold, as they were written."""
+    def true_conditions(self, failed: int, total: int) -> list[str]:
+        """Return the conditions that hold, as they were written."""
         return [r.text for r in self._rules if r.text in self._met or r.name == "failed" and _failed(r, failed, total)]
 
 
-def true_of(rules: Sequence[Rule], found: Sequence[TargetResult]) -> list[str]:
-    """Those conditions that hold, as they were written."""
-    tried = Tried(rules)
-    for item in found:
-        tried.on(item)
-    return tried.held(sum(item.empty for item in found), len(found))
-
-
-def _failed(rule: Rule, failed: int, total: int) -> bool:
+def _failed(rule: RunCondition, failed: int, total: int) -> bool:
     if rule.value.endswith("%"):
         return OPERATORS[rule.sign](100 * failed / total if total else 0.0, float(rule.value[:-1]))
     return OPERATORS[rule.sign](failed, float(rule.value))
 
 
-def _is(rule: Rule, verdict: Observation) -> bool:
+def _is(rule: RunCondition, verdict: Observation) -> bool:
     if verdict.value is None:
         return False
     if isinstance(verdict.value, tuple):

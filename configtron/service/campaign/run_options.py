@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a probe run was asked to do."""
+"""The options of a probe run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The options of `probe run`, as given; `plan.py` turns them into targets, vantages and a blocklist.
+    """The options of `probe run`; `inputs.py` makes targets, vantages and a blocklist of them.
+
+    output_file, format, fail_on, metadata_file, status_updates_file and dry_run are for the caller, who renders the
+    run; they are here since the database keeps all options of a run.
 
     words               targets, blocks, URLs, names of bundled lists
     output_file         "-" is stdout
@@ -19,7 +22,7 @@ class ProbeOptions:
     max_runtime_s       start nothing new after so long; 0 is no limit
     versions            IP versions to ask for, best first
     resume              number of the run to go on with; 0 begins a new one
-    contact             URL or address for those who wonder who asks; stands in every request
+    contact             URL or mail address for the operators of probed servers; stands in every request
     crafted             the user's own packets (`probe/craft.py`), in place of the profile's probes
     lab, sites, backend raise the lab internet, with the first `sites` names of the list (0: all), on that backend
     lab_troubles, ...   make its sites difficult, its links lossy, its packets overtake each other

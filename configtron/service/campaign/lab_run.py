@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`probe run --lab`: an internet drawn by seed, raised in guests that stand in for the world, probed by the same code.
+"""A lab run: an internet drawn by seed, raised in guests, probed by the same code as any other.
 
     run folder/truth.json           what every server is; guests see the folder of all runs empty
     run folder/lab-N/               guest N's only writable folder: its shard, results and packets
@@ -14,13 +14,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from configtron.cli.probe.options import ProbeOptions
-from configtron.cli.probe.shards import shard_of
-from configtron.cli.probe.tally import Tally
 from configtron.lab import internet, truth, uml
 from configtron.lab import world as worlds
 from configtron.lab.kernel import ensure_kernel
@@ -30,6 +27,10 @@ from configtron.model.records import Result, result_from_json
 from configtron.probe.vantages import choose
 from configtron.probe.wire.journal import JOURNAL, cut, ended
 from configtron.probe.wire.shard import Shard
+from configtron.service.campaign.run_options import ProbeOptions
+from configtron.service.campaign.shards import shard_of
+from configtron.service.campaign.tally import Tally
+from configtron.service.progress import Event, Progress
 
 # Two guests, one core each: what the smallest machines that we know of have.
 GUESTS = 2
@@ -37,11 +38,11 @@ GUESTS = 2
 MEMORY_MB = 1024
 # Within a guest's folder; the folder it is in is what gets hidden.
 WORLD = Path("world") / "world.json"
-# Of what a failed guest said.
+# Lines of a failed guest's console in its error.
 LAST_LINES = 4
-# How often the guests' journals are looked into.
-LOOK_EVERY_S = 0.3
-# In virtual time waiting is free, and a lane that is too narrow only queues: all journeys of a guest at once.
+# How often the guests' journals are read.
+READ_EVERY_S = 0.3
+# In virtual time waiting is free, and a lower limit only queues: all target sessions of a guest at once.
 CONCURRENCY = 4000
 # Starts per virtual second and guest: as many as one core can answer while the servers' queues stay short.
 RATE_PER_S = 500.0
@@ -49,15 +50,15 @@ RATE_PER_S = 500.0
 REAL_RATE_PER_S = 100.0
 
 
-def settled(options: ProbeOptions, say: Callable[[str], None]) -> ProbeOptions:
-    """The options with the backend that will be used; says which, and why."""
+def resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
+    """Return the options with the backend that will be used; a notice names it and says why. Errors: `BadInput`."""
     backend, why = uml.pick(options.backend)
-    say(f"lab: {backend.name} ({why})")
+    progress(Event(0, 0, f"lab: {backend.name} ({why})"))
     return replace(options, backend=backend.name)
 
 
 def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
-    """The internet of that seed, with one site per target name; without distances where the backend has no delays."""
+    """Return the internet of that seed, a site a target name; without distances where the backend has no delays."""
     if any(target.address or target.port != 80 or target.path != "/" for target in targets):
         raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
     impaired = options.lab_loss or options.lab_reorder or options.lab_duplicate
@@ -78,7 +79,7 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
 
 
 def _backend(options: ProbeOptions) -> uml.Backend:
-    """The backend that was settled on; whether it can be used is not asked again."""
+    """Return the backend that was chosen; whether it can be used is not checked again."""
     return next(backend for backend in uml.BACKENDS if backend.name == options.backend)
 
 
@@ -91,14 +92,14 @@ def _regions(options: ProbeOptions) -> tuple[internet.Region, ...]:
 
 
 def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
-    """The lab's five regions, or those that were asked for."""
+    """Return the lab's five regions, or those that `region` names. Errors: `BadInput`."""
     if options.vantages:
         raise BadInput("--lab has its own vantages; leave --vantages out, choose by --region")
     return choose(worlds.world(drawn(options, [Target("a.example")])).vantages, options.region)
 
 
 def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
-    """One shard a guest."""
+    """Return the shards, one a guest."""
     parts = worlds.shards(drawn(options, targets), GUESTS)
     vantages = vantages_of(options)
     by_host = {target.host: target for target in targets}
@@ -106,7 +107,7 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
     for n, hosts in enumerate(parts):
         if hosts:
             shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
-            # Nobody else is on this internet: only the servers' queues set the pace.
+            # This internet has no other users: only the servers' queues set the pace.
             pace = RATE_PER_S if _backend(options).virtual_time else REAL_RATE_PER_S
             # A rate that was asked for is that of the whole run.
             rate = shard.rate / sum(map(bool, parts)) or pace
@@ -114,14 +115,14 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
     return made
 
 
-def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, say: Callable[[str], None]) -> None:
-    """Raise the internet, have it probed, and take the results over as they come."""
+def perform_lab(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, progress: Progress) -> None:
+    """Raise the internet, have it probed, and store the results as they come."""
     backend, _ = uml.pick(options.backend)
     if isinstance(backend, uml.UmlVirtual):
-        ensure_kernel(say)
-    _lay_out(options, shards, folder)
+        ensure_kernel(lambda text: progress(Event(0, 0, text)))
+    _write_orders(options, shards, folder)
     until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    tails = [_Tail(folder / shard.name) for shard in shards]
+    tails = [_JournalTail(folder / shard.name) for shard in shards]
     guests: list[tuple[Shard, uml.Running]] = []
     try:
         for n, shard in enumerate(shards):
@@ -134,7 +135,7 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
             tally.ended(sum(tail.ended() for tail in tails))
             if not running or time.monotonic() > until:
                 break
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(READ_EVERY_S)
     finally:
         for _, guest in guests:
             if guest.poll() is None:
@@ -147,8 +148,8 @@ def perform(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tal
             _check(guest, folder / shard.name)
 
 
-def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
-    """Truth, worlds and shards into their files."""
+def _write_orders(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
+    """Write truth, worlds and shards into their files."""
     targets = [target for shard in shards for target in shard.targets]
     net = drawn(options, targets)
     (folder / "truth.json").write_text(truth.to_json(net))
@@ -160,7 +161,7 @@ def _lay_out(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
 
 
 def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
-    """What a guest is to do for a shard whose world and orders lie in its folder."""
+    """Return the job of a guest for a shard whose world and orders lie in its folder."""
     command = (
         sys.executable, "-m", "configtron.lab.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
         sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
@@ -171,7 +172,7 @@ def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
 
 
 def _check(guest: uml.Running, folder: Path) -> None:
-    """A guest that failed is an error with its last words."""
+    """Raise an error with a failed guest's last lines."""
     code = guest.poll()
     if code == DONE:
         return
@@ -179,13 +180,13 @@ def _check(guest: uml.Running, folder: Path) -> None:
         raise KeyboardInterrupt
     if code == UNWRITTEN:
         raise Unwritten(f"{folder}: no space left for the lab's packets; make room, then go on by --resume")
-    said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
-    words = " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)
+    lines = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
+    words = " | ".join(line for line in (*lines, *guest.last_words().split("\n")) if line)
     raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {words}; see {folder}")
 
 
-class _Tail:
-    """A guest's journal, read while it grows; what was there before comes first."""
+class _JournalTail:
+    """A guest's journal, read while it grows, from its beginning."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / JOURNAL
@@ -193,7 +194,7 @@ class _Tail:
         self._at, self._rest = 0, b""
 
     def fresh(self) -> Iterator[list[Result]]:
-        """Batches of results that were not there at the last look."""
+        """Yield batches of results that came since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -205,5 +206,5 @@ class _Tail:
                     yield [result_from_json(line.decode()) for line in lines]
 
     def ended(self) -> int:
-        """Journeys that have ended."""
+        """Return how many target sessions have ended."""
         return ended(self._folder)

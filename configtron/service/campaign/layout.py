@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a run is made from, kept in its folder: its shards, and the targets of those that name none themselves.
+"""The layout of a run: its shards, and the targets of shards that name none. A folder keeps it for `--resume`.
 
-All of it or nothing: the list of shards comes last, under a name of its own until it is whole. A run that was killed
-before that has asked nobody, and is laid out again from its options.
+The list of shards is written last and renamed into place, so a folder has a whole layout or none. A run that was
+killed before that has sent nothing, and its layout is made again from its options.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pathlib import Path
 from shutil import move
 from typing import NamedTuple
 
-from configtron.cli.probe import plan
-from configtron.cli.probe.options import ProbeOptions
-from configtron.cli.probe.shards import shard_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.targets import order
 from configtron.probe.wire.listing import Listing, listed, write_listing
 from configtron.probe.wire.shard import TARGETS, Shard, shard_from_json
 from configtron.probe.wire.standing import standing
+from configtron.service.campaign import lab_run
+from configtron.service.campaign.inputs import targets_of, vantages_of
+from configtron.service.campaign.run_options import ProbeOptions
+from configtron.service.campaign.shards import shard_of
 
 # The shards of a run, within its folder.
 SHARDS = "targets.json"
@@ -31,8 +32,8 @@ SHARDS = "targets.json"
 HERE = "here"
 
 
-class Laid(NamedTuple):
-    """A run laid out: its options with what was left open settled, its vantages, its shards, and how many targets.
+class RunLayout(NamedTuple):
+    """Options without open choices, vantages, shards, and the number of targets.
 
     `listing` is the file of the targets of the first shard, or None if the shards name theirs.
     """
@@ -44,51 +45,49 @@ class Laid(NamedTuple):
     listing: Path | None
 
     def targets(self) -> Iterator[Target]:
-        """The targets in the seed's order."""
+        """Yield the targets in the seed's order."""
         if self.listing is not None:
             return listed(self.listing)
         return iter(order((target for shard in self.shards for target in shard.targets), self.options.seed))
 
 
 @contextmanager
-def laid_out(options: ProbeOptions, place: Path) -> Iterator[Laid]:
-    """The run that the options ask for; its files are in a folder of their own at `place` until it is kept."""
+def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
+    """Make the layout; its files are in a temporary folder at `place` until `save_layout`. Errors: `BadInput`."""
     if options.lab:
-        from configtron.cli.probe import lab
-
-        targets = order(plan.targets_of(options), options.seed)
+        targets = order(targets_of(options), options.seed)
         if len(targets) < options.sites and options.shards == 1 and not options.max_targets:
             raise BadInput(f"--sites {options.sites}: the lists have {len(targets)} names; ask for at most so many")
-        shards = lab.shards_of(options, targets)
-        yield Laid(options, lab.vantages_of(options), shards, len(targets), None)
+        shards = lab_run.shards_of(options, targets)
+        yield RunLayout(options, lab_run.vantages_of(options), shards, len(targets), None)
         return
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="targets-", dir=place) as folder:
         path = Path(folder) / TARGETS
-        listing = write_listing(plan.targets_of(options), path, options.seed)
-        vantages = standing_of(options, listing)
-        yield Laid(options, vantages, [shard_of(options, HERE, (), vantages)], listing.size, path)
+        listing = write_listing(targets_of(options), path, options.seed)
+        vantages = local_vantages(options, listing)
+        yield RunLayout(options, vantages, [shard_of(options, HERE, (), vantages)], listing.size, path)
 
 
-def standing_of(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
-    """The vantages, with what the kernel's routes say where the options say nothing."""
+def local_vantages(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
+    """Return the vantages; the kernel's routes fill in interfaces and addresses that the options leave open."""
     sample = [listing.sample] if listing.sample is not None else []
-    return tuple(standing(vantage, sample, options.versions) for vantage in plan.vantages_of(options))
+    return tuple(standing(vantage, sample, options.versions) for vantage in vantages_of(options))
 
 
-def keep(laid: Laid, folder: Path) -> None:
-    """What a resumed run will need, all of it or nothing."""
+def save_layout(layout: RunLayout, folder: Path) -> None:
+    """Write everything that a resumed run needs, or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
-    if laid.listing is not None:
+    if layout.listing is not None:
         (folder / HERE).mkdir(exist_ok=True)
-        move(laid.listing, folder / HERE / TARGETS)
+        move(layout.listing, folder / HERE / TARGETS)
     fresh = folder / f"{SHARDS}.new"
-    fresh.write_text(json.dumps({"size": laid.size, "shards": [shard.to_json() for shard in laid.shards]}))
+    fresh.write_text(json.dumps({"size": layout.size, "shards": [shard.to_json() for shard in layout.shards]}))
     fresh.rename(folder / SHARDS)
 
 
-def kept(folder: Path, number: int) -> tuple[list[Shard], int]:
-    """The shards of a run and how many targets they have; none if it was killed before it had any."""
+def load_layout(folder: Path, number: int) -> tuple[list[Shard], int]:
+    """Return the shards of a run and its number of targets; ([], 0) where none were saved. Errors: `BadInput`."""
     try:
         form = json.loads((folder / SHARDS).read_text())
         return [shard_from_json(text) for text in form["shards"]], int(form["size"])

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""The options of a run as shards: all that a worker is told."""
+"""The options of a run as the shards that workers probe."""
 
 from __future__ import annotations
 
 from configtron import __version__
-from configtron.cli.probe.options import ProbeOptions
-from configtron.cli.probe.plan import allowed_of, source_of
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.profiles import TESTS
 from configtron.probe.targets import Source
 from configtron.probe.wire.shard import Shard
+from configtron.service.campaign.inputs import allowed_of, source_of
+from configtron.service.campaign.run_options import ProbeOptions
 
-# Who asks: RFC 9110 10.1.5. The contact that follows says for whom, and how to be left alone.
+# RFC 9110 10.1.5: the software that sends the request; the contact follows.
 AGENT = f"configtron/{__version__}"
 # Our source ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
 FIRST_PORT, LAST_PORT = 61000, 64999
 
 
 def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
-    """The options as a shard of that name."""
+    """Return the shard of that name with these targets and vantages."""
     blocked = tuple(source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
     allowed = allowed_of(options)
     return Shard(

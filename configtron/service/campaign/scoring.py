@@ -1,30 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""A lab run's verdicts beside the truth of its internet. The truth lies in the run's folder."""
+"""Score a lab run: compare its verdicts with the truth of its internet, which the run's folder keeps."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from configtron.cli.probe.runs import SUMMARY, run_folder, vantages_of_run
 from configtron.db.store import Run, Store
 from configtron.lab.sites import BASELINE, Internet
 from configtron.lab.truth import from_json, oracle
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation
 from configtron.report.allowed import Judged
+from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.found import found_in
 from configtron.report.planted import PlantScore, planted
+from configtron.report.score import Score
+from configtron.service.campaign.runs import SUMMARY, find_run, run_folder, vantages_of_run
 
-# What stands for a verdict where there is none at all.
+# The reason where there is no verdict at all.
 NOT_PROBED = "not-probed"
-# Asked only where the answer in clear shows no window (CLEAR, exact): elsewhere it counts as not asked, and where the
-# answer shows none and nothing was asked all the same, as missing.
+# Measured only where the answer in clear shows no window (CLEAR, exact): elsewhere it counts as not asked, and where
+# the answer shows none and it was not measured all the same, as missing.
 WHERE_NEEDED, CLEAR = ("icw_tls", "cwnd_at_request"), "icw"
-# Knob -> the profiles that make connections enough to answer it. What another says of it all the same is judged; that
-# it has too few of them is not.
+# Knob -> the profiles that make connections enough to answer it. A verdict of another profile is judged all the same;
+# its reason TOO_FEW is not.
 ANSWERED_BY, TOO_FEW = {"load_balancing": ("full",)}, "unclear:few-connections"
+
+
+@dataclass(frozen=True, slots=True)
+class LabScore:
+    """A lab run's score: by prober (`THIS_RUN` and the constant ones), and of the differences between regions."""
+
+    run: Run
+    probers: dict[str, Score]
+    differences: list[PlantScore]
+
+    @property
+    def score(self) -> Score:
+        """Return the score of the run itself."""
+        return self.probers[THIS_RUN]
+
+
+def score_run(store: Store, number: int | None = None) -> LabScore:
+    """Score lab run `number`; None: the newest one. Errors: `BadInput` for a run without truth."""
+    run = newest_of_the_lab(store) if number is None else find_run(store, number)
+    return LabScore(run, beside_constants(list(judged(store, run))), regional(store, run))
 
 
 def is_of_the_lab(run: Run) -> bool:
@@ -33,7 +55,7 @@ def is_of_the_lab(run: Run) -> bool:
 
 
 def newest_of_the_lab(store: Store) -> Run:
-    """The newest lab run."""
+    """Return the newest lab run. Errors: `BadInput` without one."""
     found = [run for run in store.runs() if is_of_the_lab(run)]
     if not found:
         raise BadInput(f"{store.path}: holds no lab run; `configtron probe LIST --lab` makes one")
@@ -43,7 +65,7 @@ def newest_of_the_lab(store: Store) -> Run:
 def _internet(store: Store, run: Run) -> Internet:
     path = run_folder(store, run.id) / "truth.json"
     if not is_of_the_lab(run):
-        raise BadInput(f"run {run.id}: no lab run, so nobody knows the truth; `configtron probe LIST --lab` makes one")
+        raise BadInput(f"run {run.id}: no lab run, so the truth is unknown; `configtron probe LIST --lab` makes one")
     try:
         return from_json(path.read_text())
     except OSError as error:
@@ -51,7 +73,7 @@ def _internet(store: Store, run: Run) -> Internet:
 
 
 def regional(store: Store, run: Run) -> list[PlantScore]:
-    """The differences between regions that were found, beside those that were planted; none without a baseline."""
+    """Return the differences between regions that were found and those that were planted; none without a baseline."""
     internet = _internet(store, run)
     if BASELINE not in vantages_of_run(run):
         return []
@@ -59,12 +81,12 @@ def regional(store: Store, run: Run) -> list[PlantScore]:
 
 
 def is_asked(verdict: Observation, profile: str) -> bool:
-    """Whether that profile asks enough to answer; of what it answers all the same, always."""
+    """Whether that profile makes enough connections to answer; True for everything that it answers all the same."""
     return verdict.reason not in (TOO_FEW, NOT_PROBED) or profile in ANSWERED_BY.get(verdict.knob, (profile,))
 
 
 def judged(store: Store, run: Run) -> Iterator[Judged]:
-    """Every parameter that the run asked about, for every site from every vantage, with its truth."""
+    """Yield every parameter that the run measured, for every site from every vantage, with its truth."""
     internet = _internet(store, run)
     known = {site.host for site in internet.sites}
     found = [item for item in found_in(store.results(run.id)) if item.site in known]

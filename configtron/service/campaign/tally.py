@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Counts of a run, made as its results are stored, and reported as progress events."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from configtron.db.store import Store
+from configtron.model.records import Result
+from configtron.service.progress import Cancelled, Event, Progress, never
+
+LOG = logging.getLogger("configtron.probe")
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress(Event):
+    """A moment of a run: `done` of `total` targets (times vantages).
+
+    calls   connections made
+    failed  those of them without answer
+    steps   about how many connections there will be; 0: unknown
+    last    whether the run has ended
+    """
+
+    calls: int = 0
+    failed: int = 0
+    steps: int = 0
+    last: bool = False
+
+
+class Tally:
+    """Store results of a run, count them, report the counts; between two batches, ask for cancellation."""
+
+    def __init__(
+        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never
+    ) -> None:
+        """`calls_each`: about how many connections a target will see; 0: unknown."""
+        self._total, self._store, self._run, self._progress = total, store, run, progress
+        self._steps, self._cancelled = total * calls_each, cancelled
+        self._calls = self._failed = self._ended = 0
+
+    def keep(self, results: list[Result]) -> None:
+        """Store and count a batch of results, perhaps empty. Errors: `KeyboardInterrupt` if cancelled."""
+        if results:
+            self._store.record(self._run, results)
+        for result in results:
+            LOG.debug("%s: %s", result.trace_id, result.ending)
+        self._calls += sum(1 for result in results if result.frames)
+        # A target that may not be probed has a result, and no connection that could have an answer.
+        self._failed += sum(1 for result in results if result.frames and result.ending != "done")
+        self.report()
+        if self._cancelled():
+            raise KeyboardInterrupt
+
+    def ended(self, sessions: int) -> None:
+        """Count so many targets (times vantages) as finished."""
+        self._ended = sessions
+        self.report()
+
+    def report(self, *, last: bool = False) -> None:
+        """Report the counts; `last`: the run has ended."""
+        counts = (self._calls, self._failed, self._steps)
+        self._progress(RunProgress(self._ended, self._total, f"run {self._run}", *counts, last))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""Names of a package that are imported when they are first used.
+
+`from configtron.service import campaign` costs next to nothing; `campaign.run` then imports what a run needs, and
+`campaign.open_runs` no more than the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a module's `__getattr__` for a table: name -> the module of `package` that defines it."""
+
+    def find(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return find
