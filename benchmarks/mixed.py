@@ -36,7 +36,7 @@ from configtron.lab.truth import from_json
 from configtron.model.nouns import Observation, Value
 from configtron.model.records import Result
 from configtron.probe.profiles import APART, APART_MOST, Params
-from configtron.report.planted import share
+from configtron.report.plant_scores import share
 from configtron.service.campaign.runs import run_folder
 
 # Seeds that were not used in development.

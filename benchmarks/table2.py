@@ -25,7 +25,7 @@ from pathlib import Path
 
 import click
 
-from configtron.report.planted import share
+from configtron.report.plant_scores import share
 
 # Seeds that were not used in development.
 SEEDS = (9101, 9102, 9103)

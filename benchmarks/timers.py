@@ -22,7 +22,7 @@ from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.schedule import WHEEL
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.play import play
-from configtron.probe.rto import rto
+from configtron.probe.synack_rto import synack_rto
 from tests.halfopen import HalfOpenServer, Relative
 
 TARGET = Target("site.example", "192.0.2.1")
@@ -41,7 +41,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 
 def trial(server: HalfOpenServer, number: int) -> tuple[Observation, ...]:
     """One withheld handshake, read."""
-    packets, ending = play(rto(TARGET, "benchmark", full=bool(number)), Relative(server))
+    packets, ending = play(synack_rto(TARGET, "benchmark", full=bool(number)), Relative(server))
     return read(Trace(f"here/site/rto.{number}", TARGET, "here", "rto", (), 0, packets, ending=ending))
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from configtron.db.store import Store
 from configtron.model.errors import DONE, PARTIAL
-from configtron.report.allowed import KINDS, Judged
+from configtron.report.allowed_verdict import KINDS, Judged
 from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.score import percent, score, share
 from configtron.service.campaign.scoring import judged

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from configtron.fingerprint import (
-    agreed,
     craft,
     cwnd_at_request,
     data_rto,
@@ -25,6 +24,7 @@ from configtron.fingerprint import (
     icw,
     icw_tls,
     idle,
+    negotiated_options,
     rwin,
     signature,
     stack,
@@ -61,7 +61,7 @@ INFERENCES = {
         Inference("delayed_ack", delayed_ack.PROBES, delayed_ack.infer),
         Inference("idle", idle.PROBES, idle.infer),
         Inference("stack", stack.PROBES, stack.infer),
-        Inference("agreed", agreed.PROBES, agreed.infer),
+        Inference("negotiated_options", negotiated_options.PROBES, negotiated_options.infer),
         Inference("ecn", ecn.PROBES, ecn.infer),
         Inference("tfo", tfo.PROBES, tfo.infer),
         Inference("craft", craft.PROBES, craft.infer),

@@ -18,10 +18,10 @@ from configtron.probe.http_version import http_version
 from configtron.probe.icw import icw
 from configtron.probe.icw_tls import icw_tls
 from configtron.probe.idle import idle
-from configtron.probe.rto import rto
 from configtron.probe.rwin import rwin
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.signature import signature
+from configtron.probe.synack_rto import synack_rto
 from configtron.probe.tfo import tfo
 from configtron.probe.tls_versions import tls_versions
 
@@ -47,7 +47,7 @@ PROBES = {
         Probe(
             "tls_versions", tls_versions, True, "which TLS versions are agreed to, by hellos that offer fewer and fewer"
         ),
-        Probe("rto", rto, False, "SYN-ACK retransmissions: the final ACK is withheld"),
+        Probe("rto", synack_rto, False, "SYN-ACK retransmissions: the final ACK is withheld"),
         Probe("icw", icw, False, "initial congestion window and data RTO: every ACK is withheld"),
         Probe("icw_tls", icw_tls, False, "initial congestion window by the certificate flight"),
         Probe("cwnd_at_request", cwnd_at_request, True, "congestion window when a request is asked inside TLS"),

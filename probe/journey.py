@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from configtron.fingerprint.load_balancing import hints, lacking
-from configtron.fingerprint.wants import wants
+from configtron.fingerprint.next_trials import next_trials
 from configtron.model.nouns import Observation, Target
 from configtron.probe.page import redirected
 from configtron.probe.profiles import (
@@ -199,7 +199,7 @@ def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journ
     """
     made: Counter[Further] = Counter()
     for _ in range(rows.more):
-        unsettled = (f for f in FURTHER if f.rows[0][0] in places and wants(o for o in seen if o.knob in f.knobs))
+        unsettled = (f for f in FURTHER if f.rows[0][0] in places and next_trials(o for o in seen if o.knob in f.knobs))
         further = min(unsettled, key=lambda f: made[f], default=None)
         if further is None:
             return

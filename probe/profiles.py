@@ -129,9 +129,9 @@ HELD = ("rto",)
 # them: both SYNs, or request and answer, of two calls in a row are lost once in a hundred thousand times at 5 % loss.
 AGAIN = ("no-synack", "no-data", "drops", "clock-step", "unclear:no-ack", "unclear:first-segment-lost")
 AGAIN_MOST = 1
-# Trials beyond the plan that a target may have where its answers leave a parameter unknown (`fingerprint/wants.py`), in
-# each of its strands; and which rows they are, in turn. Windows are asked for at their edge first, which no lost tail
-# shortens.
+# Trials beyond the plan that a target may have where its answers leave a parameter unknown
+# (`fingerprint/next_trials.py`), in each of its strands; and which rows they are, in turn. Windows are asked for at
+# their edge first, which no lost tail shortens.
 MORE = {"quick": 0, "standard": 2, "full": 6, "paper": 2}
 # A signature differs with what our SYN offered, so no further trial would make it better known: it is not here.
 

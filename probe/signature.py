@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py` and, for what was
-agreed to, in `fingerprint/agreed.py`.
+agreed to, in `fingerprint/negotiated_options.py`.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, a
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.model.nouns import Fingerprint, Observation, Target
 from configtron.model.records import Json, Result, canonical, observation_form
-from configtron.report.found import TargetResult
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell, text
+from configtron.report.target_results import TargetResult
 
 SCHEMA = "configtron.connection/1"
 # Columns of SIDE that are only there to compute others.

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from configtron.model.nouns import Observation, Value
-from configtron.report.allowed import ABSENT, NOT_ANNOUNCED, Judged
+from configtron.report.allowed_verdict import ABSENT, NOT_ANNOUNCED, Judged
 from configtron.report.score import Score, score
 
 THIS_RUN, SILENT = "this run", "unclear:constant"

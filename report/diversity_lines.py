@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from configtron.fingerprint.diversity import ValueShare
-from configtron.fingerprint.elsewhere import ParameterByRegion, RegionCounts
+from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts
 from configtron.model.records import Json, canonical, value_form
-from configtron.report.compared import RegionComparison
+from configtron.report.comparison import RegionComparison
 
 SCHEMA = "configtron.diversity/1"
 COLUMNS = (

@@ -13,7 +13,7 @@ from typing import NamedTuple, TextIO
 
 from configtron.model.records import canonical
 from configtron.report.progress import PLAIN_EVERY_S, STATUS_EVERY_S
-from configtron.report.shown import ProgressDisplay
+from configtron.report.progress_display import ProgressDisplay
 
 # Until a twentieth is done the time left is not shown: the first shards are no sample.
 LEAST_SHARE = 0.05

@@ -14,7 +14,7 @@ from configtron.model.errors import CANNOT_WRITE, cannot_write
 from configtron.model.nouns import Observation, Vantage
 from configtron.model.records import Result, canonical, result_to_json, target_record, value_form
 from configtron.report.folding import table_lines, width_of
-from configtron.report.found import TargetResult
+from configtron.report.target_results import TargetResult
 
 COLUMNS = (
     "host", "address", "port", "provider", "tag", "vantage", "region", "knob", "value", "unit", "grade", "reason",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
 from configtron.model.records import canonical
-from configtron.report.shown import ProgressDisplay
+from configtron.report.progress_display import ProgressDisplay
 
 # A status line each second, as zmap does; a plain line rarely, since it stays in logs.
 STATUS_EVERY_S = 1.0

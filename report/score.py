@@ -4,8 +4,8 @@
     right      an exact verdict (A, B, C) that the truth admits; a lower bound that is true; no verdict, for a reason
                that the truth names
     wrong      any other
-    answered   reports all that the truth allows (allowed.py): the value at A or B, the largest bound that can be
-               proven, or the right reason where there is nothing. An excused reason answers nothing
+    answered   reports all that the truth allows (`allowed_verdict.py`): the value at A or B, the largest bound that can
+               be proven, or the right reason where there is nothing. An excused reason answers nothing
     yield      how far the run exceeds a constant answer: (mean - constant) / (1 - constant), 0 if below. `mean` is
                the share of pairs that is answered, averaged over the parameter's distinct truths; `constant` is the
                share of these truths that the best constant answer answers. So a prober that reports the same of all
@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical, observation_form
-from configtron.report.allowed import (
+from configtron.report.allowed_verdict import (
     ABSENT,
     KINDS,
     TRIVIAL,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from configtron.report.filling import lasting
-from configtron.report.shown import ProgressDisplay
+from configtron.report.progress_display import ProgressDisplay
 
 
 class Steps(ProgressDisplay):

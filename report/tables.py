@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from configtron.fingerprint.diversity import Diversity, ValueShare
-from configtron.fingerprint.elsewhere import ParameterByRegion
+from configtron.fingerprint.region_comparison import ParameterByRegion
 from configtron.model.nouns import Observation, Value
-from configtron.report.allowed import KINDS
+from configtron.report.allowed_verdict import KINDS
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
-from configtron.report.found import TargetResult
 from configtron.report.lines import visible
-from configtron.report.planted import PlantScore, share
+from configtron.report.plant_scores import PlantScore, share
 from configtron.report.score import YIELD_KNOB, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part
+from configtron.report.target_results import TargetResult
 
 # Columns of the overview: the parameters that Table 2 has, and the data RTO.
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")

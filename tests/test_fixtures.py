@@ -22,8 +22,8 @@ from configtron.model.records import Json, pairs_of, value_of
 from configtron.probe.play import Recorded
 from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import OPENING
-from configtron.report.allowed import Judged, is_right
-from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, SAME
+from configtron.report.allowed_verdict import Judged, is_right
+from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, SAME
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
 from fixtures.recipes import RECIPES, Recipe
 from tests.test_layers import ROOT

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from configtron.probe import PROBES
 from tests.test_layers import ROOT, sources
 
 # A file past this is split or defended in review. One concept that is whole stays whole: cutting it in two to meet a
@@ -171,3 +172,10 @@ def test_branches_are_counted() -> None:
         "def f(a):\n    if a and a > 1 or a:\n        return [x for x in a if x]\n    return 1 if a else 2\n"
     )
     assert complexity(tree.body[0]) == 7
+
+
+def test_every_script_has_a_reader_of_its_name() -> None:
+    """One parameter, one name, two files: probe/x.py provokes it and fingerprint/x.py reads it."""
+    scripts = sorted({probe.script.__module__.rpartition(".")[2] for probe in PROBES.values()})
+    assert len(scripts) > 10
+    assert [name for name in scripts if name not in {file.stem for file in readers()}] == []

@@ -62,12 +62,11 @@ SAME_CLASS = frozenset(
     Cell Certificate Change Choice Client Clients Difference Done Ended Endings Engine Event Evidence Expected
     Figures Flow Found Given Ground Http1 Job Link Listener Loads Log Lookup Measured Noise Object Pace Page
     Path Place Plan Player Process Read Recipe Replay Route Row Rule Seen Server Setting Shard Share Site Stack
-    Step Stop Study Table Tables Tally Tls Told Trial Tried Unwritten Verdict Wanted Watch Watched Way World
-    _Post _Tail
+    Step Stop Study Table Tables Tally Tls Told Trial Unwritten Verdict Wanted Watch Watched Way World _Post
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.
-SAME_BASE = frozenset("lab/rivals lab/shares probe/craft report/evaluated".split())
+SAME_BASE = frozenset("lab/rivals lab/shares probe/craft".split())
 
 
 def words(text: str) -> list[str]:

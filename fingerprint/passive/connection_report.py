@@ -15,7 +15,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.fingerprint import agreed, read, syn_cookies, synack_rto
+from configtron.fingerprint import negotiated_options, read, syn_cookies, synack_rto
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Endpoint
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
@@ -39,7 +39,7 @@ METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
 UNASKED = ("unclear:", "no-repeat")
 # What is read from options of SYNs, and what from the handshake as a whole.
-OPTIONS = frozenset((*agreed.KNOBS, "rwin", "rwin_ts", "rwin_first_ack", "signature", "stack", "ecn"))
+OPTIONS = frozenset((*negotiated_options.KNOBS, "rwin", "rwin_ts", "rwin_first_ack", "signature", "stack", "ecn"))
 OPENING = frozenset((*synack_rto.KNOBS, *syn_cookies.KNOBS, *OPTIONS))
 REASONS = {
     "no-handshake": "unclear:no-handshake",

@@ -31,7 +31,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import STAMPED, Column
 from configtron.fingerprint.passive.connections import Connections, edges, running
-from configtron.fingerprint.passive.repeats import Sent
+from configtron.fingerprint.passive.retransmissions import Sent
 from configtron.model.nouns import FIN, RST, SYN
 
 # Data that the ACK let out is here after one round trip to the server; a tenth less for jitter.

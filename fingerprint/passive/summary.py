@@ -14,7 +14,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
-from configtron.fingerprint.passive.repeats import KINDS, Sent, repeats, sent_by
+from configtron.fingerprint.passive.retransmissions import KINDS, Sent, retransmissions, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.model.nouns import ACK, FIN, RST, SYN
@@ -68,7 +68,7 @@ SIDE = {
     "largest": ColumnMeaning("bytes", "max", "largest payload of one captured segment"),
     "first_data": ColumnMeaning("ns", "first", "time of the first data"),
     "last_data": ColumnMeaning("ns", "max", "time of the last data"),
-    **{kind: ColumnMeaning("", "sum", f"{kind}: fingerprint/passive/repeats.py") for kind in KINDS},
+    **{kind: ColumnMeaning("", "sum", f"{kind}: fingerprint/passive/retransmissions.py") for kind in KINDS},
     "keep_alives": ColumnMeaning("", "sum", "keep-alive segments of one byte"),
     "out_of_window": ColumnMeaning("", "sum", "data beyond the other side's window"),
     "zero_windows": ColumnMeaning("", "sum", "segments that close the window"),
@@ -279,7 +279,7 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
     later = sent.row > found.begin[sent.of]
     pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
     columns[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
-    again = repeats(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1)
+    again = retransmissions(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1)
     new = (rows.bits[again.row] & COUNTED) == 0
     for place, kind in enumerate(KINDS):
         columns[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)

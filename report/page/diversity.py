@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.elsewhere import RegionDifference
-from configtron.report.compared import RegionComparison
+from configtron.fingerprint.region_comparison import RegionDifference
+from configtron.report.comparison import RegionComparison
 from configtron.report.page.markup import add, document, el
 from configtron.report.page.overview import bars, distributions, example_of, headline, table2
 from configtron.report.page.providers import MOST, examples, providers

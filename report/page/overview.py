@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from configtron.fingerprint.diversity import ValueShare
-from configtron.fingerprint.elsewhere import ParameterByRegion, RegionDifference
+from configtron.fingerprint.region_comparison import ParameterByRegion, RegionDifference
 from configtron.model.nouns import Value
-from configtron.report.compared import RegionComparison
+from configtron.report.comparison import RegionComparison
 from configtron.report.page.charts import COLORS, BarPart, Rate, heterogeneity, shares
 from configtron.report.page.markup import add, el, scrolled
 from configtron.report.page.words import Proofs, RunFacts, anchor, change, named, rate, rate_in, title, valued

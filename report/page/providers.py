@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.elsewhere import Operator, RegionDifference
-from configtron.report.compared import Presence, RegionComparison
+from configtron.fingerprint.region_comparison import Operator, RegionDifference
+from configtron.report.comparison import Presence, RegionComparison
 from configtron.report.page.charts import Rate
 from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.model.errors import BadInput
-from configtron.report.found import TargetResult, found_in
+from configtron.report.target_results import TargetResult, found_in
 from configtron.service.campaign import RunSummary, parse_conditions
 from tests.report.sample import reading, result, run
 

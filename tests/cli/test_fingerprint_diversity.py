@@ -14,9 +14,9 @@ import pytest
 from configtron.cli.fingerprint.proofs import proofs_of
 from configtron.cli.outermost import run
 from configtron.db.store import Store
-from configtron.fingerprint.elsewhere import RegionDifference
+from configtron.fingerprint.region_comparison import RegionDifference
 from configtron.model.errors import DONE, NOTHING, USAGE
-from configtron.report.found import found_in
+from configtron.report.target_results import found_in
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import run_folder

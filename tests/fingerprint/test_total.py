@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from configtron.fingerprint import read
 from configtron.fingerprint.h2_settings import read_frames, settings_of
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.wants import wants
+from configtron.fingerprint.next_trials import next_trials
 from configtron.model.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
 
 options = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=10)), max_size=6).map(tuple)
@@ -69,7 +69,7 @@ def test_any_trace_is_read(trace: Trace) -> None:
         assert set(observation.evidence) <= frames
     for verdict in merge_all(found).values():
         assert verdict.grade in GRADES
-    assert set(wants(found)) <= {trace.id}
+    assert set(next_trials(found)) <= {trace.id}
 
 
 @settings(max_examples=300, deadline=None)

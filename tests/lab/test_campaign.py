@@ -19,7 +19,7 @@ from configtron.db.store import Store
 from configtron.lab import internet, oddities, truth, uml
 from configtron.lab import world as worlds
 from configtron.probe.wire.pcap import read_evidence
-from configtron.report.allowed import KINDS
+from configtron.report.allowed_verdict import KINDS
 from configtron.report.score import Score, score
 from configtron.service.campaign.runs import find_run, run_folder
 from configtron.service.campaign.scoring import NOT_PROBED, judged

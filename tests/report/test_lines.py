@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from configtron import report
 from configtron.model.errors import BadInput
 from configtron.model.records import result_from_json
-from configtron.report.found import found_in
 from configtron.report.lines import opened, write_csv, write_jsonl, write_results
+from configtron.report.target_results import found_in
 from tests.report.sample import VANTAGES, run
 
 SCHEMA = json.loads(Path(report.__file__).with_name("probe.schema.json").read_text())

@@ -2,7 +2,7 @@
 """The provider that a certificate named is the target's, in every output."""
 
 from configtron.model.nouns import Observation
-from configtron.report.found import found_in
+from configtron.report.target_results import found_in
 from tests.report.sample import reading, result
 
 

@@ -9,7 +9,7 @@ from configtron.lab.truth import Expectation as LabExpectation
 from configtron.model.nouns import Observation, Value
 from configtron.report import score as module
 from configtron.report import tables
-from configtron.report.allowed import Judged, is_answered
+from configtron.report.allowed_verdict import Judged, is_answered
 from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.score import score, score_lines
 

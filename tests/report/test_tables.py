@@ -5,7 +5,7 @@ from rich.table import Table
 
 from configtron.model.nouns import Observation
 from configtron.report import tables
-from configtron.report.found import found_in, rows_of
+from configtron.report.target_results import found_in, rows_of
 from tests.report.sample import reading, result, run
 
 

@@ -15,7 +15,7 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 
 if TYPE_CHECKING:
     from configtron.db.store import Run, Store
-    from configtron.report.compared import RegionComparison
+    from configtron.report.comparison import RegionComparison
 
 FORMATS = ("table", "jsonl", "csv", "html")
 
@@ -37,7 +37,7 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
     servers answer stand apart. The page (-f html) adds plots, providers and the packets behind the examples; it is one
     file that loads nothing. Exit code 4: the run holds no verdict to compare.
     """
-    from configtron.report.compared import compared
+    from configtron.report.comparison import compared
     from configtron.service import campaign
 
     with campaign.open_runs(settings().db) as store:
@@ -106,9 +106,9 @@ def _write(store: Store, run: Run, found: RegionComparison, form: str, output_fi
 
 def _page(store: Store, run: Run, found: RegionComparison) -> str:
     from configtron.cli.fingerprint.proofs import proofs_of
-    from configtron.report.found import found_in
     from configtron.report.page.diversity import page, to_draw
     from configtron.report.page.words import RunFacts
+    from configtron.report.target_results import found_in
     from configtron.service.campaign.runs import run_folder, vantages_of_run
 
     differences = to_draw(found)

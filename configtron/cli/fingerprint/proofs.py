@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from configtron.fingerprint.diversity import setting
-from configtron.fingerprint.elsewhere import RegionDifference
+from configtron.fingerprint.region_comparison import RegionDifference
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Result
 from configtron.probe.wire.pcap import read_evidence
-from configtron.report.found import TargetResult
 from configtron.report.page.words import Proofs, ReadingProof
+from configtron.report.target_results import TargetResult
 
 # What reading a file raises that is not what we wrote, or no longer.
 UNREADABLE = (BadInput, OSError, ValueError, LookupError, struct.error)

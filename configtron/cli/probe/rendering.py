@@ -11,7 +11,7 @@ from configtron.cli.settings import settings
 from configtron.fingerprint.diversity import BALANCING, bare
 from configtron.model.nouns import Vantage
 from configtron.report import lines
-from configtron.report.found import TargetResult, rows_of
+from configtron.report.target_results import TargetResult, rows_of
 from configtron.service.campaign.runs import SUMMARY
 
 # More rows than a screen holds are not shown unasked.

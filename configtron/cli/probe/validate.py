@@ -10,7 +10,7 @@ from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import CONDITION, DONE, NOTHING
 from configtron.report.lines import opened
-from configtron.report.planted import planted_lines
+from configtron.report.plant_scores import planted_lines
 from configtron.report.score import score_lines
 from configtron.service import campaign
 

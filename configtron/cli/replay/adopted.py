@@ -17,7 +17,7 @@ from typing import cast
 
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
-from configtron.report.replayed import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
+from configtron.report.replay_results import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
 
 SUFFIX = ".expected.jsonl"
 SCHEMA = "configtron.connection/1"

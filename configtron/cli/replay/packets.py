@@ -18,7 +18,7 @@ from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
     from configtron.cli.replay.work import Done, Task
-    from configtron.report.replayed import Played
+    from configtron.report.replay_results import Played
 
 FORMATS = ("table", "jsonl", "csv")
 SUFFIXES = (".pcapng", ".pcapng.gz")
@@ -87,7 +87,7 @@ def packets(
     with opened(output_file) as out:
         _show(played, form, out)
     if junit:
-        from configtron.report.replayed import write_junit
+        from configtron.report.replay_results import write_junit
 
         with opened(junit) as out:
             write_junit(played, out)
@@ -149,7 +149,7 @@ def _of_run(number: int, files: tuple[Path, ...], expect: Path | None, update: b
 def _update(done: list[Done]) -> list[Path]:
     """The files written. What was played becomes what is expected; where a script diverged there is nothing to keep."""
     from configtron.cli.replay import expected
-    from configtron.report.replayed import DIVERGED
+    from configtron.report.replay_results import DIVERGED
 
     written = []
     for each in done:
@@ -161,14 +161,14 @@ def _update(done: list[Done]) -> list[Path]:
 
 
 def _show(played: list[Played], form: str, out: TextIO) -> None:
-    from configtron.report import replayed
+    from configtron.report import replay_results
 
     if form == "jsonl":
-        replayed.write_jsonl(played, out)
+        replay_results.write_jsonl(played, out)
     elif form == "csv":
-        replayed.write_csv(played, out)
+        replay_results.write_csv(played, out)
     else:
-        replayed.write_table(played, out, color=settings().color)
+        replay_results.write_table(played, out, color=settings().color)
 
 
 class _Teller:
@@ -191,7 +191,7 @@ class _Teller:
 
 
 def _code(played: list[Played], *, update: bool) -> int:
-    from configtron.report.replayed import DIVERGED, UNTOLD, WRONG
+    from configtron.report.replay_results import DIVERGED, UNTOLD, WRONG
 
     seen = {one.status for one in played}
     if not played:

@@ -19,8 +19,8 @@ from configtron.model.records import Result, result_from_json, result_to_json, t
 from configtron.probe.wire.pcap import Evidence
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
-from configtron.report.found import found_in
-from configtron.report.replayed import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
+from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
+from configtron.report.target_results import found_in
 
 # How often whoever waits for the processes looks up: a signal is noticed, progress is shown.
 LOOK_UP_S = 0.5

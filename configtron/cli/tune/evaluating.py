@@ -25,7 +25,7 @@ from configtron.model.samples import Pairs
 from configtron.model.tensor import Tensor, read
 from configtron.report import evaluated as report
 from configtron.report.lines import can_be_written, opened
-from configtron.report.page.evaluated import page
+from configtron.report.page.claims import page
 from configtron.report.steps import Steps
 from configtron.service.campaign.runs import locked
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from configtron.model.errors import BadInput
 from configtron.model.knobs import MEASURED
 from configtron.model.nouns import Observation
-from configtron.report.found import TargetResult
+from configtron.report.target_results import TargetResult
 
 FORM = re.compile(r"([a-z0-9_]+)\s*(<=|>=|!=|=|<|>)\s*(\S+)")
 # What may be compared: the measured parameters, a site's provider and address.

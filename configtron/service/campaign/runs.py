@@ -14,7 +14,7 @@ from configtron.db.store import Run, Store
 from configtron.model.errors import BadInput, Refused
 from configtron.model.knobs import TABLE2
 from configtron.model.nouns import Vantage
-from configtron.report.found import TargetResult, found_in
+from configtron.report.target_results import TargetResult, found_in
 
 # Held by the process of a run for as long as it runs; the kernel releases it however the process ends.
 LOCK = "lock"

@@ -12,11 +12,11 @@ from configtron.lab.sites import BASELINE, Internet
 from configtron.lab.truth import from_json, oracle
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation
-from configtron.report.allowed import Judged
+from configtron.report.allowed_verdict import Judged
 from configtron.report.constants import THIS_RUN, beside_constants
-from configtron.report.found import found_in
-from configtron.report.planted import PlantScore, planted
+from configtron.report.plant_scores import PlantScore, planted
 from configtron.report.score import Score
+from configtron.report.target_results import found_in
 from configtron.service.campaign.runs import SUMMARY, find_run, run_folder, vantages_of_run
 
 # The reason where there is no verdict at all.

@@ -10,7 +10,7 @@ from pathlib import Path
 from configtron.db.store import Run
 from configtron.model.errors import cannot_write
 from configtron.model.records import canonical
-from configtron.report.found import TargetResult
+from configtron.report.target_results import TargetResult
 from configtron.service.campaign.conditions import ConditionCheck, RunCondition
 
 

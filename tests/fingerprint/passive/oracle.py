@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from configtron.fingerprint.passive.columns import FRAME_MASK
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.repeats import CAUSES, KINDS, REORDERED, repeats, sent_by
+from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.fingerprint.passive.traces import end_of
 from tests.fingerprint.passive.read import whole
@@ -136,7 +136,7 @@ def _again(batch: Batch, number: int) -> dict[int, dict[int, str]]:
     old = sent.row[sent.old]
     for row in old.tolist():
         told.setdefault(int(found.of[row]), {})[int(found.rows.frame[row]) & FRAME_MASK] = "syn"
-    named = repeats(found, number, sent, columns["rtt"].clip(0), columns["sack"] == 1)
+    named = retransmissions(found, number, sent, columns["rtt"].clip(0), columns["sack"] == 1)
     for row, of, kind in zip(named.row.tolist(), named.of.tolist(), named.kind.tolist(), strict=True):
         if KINDS[kind] in (*CAUSES, REORDERED):
             told[int(of)][int(found.rows.frame[row]) & FRAME_MASK] = KINDS[kind]

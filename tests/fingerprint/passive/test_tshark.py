@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
-from configtron.fingerprint.passive.repeats import CAUSES
+from configtron.fingerprint.passive.retransmissions import CAUSES
 from tests.fingerprint.passive.oracle import RULES, compare
 from tests.fingerprint.passive.programs import HOSTS, TROUBLES, Recorded, recorded
 from tests.fingerprint.passive.read import told, whole

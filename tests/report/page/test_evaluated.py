@@ -25,7 +25,7 @@ from configtron.model.evaluated import (
 )
 from configtron.report import evaluated as report
 from configtron.report.page.axes import Axes
-from configtron.report.page.evaluated import WORDS, page
+from configtron.report.page.claims import WORDS, page
 from configtron.report.page.markup import written
 from configtron.report.page.plots import drawn
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fingerprint.passive.repeats import KINDS
+from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.model.nouns import ACK, FIN
 from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
 

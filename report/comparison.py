@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from configtron.fingerprint.diversity import bare, is_mixed, wilson
-from configtron.fingerprint.elsewhere import Operator, ParameterByRegion, RegionDifference, operators, parameter
+from configtron.fingerprint.region_comparison import Operator, ParameterByRegion, RegionDifference, operators, parameter
 from configtron.model.nouns import Observation
-from configtron.report.found import TargetResult
+from configtron.report.target_results import TargetResult
 
 # Parameters whose details hold the head of an answer, the plainest first; and those whose details hold a round trip.
 HEADS, TRIPS = ("http_clear", "http_tls", "h2_settings"), ("data_rto", "synack_rto")

@@ -42,7 +42,7 @@ FAREWELLS, SAID = 2, 3
 Steps = Generator[Send | Wait, Packet | None, str]
 
 
-def rto(
+def synack_rto(
     target: Target,
     agent: str,
     *,

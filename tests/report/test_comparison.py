@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 
 from configtron.report import tables
-from configtron.report.compared import RegionComparison, compared
+from configtron.report.comparison import RegionComparison, compared
 from configtron.report.diversity_lines import write_csv, write_jsonl
-from configtron.report.found import found_in, rows_of
-from configtron.report.planted import planted
+from configtron.report.plant_scores import planted
+from configtron.report.target_results import found_in, rows_of
 from tests.report import tiny
 from tests.test_layers import ROOT
 

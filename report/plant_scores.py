@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from configtron.fingerprint.diversity import DIFFERS, UNDETERMINED, compare, wilson
 from configtron.model.records import Json, canonical
-from configtron.report.found import TargetResult, by_knob
+from configtron.report.target_results import TargetResult, by_knob
 
 
 class PlantedDifference(Protocol):

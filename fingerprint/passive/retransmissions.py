@@ -117,7 +117,7 @@ class Retransmissions(NamedTuple):
     kind: Column
 
 
-def repeats(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
+def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
     """What one side sent again. By connection: `rtt_ns` (0: unknown), `sack`: whether both agreed on SACK."""
     hole = (sent.start > sent.top) & (sent.top > NEVER)
     events = np.flatnonzero((sent.old & (sent.end > 1)) | hole)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.fingerprint.diversity import IN_COMMON, NOT_ASKED, bare, compare, diversity, why, wilson
-from configtron.fingerprint.elsewhere import RegionDifference, operators, parameter
+from configtron.fingerprint.region_comparison import RegionDifference, operators, parameter
 from configtron.model.nouns import Observation, Value
 
 

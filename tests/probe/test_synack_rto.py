@@ -15,7 +15,7 @@ from configtron.fingerprint.merge import merge_all
 from configtron.model.errors import Diverged
 from configtron.model.nouns import ACK, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe.play import Recorded, play
-from configtron.probe.rto import rto
+from configtron.probe.synack_rto import synack_rto
 from tests.halfopen import HalfOpenServer, Relative
 
 TARGET = Target("site.example", "192.0.2.1")
@@ -24,7 +24,7 @@ RUNS = 60
 
 
 def held(server: HalfOpenServer, **params: Any) -> Trace:
-    packets, ending = play(rto(TARGET, "agent", **params), Relative(server))
+    packets, ending = play(synack_rto(TARGET, "agent", **params), Relative(server))
     return Trace("t", TARGET, "here", "rto", tuple(sorted(params.items())), 0, packets, ending=ending)
 
 
@@ -94,7 +94,7 @@ def test_a_minute_that_turns_does_not_hide_cookies() -> None:
     for start in range(0, 60, 5):
         server = HalfOpenServer(cookies=True, now=float(start))
         wire = Shifted(Relative(server), float(start))
-        packets, ending = play(rto(TARGET, "agent"), wire)
+        packets, ending = play(synack_rto(TARGET, "agent"), wire)
         trace = Trace("t", TARGET, "here", "rto", (), 0, packets, ending=ending)
         assert {o.knob: o.value for o in read(trace)}["syn_cookies"] == "yes", start
 
@@ -132,10 +132,10 @@ def test_a_first_answer_that_was_lost_is_seen_by_the_round_trip() -> None:
 
 def test_a_run_replays_and_a_patient_one_is_another() -> None:
     trace = held(HalfOpenServer(loss=0.05, random=Random(4)))
-    packets, ending = play(rto(TARGET, "agent"), Recorded(trace.packets))
+    packets, ending = play(synack_rto(TARGET, "agent"), Recorded(trace.packets))
     assert packets == trace.packets and ending == trace.ending
     with pytest.raises(Diverged):
-        play(rto(TARGET, "agent", repeats=1), Recorded(trace.packets))
+        play(synack_rto(TARGET, "agent", repeats=1), Recorded(trace.packets))
 
 
 def test_a_timer_that_does_not_grow_and_is_remembered_longer_gives_a_bound() -> None:

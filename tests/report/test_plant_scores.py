@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 
 from configtron.report import tables
-from configtron.report.found import found_in
-from configtron.report.planted import planted, planted_lines, share
+from configtron.report.plant_scores import planted, planted_lines, share
+from configtron.report.target_results import found_in
 from tests.report.sample import reading, result
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What to ask again: probes whose next trial could raise a verdict's grade.
+"""Next trials: probes whose next trial could raise a verdict's grade.
 
 Question   The planned trials are in. Which parameters are not known yet (A or B), and could be, if one more were made?
 Method     Merge, and look at each verdict: a single reading, a disagreement, a bound that was not the page's end, or
@@ -31,7 +31,7 @@ HOLDING = ("icw", "icw_tls", "rto")
 NAMES = frozenset(knob.name for knob in MEASURED)
 
 
-def wants(trials: Iterable[Observation]) -> tuple[str, ...]:
+def next_trials(trials: Iterable[Observation]) -> tuple[str, ...]:
     """Probes worth another trial, given all readings of one target from one vantage so far."""
     verdicts = merge_all(trials)
     probes = {_probe(v.trials) for knob, v in verdicts.items() if knob in NAMES and _could_rise(v)}

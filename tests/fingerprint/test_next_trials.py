@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.fingerprint.wants import TRIALS_MAX, wants
+from configtron.fingerprint.next_trials import TRIALS_MAX, next_trials
 from configtron.model.nouns import Observation, Value
 
 
@@ -39,10 +39,10 @@ VERSION = [reading("http_version", "h2", "C", f"h2_settings.{n}") for n in (1, 2
     ],
 )
 def test_what_is_asked_again(trials: list[Observation], probes: tuple[str, ...]) -> None:
-    assert wants(trials) == probes
+    assert next_trials(trials) == probes
 
 
 def test_who_never_agrees_is_let_be() -> None:
     readings = [reading("icw", n, "C", f"icw.{n}", mss=536) for n in range(1, TRIALS_MAX + 1)]
-    assert wants(readings[:-1]) == ("icw",)
-    assert wants(readings) == ()
+    assert next_trials(readings[:-1]) == ("icw",)
+    assert next_trials(readings) == ()

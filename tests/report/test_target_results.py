@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 from configtron.model.nouns import Target
-from configtron.report.found import found_in, rows_of
+from configtron.report.target_results import found_in, rows_of
 from tests.report.sample import reading, result, run
 
 
