@@ -33,7 +33,7 @@ OBSERVATION_COLUMNS = (
 CONTEXT_COLUMNS = (
     "at_ns", "local", "local_port", "way", "ended", "age_s", "bytes_out", "bytes_in", "bounded", "bandwidth_kbps",
     "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "site", "prefix", "asn", "region", "device",
-    "unknown",
+    "queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms", "reordering", "unknown",
 )  # fmt: skip
 
 Row = tuple[str | int | float | None, ...]
@@ -138,7 +138,8 @@ def context_row(seen: Sighting) -> Row:
     return (
         seen.at_ns, seen.local, seen.local_port, seen.way, seen.ended, seen.age_s, seen.bytes_out, seen.bytes_in,
         int(seen.bounded), kept.bandwidth_kbps, kept.delivery_kbps, kept.rtt_ms, kept.min_rtt_ms, kept.jitter_ms,
-        kept.loss, kept.site, kept.prefix, kept.asn, kept.region, kept.device, canonical(dict(seen.unknown)),
+        kept.loss, kept.site, kept.prefix, kept.asn, kept.region, kept.device, kept.queue_ms, kept.loss_run,
+        kept.window_bytes, kept.delivery_share, kept.ack_gap_ms, kept.reordering, canonical(dict(seen.unknown)),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -110,8 +110,8 @@ CREATE TABLE watch (
     counts      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counts))  -- what was read, and what was lost
 ) STRICT;
 
--- What one local connection told of its client's network (`configtron/nouns.py`, Context): a feature, or the reason why
--- not in `unknown`. Of the client no more than its prefix is kept.
+-- What one local connection showed of its client's network (`configtron/model/nouns.py`, Context): a feature, or the
+-- reason why not in `unknown`. Of the client no more than its prefix is kept. The last line is as a migration leaves it.
 CREATE TABLE context (
     watch          INTEGER NOT NULL REFERENCES watch (id) ON DELETE CASCADE,
     at_ns          INTEGER NOT NULL,              -- last seen; nanoseconds since the epoch
@@ -135,7 +135,7 @@ CREATE TABLE context (
     region         TEXT NOT NULL,                 -- country, ISO 3166; "" unknown
     device         TEXT NOT NULL,
     unknown        TEXT NOT NULL CHECK (json_valid(unknown))  -- JSON object: feature, reason
-) STRICT;
+, queue_ms REAL, loss_run REAL, window_bytes REAL, delivery_share REAL, ack_gap_ms REAL, reordering REAL) STRICT;
 
 CREATE INDEX context_by_watch ON context (watch, at_ns);
 

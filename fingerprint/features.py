@@ -4,7 +4,9 @@
 Question   What network does a client of this host stand in: how far, steady, lossy and fast; whose; with what device?
 Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): smoothed and least round trip, its mean
            deviation, segments sent and sent again, delivery rate. Or segments (fingerprint/passive): the mean of the
-           round trips, the least, the mean step from one to the next, repeats by cause, delivery rates.
+           round trips, the least, the mean step from one to the next, repeats by cause, delivery rates; runs of losses,
+           spacing of ACKs and the late rate (fingerprint/passive/under_load.py). How far segments overtake one another
+           is known to the kernel alone.
            Who the client is comes from its address (prefix, and ASN and country where files map them) and
            from a web server's log (device class).
 Reads as   one `Sighting` a connection: a `Context`, where and when it was seen, and for each feature that has no value
@@ -15,7 +17,9 @@ Reads as   one `Sighting` a connection: a `Context`, where and when it was seen,
 Fails as   no-sample (nothing that times a round trip), no-data (nothing was sent), too-short (too little was sent for
            a rate of the path: less than `SAMPLE_BYTES`, or than a round trip of that rate), receives (a socket that
            mostly receives knows no rate of the path), drops (the capture lost frames, so repeats cannot be counted),
-           no-file, not-listed, no-log, not-logged, several-devices, unlike-any (a User-Agent that no rule knows).
+           no-loss (no runs of what was not lost), packets-only, kernel-only (the other of the two sources has it),
+           no-handshake, not-in-kernel, no-file, not-listed, no-log, not-logged, several-devices, unlike-any (a
+           User-Agent that no rule knows).
 Differs    from the paper, whose features are loss, bandwidth and latency: least round trip, jitter and latest rate are
            added. Loss leaves out repeats that the receiver says it did not need (D-SACK).
 Source     ConfigTron 4.1 (features); net/ipv4/tcp.c (tcp_get_info); net/ipv4/tcp_rate.c (app_limited); RFC 6298 2;
@@ -37,12 +41,17 @@ from configtron.model.nouns import Context
 # 6to4 (RFC 3056 2) a site's /48 is 16 bits and the site's own IPv4 address, so its /24 ends at 40.
 PREFIX4, PREFIX6 = 24, 48
 PREFIX_6TO4 = 16 + PREFIX4
-FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "asn", "region", "device")
+# What a path shows under load (`configtron/model/characteristics.py`).
+LOADED = ("queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms", "reordering")
+FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", *LOADED, "asn", "region",
+            "device")  # fmt: skip
 Unknown = tuple[tuple[str, str], ...]
 # The least that was sent before a rate is taken for the path's: four initial windows (RFC 6928) and more, so that the
 # sample is not the first burst. Of the busy time, the share that may be lost to a full window or buffer without making
 # the rate theirs. The share of the pace that an application asked for from which on it is the pace that was measured.
 SAMPLE_BYTES, HELD_SHARE, PACED_SHARE = 1 << 16, 0.1, 0.9
+# The least that was sent before a path is held to be under load: an initial window (RFC 6928).
+LOAD_BYTES = 14_600
 
 
 class AddressFacts(NamedTuple):
@@ -54,8 +63,11 @@ class AddressFacts(NamedTuple):
     unknown: Unknown = (("asn", "no-file"), ("region", "no-file"), ("device", "no-log"))
 
 
-class PathFeatures(NamedTuple):
-    """The numbers of a context, None where unknown, with the reasons; `bounded`: the bandwidth is a lower bound."""
+class Path(NamedTuple):
+    """The numbers of a context, None where unknown, with the reasons.
+
+    bounded   the bandwidth is a lower bound; loaded: those of `LOADED` that are known
+    """
 
     bandwidth_kbps: float | None = None
     delivery_kbps: float | None = None
@@ -65,6 +77,7 @@ class PathFeatures(NamedTuple):
     loss: float | None = None
     bounded: bool = False
     unknown: Unknown = ()
+    loaded: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +140,11 @@ def way_of(bytes_out: int, bytes_in: int) -> str:
 
 def context_of(path: PathFeatures, remote: str, about: AddressFacts) -> Context:
     """Numbers and names together."""
+    loaded = dict(path.loaded)
     return Context(
         path.bandwidth_kbps, path.rtt_ms, path.loss, "", prefix_of(remote), about.asn, about.region, about.device,
-        path.min_rtt_ms, path.jitter_ms, path.delivery_kbps,
+        path.min_rtt_ms, path.jitter_ms, path.delivery_kbps, loaded.get("queue_ms"), loaded.get("loss_run"),
+        loaded.get("window_bytes"), loaded.get("delivery_share"), loaded.get("ack_gap_ms"), loaded.get("reordering"),
     )  # fmt: skip
 
 
@@ -173,7 +188,8 @@ def socket_path(socket: Socket) -> PathFeatures:
         rate = _carried(socket)
         bandwidth = kbps(rate) if rate else None
         unknown += [] if rate else [("bandwidth_kbps", "too-short")]
-    return PathFeatures(
+    loaded, missing = _loaded(socket)
+    return Path(
         bandwidth,
         delivery,
         info.rtt_us / 1e3 if timed else None,
@@ -181,8 +197,37 @@ def socket_path(socket: Socket) -> PathFeatures:
         info.rttvar_us / 1e3 if timed else None,
         loss,
         bandwidth is not None and not free_rate(socket),
-        tuple(unknown),
+        (*unknown, *missing),
+        tuple(loaded.items()),
     )
+
+
+def _loaded(socket: Socket) -> tuple[dict[str, float], list[tuple[str, str]]]:
+    """What tcp_info shows of a path under load, and why the rest is unknown."""
+    info, loaded = socket.info, dict[str, float]()
+    why = unloaded(*_bytes(socket)) if info.data_segs_out else "receives" if info.bytes_received else "no-data"
+    unknown = [(name, "packets-only") for name in ("loss_run", "delivery_share", "ack_gap_ms")]
+    if why:
+        unknown.append(("queue_ms", why))
+    elif not info.rtt_us or info.min_rtt_us is None:
+        unknown.append(("queue_ms", "no-sample"))
+    else:
+        loaded["queue_ms"] = max(info.rtt_us - info.min_rtt_us, 0) / 1e3
+    # a closed window says nothing of its size
+    for name, value in (("window_bytes", info.snd_wnd), ("reordering", 0 if why else info.reordering)):
+        if value:
+            loaded[name] = float(value)
+        else:
+            unknown.append((name, (why if name == "reordering" else "") or "not-in-kernel"))
+    return loaded, unknown
+
+
+def unloaded(bytes_out: int, bytes_in: int) -> str:
+    """Return why what was sent puts no load on the path out; "" if it does."""
+    way = way_of(bytes_out, bytes_in)
+    if way != "out":
+        return "receives" if way else "no-data"
+    return "" if bytes_out >= LOAD_BYTES else "too-short"
 
 
 def free_rate(socket: Socket) -> int:

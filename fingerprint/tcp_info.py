@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`struct tcp_info` and the connections that features are made of; `configtron/linux/sock_diag.py` asks the kernel.
 
-`struct tcp_info` only ever grows at its end, so fields are read by place as far as the kernel has them; the last one
-that is needed here (dsack_dups) came with Linux 4.19.
+`struct tcp_info` only ever grows at its end, so fields are read by place as far as the kernel has them; the last ones
+that are needed here came with Linux 4.19 (dsack_dups) and 5.4 (snd_wnd; 0 before).
 
 Source     include/uapi/linux/tcp.h, include/uapi/linux/inet_diag.h, include/uapi/linux/sock_diag.h
 """
@@ -27,7 +27,7 @@ FIELDS = {
     "sndbuf_limited_us": (184, "Q"),
     "bytes_received": (128, "Q"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
     "delivery_rate": (160, "Q"), "bytes_sent": (200, "Q"), "bytes_retrans": (208, "Q"), "dsack_dups": (216, "I"),
-    "snd_cwnd": (80, "I"), "reordering": (88, "I"), "bytes_acked": (120, "Q"), "snd_wnd": (228, "I"),
+    "reordering": (88, "I"), "snd_wnd": (228, "I"),
 }  # fmt: skip
 # The byte of bit-fields whose lowest bit says that the application, not the path, set the delivery rate.
 LIMITED = 7
@@ -57,6 +57,8 @@ class TcpInfo(NamedTuple):
     busy_us: int = 0
     rwnd_limited_us: int = 0
     sndbuf_limited_us: int = 0
+    reordering: int = 0
+    snd_wnd: int = 0
 
 
 class Socket(NamedTuple):

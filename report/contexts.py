@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
-from configtron.fingerprint.features import Sighting
+from configtron.fingerprint.features import LOADED, Sighting
 from configtron.model.records import Json, canonical
 from configtron.report.connections import counted
 
@@ -29,7 +29,7 @@ GAP = "  "
 ABOUT = ("source", "at", "local", "local_port", "remote", "remote_port", "way", "ended", "age_s", "bytes_out",
          "bytes_in", "bounded")  # fmt: skip
 CONTEXT = ("prefix", "asn", "region", "device", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "bandwidth_kbps",
-           "delivery_kbps")  # fmt: skip
+           "delivery_kbps", *LOADED)  # fmt: skip
 
 
 def form(seen: Sighting) -> dict[str, Json]:

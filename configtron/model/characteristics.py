@@ -57,7 +57,8 @@ CHARACTERISTICS: tuple[Characteristic, ...] = (
         "Gilbert 1960; holes between SACK blocks, RFC 2018",
     ),
     Characteristic(
-        "window_bytes", "bytes", MOST_WINDOW_BYTES, 1460.0, "largest window that the client advertised", "tcpi_snd_wnd"
+        "window_bytes", "bytes", MOST_WINDOW_BYTES, 1460.0,
+        "latest window that the client advertised; it grows with what the client reads", "tcpi_snd_wnd",
     ),
     Characteristic(
         "delivery_share",

@@ -8,10 +8,11 @@ serves may be a guess (the SYN was not captured), and both ends are other people
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator, Mapping
 
-from configtron.fingerprint.features import AddressFacts, PathFeatures, Sighting, context_of, plain, reasons, way_of
+from configtron.fingerprint.features import About, Path, Sighting, context_of, plain, reasons, unloaded, way_of
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ended, goodput_kbps
+from configtron.fingerprint.passive.under_load import LEAST_ACKS
 
 # Bytes of every segment that carries timestamps (RFC 7323 3.2).
 STAMP_BYTES = 12
@@ -58,20 +59,67 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
     if tainted or loss is None:
         unknown.append(("loss", "no-data" if loss is None else "drops"))
         loss = None
-    return PathFeatures(
+    found = under_load(connection, side, tainted)
+    return Path(
         _rounded(most), _rounded(latest), _rounded(rtt, 6), _rounded(None if least is None else least / 1e6, 6),
-        _rounded(jitter, 6), _rounded(loss, 6), most is not None, tuple(unknown),
+        _rounded(jitter, 6), _rounded(loss, 6), most is not None, (*unknown, *_unloaded(found)),
+        tuple((name, round(value, 6)) for name, value in found.items() if not isinstance(value, str)),
     )  # fmt: skip
+
+
+def under_load(connection: ConnectionReport, side: str, tainted: bool) -> dict[str, float | str]:
+    """Return what the segments show of the path to the other side under load; of what they do not, the reason."""
+    other, numbers = "server" if side == "client" else "client", connection.numbers
+    why = unloaded(*(int(numbers[f"{one}_bytes"] or 0) for one in (side, other)))
+    window = numbers[f"{other}_last_window"]
+    found: dict[str, float | str] = {
+        "reordering": "kernel-only", "window_bytes": "no-handshake" if window is None else float(window),
+    }  # fmt: skip
+    if why:
+        return found | dict.fromkeys(("queue_ms", "loss_run", "delivery_share", "ack_gap_ms"), why)
+    smoothed, least = (numbers[f"{side}_trip_{name}"] for name in ("smoothed", "least"))
+    found["queue_ms"] = "no-sample" if smoothed is None or least is None else max(smoothed - least, 0) / 1e6
+    if tainted:
+        return found | dict.fromkeys(("loss_run", "delivery_share", "ack_gap_ms"), "drops")
+    return found | {"loss_run": _loss_run(connection, side)} | _rhythm(numbers, side)
+
+
+def _loss_run(connection: ConnectionReport, side: str) -> float | str:
+    """Mean length, in segments, of runs that were sent again."""
+    runs, segments, again = (connection.numbers[f"{side}_again_{name}"] or 0 for name in ("runs", "segments", "bytes"))
+    return max(segments, -(-int(again) // _segment_bytes(connection))) / runs if runs else "no-loss"
+
+
+def _rhythm(numbers: Mapping[str, float | None], side: str) -> dict[str, float | str]:
+    """Mean time between ACKs, ms; delivery rate in the later half over its maximum."""
+    if (numbers[f"{side}_data_acks"] or 0) < LEAST_ACKS:
+        return dict.fromkeys(("ack_gap_ms", "delivery_share"), "too-short")
+    gaps, total = numbers[f"{side}_ack_gaps"], numbers[f"{side}_ack_gap_sum"] or 0
+    late, most = (numbers[f"{side}_{name}"] for name in ("late_rate", "window_rate_most"))
+    return {
+        "ack_gap_ms": total / gaps / 1e6 if gaps else "no-sample",
+        "delivery_share": min(late / most, 1.0) if late is not None and most else "too-short",
+    }
+
+
+def _unloaded(found: Mapping[str, float | str]) -> Iterator[tuple[str, str]]:
+    yield from ((name, why) for name, why in found.items() if isinstance(why, str))
 
 
 def lost(connection: ConnectionReport, side: str) -> float | None:
     """Share of a side's segments that it had to send again; a frame that offloading merged counts as its segments."""
     numbers = connection.numbers
-    sizes = [numbers[f"{one}_mss"] for one in ("client", "server")]
-    mss = min((int(size) for size in sizes if size), default=DEFAULT_MSS) - (STAMP_BYTES if numbers["stamps"] else 0)
-    segments = max(numbers[f"{side}_data"] or 0, -(-int(numbers[f"{side}_payload"] or 0) // max(mss, 1)))
+    segments = max(numbers[f"{side}_data"] or 0, -(-int(numbers[f"{side}_payload"] or 0) // _segment_bytes(connection)))
     again = sum(numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
     return min(again / segments, 1.0) if segments else None
+
+
+def _segment_bytes(connection: ConnectionReport) -> int:
+    """Payload of a full segment, by the handshake."""
+    numbers = connection.numbers
+    sizes = [numbers[f"{one}_mss"] for one in ("client", "server")]
+    mss = min((int(size) for size in sizes if size), default=DEFAULT_MSS)
+    return max(mss - (STAMP_BYTES if numbers["stamps"] else 0), 1)
 
 
 def _kilo(rate: float | None) -> float | None:

@@ -7,13 +7,15 @@ Method     An ACK that acknowledges more than any before it times the segment th
            since the ACK that this side knew when it sent that segment, over the longer of two times: that between the
            two ACKs, and that between the sending of what they cover. After a moment with nothing outstanding both
            count from the next segment sent. A sample of much less than an earlier one delivered shows how little there
-           was to send, and is no rate.
+           was to send, and is no rate. The smoothed round trip takes an eighth of each sample, as a stack does (of
+           the oldest segment that the ACK covers), so that at the end it is that of the load.
 Reads as   sums, so that the parts of a long connection add up; SYNs count as one byte. Where the capture stood at the
            side itself these are round trips of the path; elsewhere, of the part beyond the capture.
 Fails as   no sample (`trips` 0) for a side that sends nothing, or nothing that was not repeated.
 Differs    from the draft, which knows from the sender's queue when the application held back. A rate over less time
            than the shortest round trip is left out, as there.
-Source     RFC 6298 3 (Karn), draft-ietf-ccwg-bbr 4.1 (delivery rate samples), net/ipv4/tcp_rate.c
+Source     RFC 6298 2.3, 3 (Karn), draft-ietf-ccwg-bbr 4.1 (delivery rate samples), net/ipv4/tcp_rate.c,
+           net/ipv4/tcp_input.c (tcp_clean_rtx_queue)
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from configtron.fingerprint.passive.connections import NEVER, Connections, befor
 from configtron.model.nouns import FIN, RST, SYN
 
 NS = 1_000_000_000
+# RFC 6298 2.3: what a smoothed round trip takes of each sample.
+ALPHA = 1 / 8
+LATEST = ("trip_least", "trip_smoothed", "rate_last", "rate_most")
 # A sample is a rate if it delivered at least half of what the fullest one before it did.
 FULL_SHARE = 2
 
@@ -40,12 +45,16 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     reach = before(running(end, of), of)
     fresh = begin >= np.where(reach == NEVER, begin, reach)
     sent, again = _Rows(row[fresh], of[fresh], begin[fresh]), _Rows(row[~fresh], of[~fresh], reach[~fresh])
-    acks = _advancing(found, 1 - number)
+    acks = advancing(found, 1 - number)
     if not len(sent.row) or not len(acks.row):
         return _nothing(count)
     held = _held_by(sent, acks.of, acks.number)
+    earlier = before(acks.number, acks.of)
+    oldest = _held_by(sent, acks.of, np.where(earlier == NEVER, acks.number, earlier + 1))
     clean = (held >= 0) & (sent.row[held] < acks.row) & ~_disturbed(found, acks, again, sent, held)
     acks, held = _Rows(acks.row[clean], acks.of[clean], acks.number[clean]), held[clean]
+    # a stack smooths the time since the oldest segment that an ACK covers was sent: longer by what ACKs gather
+    oldest = np.where(oldest[clean] >= 0, oldest[clean], held)
     trip = rows.at[acks.row] - rows.at[sent.row[held]]
     columns = _nothing(count)
     if not len(acks.row):
@@ -57,6 +66,9 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, acks.of[known], trip[known])
     columns["trip_least"] = np.where(columns["trips"] > 0, least, ABSENT)
+    whole = rows.at[acks.row] - rows.at[sent.row[oldest]]
+    every = np.flatnonzero(whole >= 0)
+    columns["trip_smoothed"] = _smoothed(acks.of[every], whole[every], count)
     last = before(trip, acks.of, -1)
     step = np.flatnonzero(new & (last >= 0))
     columns["trip_steps"] = np.bincount(acks.of[step], minlength=count)
@@ -69,6 +81,16 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     return columns
 
 
+def _smoothed(of: Column, trip: Column, count: int) -> Column:
+    """Each connection's smoothed round trip after its last sample, ns; `ABSENT` without a sample."""
+    samples = np.bincount(of, minlength=count)
+    place = np.arange(len(of)) - (np.cumsum(samples) - samples)[of]
+    # written out, the recursion is a sum: the first sample counts in full and fades from then on
+    weight = (1 - ALPHA) ** (samples[of] - 1 - place) * np.where(place == 0, 1.0, ALPHA)
+    found = np.bincount(of, weight * trip, minlength=count)
+    return np.where(samples > 0, np.rint(found).astype(np.int64), ABSENT)
+
+
 class _Rows:
     """Rows with a number each (a sequence number, an acknowledgement), in order of connection and time."""
 
@@ -78,7 +100,7 @@ class _Rows:
 
 def _nothing(count: int) -> dict[str, Column]:
     zero = {name: np.zeros(count, np.int64) for name in ("trips", "trip_sum", "trip_steps", "trip_change")}
-    return zero | {name: np.full(count, ABSENT, np.int64) for name in ("trip_least", "rate_last", "rate_most")}
+    return zero | {name: np.full(count, ABSENT, np.int64) for name in LATEST}
 
 
 def _sum(of: Column, values: Column, count: int) -> Column:
@@ -88,8 +110,8 @@ def _sum(of: Column, values: Column, count: int) -> Column:
     return found
 
 
-def _advancing(found: Connections, number: int) -> _Rows:
-    """Rows of a side that acknowledge more than all its rows before."""
+def advancing(found: Connections, number: int) -> _Rows:
+    """Return rows of a side that acknowledge more than all its rows before."""
     way = found.way(number)
     ack, of = found.ack[way.rows], way.of
     some = np.flatnonzero((ack > NEVER) & ((found.rows.flags[way.rows] & RST) == 0))

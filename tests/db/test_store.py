@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from configtron.db import schema as module
+from configtron.db.rows import CONTEXT_COLUMNS, context_row
 from configtron.db.store import Store
-from configtron.fingerprint.features import Sighting
+from configtron.fingerprint.features import LOADED, Sighting
 from configtron.model.errors import BadInput, Unwritten
 from configtron.model.nouns import Context, Observation, Target
 from configtron.model.records import Result
@@ -202,8 +203,26 @@ def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> No
 
 SEEN = Sighting(
     "live", 1_700_000_000_123_456_789, "192.0.2.1", 443, "203.0.113.9", 40_000, "out", "fin", 1.25, 9000, 100, True,
-    Context(8000.5, 40.25, None, "", "203.0.113.0/24", 64500, "DE", "phone", 39.5, 0.25, 7000.0), (("loss", "drops"),),
+    Context(8000.5, 40.25, None, "", "203.0.113.0/24", 64500, "DE", "phone", 39.5, 0.25, 7000.0, 12.5, None,
+            65536.0, 0.25, 3.5, 3.0), (("loss", "drops"), ("loss_run", "drops")),
 )  # fmt: skip
+
+
+def test_contexts_of_before_have_none_of_the_later_columns(tmp_path: Path) -> None:
+    """NULL, not 0, and no reason: nobody looked."""
+    database = first_version(tmp_path / "old.db")
+    text = (module.HERE / "migrations" / "0002_contexts.sql").read_text()
+    database.executescript(f"{text} PRAGMA user_version = 2;")
+    columns = [name for name in CONTEXT_COLUMNS if name not in LOADED]
+    row = dict(zip(CONTEXT_COLUMNS, context_row(SEEN), strict=True))
+    database.execute("INSERT INTO watch (id, begun_at, version, source, config) VALUES (1, '', '', 'live', '{}')")
+    places = ", ".join("?" * (len(columns) + 1))
+    database.execute(f"INSERT INTO context (watch, {', '.join(columns)}) VALUES ({places})",
+                     (1, *(row[name] for name in columns))).connection.commit()  # fmt: skip
+    with Store(tmp_path / "old.db") as grown:
+        (kept,) = grown.contexts(grown.watches()[0])
+    assert [getattr(kept.context, name) for name in LOADED] == [None] * len(LOADED)
+    assert kept.context.jitter_ms == SEEN.context.jitter_ms
 
 
 def test_contexts_come_back_without_the_other_end(store: Store) -> None:
@@ -230,7 +249,12 @@ def first_version(path: Path) -> sqlite3.Connection:
     """A database of version 1 with a run: schema.sql without what the migrations add."""
     added = "".join(path.read_text() for path in sorted((module.HERE / "migrations").glob("*.sql")))
     old = (module.HERE / "schema.sql").read_text()
-    for statement in module.statements(added):
+    every = list(module.statements(added))
+    for statement in [one for one in every if "ALTER" in one]:
+        text = f", {statement.partition('ADD COLUMN ')[2].strip().rstrip(';')}"
+        assert text in old
+        old = old.replace(text, "")
+    for statement in [one for one in every if "ALTER" not in one]:
         if "INSERT" in statement and "CREATE" not in statement:
             continue  # rows for what an older version kept: a new database has none
         text = statement[statement.index("CREATE") :]

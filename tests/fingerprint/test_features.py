@@ -16,8 +16,12 @@ from configtron.fingerprint.tcp_info import UNPACED, Socket, TcpInfo, info_of, s
 from configtron.linux.netlink import messages
 from configtron.linux.sock_diag import MESSAGE, parse
 
-SENDER = TcpInfo(50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False)
-KNOWN = AddressFacts(64500, "DE", "phone", ())
+SENDER = TcpInfo(
+    50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False, reordering=3, snd_wnd=65_536
+)  # fmt: skip
+# tcp_info has neither runs nor times of ACKs.
+PACKETS = dict.fromkeys(("loss_run", "delivery_share", "ack_gap_ms"), "packets-only")
+KNOWN = About(64500, "DE", "phone", ())
 
 
 def socket(info: TcpInfo = SENDER, *, bbr: int = 0, remote: str = "198.51.100.77", closed: bool = False) -> Socket:
@@ -32,7 +36,8 @@ def test_a_sender() -> None:
     assert context.loss == 0.01, "three repeats, one of them needless, of 200 segments"
     assert (context.prefix, context.asn, context.region, context.device) == ("198.51.100.0/24", 64500, "DE", "phone")
     assert (seen.way, seen.ended, seen.bytes_out, seen.bytes_in) == ("out", "open", 200_000, 1_000)
-    assert seen.unknown == () and (seen.source, seen.at_ns, seen.remote) == ("socket", 17, "198.51.100.77")
+    assert (context.queue_ms, context.window_bytes, context.reordering) == (2, 65_536, 3)
+    assert dict(seen.unknown) == PACKETS and (seen.source, seen.at_ns, seen.remote) == ("socket", 17, "198.51.100.77")
 
 
 def test_an_application_that_holds_back_leaves_a_bound_unless_bbr_measured() -> None:
@@ -94,15 +99,20 @@ def test_the_largest_free_rate_of_a_socket_stands() -> None:
     ("info", "reasons"),
     [
         (TcpInfo(bytes_received=900_000, bytes_sent=100, data_segs_out=1, rtt_us=9, min_rtt_us=9, delivery_rate=5),
-         {"bandwidth_kbps": "receives", "delivery_kbps": "receives"}),
+         dict.fromkeys(("bandwidth_kbps", "delivery_kbps", "queue_ms", "reordering"), "receives")
+         | {"window_bytes": "not-in-kernel"}),
         (TcpInfo(), {"rtt_ms": "no-sample", "min_rtt_ms": "no-sample", "jitter_ms": "no-sample", "loss": "no-data",
-                     "bandwidth_kbps": "no-data", "delivery_kbps": "no-data"}),
+                     "bandwidth_kbps": "no-data", "delivery_kbps": "no-data", "queue_ms": "no-data",
+                     "reordering": "no-data", "window_bytes": "not-in-kernel"}),
         (SENDER._replace(delivery_rate=0), {"bandwidth_kbps": "no-sample", "delivery_kbps": "no-sample"}),
-        (SENDER._replace(min_rtt_us=None), {"min_rtt_ms": "no-sample"}),
+        (SENDER._replace(min_rtt_us=None), {"min_rtt_ms": "no-sample", "queue_ms": "no-sample"}),
+        (SENDER._replace(bytes_sent=14_000, bytes_retrans=0, snd_wnd=0, min_rtt_us=1),
+         {"bandwidth_kbps": "too-short", "queue_ms": "too-short", "reordering": "too-short",
+          "window_bytes": "not-in-kernel"}),
     ],
 )  # fmt: skip
 def test_what_is_missing_says_why(info: TcpInfo, reasons: dict[str, str]) -> None:
-    assert dict(of_socket(socket(info), 0, KNOWN).unknown) == reasons
+    assert dict(of_socket(socket(info), 0, KNOWN).unknown) == PACKETS | reasons
 
 
 @given(st.builds(TcpInfo, *[st.integers(0, 2**32)] * 4, st.none() | st.integers(0, 2**32), *[st.integers(0, 2**40)] * 5,

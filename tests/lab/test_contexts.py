@@ -40,6 +40,20 @@ def test_both_witnesses_say_what_the_link_is(found: list[dict[str, Any]]) -> Non
 
 @pytest.mark.root
 @pytest.mark.lab
+def test_both_show_the_same_load(found: list[dict[str, Any]]) -> None:
+    """Queue and window by packets are the kernel's; what only one of them can have is unknown to the other."""
+    for one in found:
+        live, socket = (one[form]["context"] for form in ("live", "socket"))
+        assert live["queue_ms"] == pytest.approx(socket["queue_ms"], rel=0.2, abs=5), one["link"]["name"]
+        assert live["window_bytes"] == pytest.approx(socket["window_bytes"], rel=0.2)
+        assert live["ack_gap_ms"] > 0 and 0 < live["delivery_share"] <= 1 and socket["reordering"] >= 3
+        assert ("loss_run" in live) == (live["loss"] > 0) and live.get("loss_run", 1) >= 1
+        assert one["live"]["unknown"]["reordering"] == "kernel-only"
+        assert one["socket"]["unknown"]["loss_run"] == "packets-only"
+
+
+@pytest.mark.root
+@pytest.mark.lab
 def test_a_wrong_figure_is_seen(found: list[dict[str, Any]]) -> None:
     for form in FORMS[:2]:
         for name, factor in (("min_rtt_ms", 0.9), ("bandwidth_kbps", 2.5), ("loss", 50)):

@@ -13,7 +13,8 @@ from configtron.report.contexts import TABLE, SightingWriter, closing, summed
 
 FULL = Sighting(
     "live", 1_700_000_000_123_456_789, "192.0.2.1", 443, "2001:db8:1::9", 40_000, "out", "fin", 1.25, 9000, 100, True,
-    Context(8000.5, 40.25, 0.0125, "", "2001:db8:1::/48", 64500, "DE", "phone", 39.5, 0.25, 7000.0),
+    Context(8000.5, 40.25, 0.0125, "", "2001:db8:1::/48", 64500, "DE", "phone", 39.5, 0.25, 7000.0, 180.5, 2.0,
+            65536.0, None, 4.5, 3.0),
 )  # fmt: skip
 EMPTY = Sighting(
     "socket", 0, "192.0.2.1", 80, "", 0, "", "open", None, 0, 0, False, Context(prefix="192.0.2.0/24"),
@@ -37,7 +38,8 @@ def test_json_lines() -> None:
         "age_s": 1.25, "bytes_out": 9000, "bytes_in": 100, "bounded": True, "unknown": {},
         "local": {"address": "192.0.2.1", "port": 443}, "remote": {"address": "2001:db8:1::9", "port": 40_000},
         "context": {"bandwidth_kbps": 8000.5, "delivery_kbps": 7000.0, "rtt_ms": 40.25, "min_rtt_ms": 39.5,
-                    "loss": 0.0125, "jitter_ms": 0.25,
+                    "loss": 0.0125, "jitter_ms": 0.25, "queue_ms": 180.5, "loss_run": 2.0, "window_bytes": 65536.0,
+                    "ack_gap_ms": 4.5, "reordering": 3.0,
                     "prefix": "2001:db8:1::/48", "asn": 64500, "region": "DE", "device": "phone"},
     }  # fmt: skip
     assert empty["context"] == {"prefix": "192.0.2.0/24"} and "remote" not in empty and "age_s" not in empty
@@ -50,6 +52,7 @@ def test_csv() -> None:
     full, empty = csv.DictReader(io.StringIO(written("csv", FULL, EMPTY)))
     assert full["at"] == "1700000000.123456789" and full["bounded"] == "1" and full["asn"] == "64500"
     assert full["remote"] == "2001:db8:1::9" and full["loss"] == "0.0125" and full["device"] == "phone"
+    assert full["queue_ms"] == "180.5" and full["delivery_share"] == empty["queue_ms"] == ""
     assert empty["rtt_ms"] == empty["asn"] == empty["remote"] == empty["remote_port"] == empty["age_s"] == ""
     assert written("csv").count("\n") == 1, "a header without rows"
 

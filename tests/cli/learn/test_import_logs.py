@@ -273,6 +273,19 @@ def test_contexts_are_kept_and_joined(typed: Typed, tmp_path: Path) -> None:
     assert by_begin[901]["rtt_ms"] is by_begin[5501]["rtt_ms"] is by_begin[1301]["rtt_ms"] is None
 
 
+def test_what_a_path_shows_under_load_reaches_outcomes(typed: Typed, tmp_path: Path) -> None:
+    """Each characteristic that capture fills, by the latest context that has it; one that none has is absent, not 0."""
+    shown = {"queue_ms": 180.5, "loss_run": 4.0, "window_bytes": 65536.0, "delivery_share": 0.25, "ack_gap_ms": 11.5}
+    (tmp_path / "c").write_text(sighting(1000, "192.0.2.0/24", rtt_ms=50, **shown)
+                                + sighting(1100, "192.0.2.0/24", rtt_ms=60, queue_ms=20.0))  # fmt: skip
+    assert typed("learn", "import", "c")[0] == DONE
+    (tmp_path / "x").write_text(view(1200, 1.0))
+    assert typed("learn", "import", "x")[0] == DONE
+    (row,) = told(tmp_path)
+    joined = {name: value for name, value in json.loads(row["more"]).items() if name != "browser"}
+    assert joined == shown | {"queue_ms": 20.0}
+
+
 def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> None:
     """An outcome's own features stay; a longer prefix is within a shorter one."""
     (tmp_path / "c").write_text(CONTEXTS)
