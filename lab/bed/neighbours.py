@@ -26,16 +26,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
-from configtron.lab import links
-from configtron.lab.bed.conditions import MOST_NEIGHBOURS, PACKET_BYTES, Condition
-from configtron.lab.bed.wires import CLIENT, DEVICE_PACKETS, ENDS, ORIGINS_NET, SERVERS, TO_SERVERS, lladdr
+from configtron.lab.bed.behind import raise_host
+from configtron.lab.bed.conditions import MOST_NEIGHBOURS, Condition
+from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
+from configtron.lab.bed.wires import CLIENT, ORIGINS_NET
 from configtron.lab.links import NETEM_LIMIT_PACKETS
 from configtron.linux.netns import inside
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import Mismatch
 
 NEIGHBOURS, PORT = "neighbours", 7100
-# The last of the origins' net but the router and the rivals; numbered as the router's devices are, after the last.
+# The last of the origins' net but the router and the host of competing flows (`throttle.py`); devices are numbered
+# after the last of the router's.
 FIRST_ADDRESS, FIRST_BEHIND = 240, 5
 # A flow of cubic has left slow start and lost once by then on links up to a megabyte's queue; as many queues' delays
 # are added for longer ones.
@@ -103,7 +105,8 @@ class Neighbourhood:
 
     def __init__(self) -> None:
         """Errors: `Missing`."""
-        self.addresses = _raise_host()
+        self.addresses = tuple(f"{ORIGINS_NET}.{FIRST_ADDRESS + n}" for n in range(MOST_NEIGHBOURS))
+        raise_host(NEIGHBOURS, self.addresses, FIRST_BEHIND)
         self._qdiscs = Qdiscs(NEIGHBOURS)
 
     @contextmanager
@@ -195,39 +198,3 @@ class Flows:
         """What has been counted until now."""
         end_s, count = time.monotonic() - self.began, len(self._totals)
         return Log(self._at[:count], self._totals[:count], end_s)
-
-
-def _raise_host() -> tuple[str, ...]:
-    """The namespace, its devices and routes. Returns the addresses. Errors: `Missing`."""
-    addresses = tuple(f"{ORIGINS_NET}.{FIRST_ADDRESS + n}" for n in range(MOST_NEIGHBOURS))
-    gateway = f"{ORIGINS_NET}.1"
-    links.ip("", [f"netns add {NEIGHBOURS}"])
-    links.sysctl(NEIGHBOURS, ENDS)
-    links.sysctl(SERVERS, [("net/ipv4/ip_forward", "1")])
-    up = f"txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"
-    before: list[str] = []
-    inner: list[str] = ["link set lo up"]
-    for number, address in enumerate(addresses):
-        behind, device = f"s{FIRST_BEHIND + number}", f"v{number}"
-        near, far = (lladdr(behind, end) for end in (1, 2))
-        before += [
-            f"link add {behind} address {far} type veth peer name {device} address {near} netns {NEIGHBOURS}",
-            f"link set {behind} {up}",
-            f"route add {address}/32 dev {behind}",
-            f"neigh replace {address} lladdr {near} dev {behind} nud permanent",
-        ]
-        inner += [
-            f"addr add {address}/32 dev {device}",
-            f"link set {device} {up}",
-            f"neigh replace {gateway} lladdr {far} dev {device} nud permanent",
-            # a socket that is bound to its device takes the way of that device
-            f"route add default via {gateway} dev {device} onlink metric {number + 1}",
-        ]
-    links.ip(SERVERS, before)
-    links.ip(NEIGHBOURS, inner)
-    here = lladdr(TO_SERVERS, 1)
-    links.ip("", [f"neigh replace {address} lladdr {here} dev {TO_SERVERS} nud permanent" for address in addresses])
-    for number in range(MOST_NEIGHBOURS):
-        links.without_offloads(SERVERS, f"s{FIRST_BEHIND + number}")
-        links.without_offloads(NEIGHBOURS, f"v{number}")
-    return addresses

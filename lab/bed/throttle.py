@@ -3,8 +3,8 @@
 
 Question   How can thirty seconds of a hundred megabits be driven and logged for little more than the kernel's own work?
 Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
-           reads when much has come (SO_RCVLOWAT), so nobody is woken for a packet. Rivals are of a host of their own
-           behind the servers' (rivals.py), so that a configuration of the servers' stack is none of theirs.
+           reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
+           their own behind the servers' (behind.py), so that a configuration of the servers' stack is none of theirs.
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
 Reads as   `flows.Told` for each trial: the same seed in the same order gives the same text.
 Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
@@ -20,19 +20,22 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from configtron.lab.bed import flows, rivals
+from configtron.lab.bed import flows
+from configtron.lab.bed.behind import raise_host
 from configtron.lab.bed.evaluate.parts import Means
 from configtron.lab.bed.flows import NOT_CONNECTED, REFUSED, Flow, Flowed, Told, Trial
 from configtron.lab.bed.journeys import SILENT, figures, journeys
 from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.bed.stack import DEVICE, Stack
 from configtron.lab.bed.tap import Seen, Tap
-from configtron.lab.bed.wires import CLIENT_DEVICE, FAR
+from configtron.lab.bed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.lab.links import splitmix64
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
 
 ORIGIN = "a.test"
+# The competing flows' host: the last of the origins' net but the router; numbered after the router's devices.
+COMPETING, COMPETING_ADDRESS, COMPETING_BEHIND = "competing", f"{ORIGINS_NET}.253", 4
 # One port a flow: what its packets are told apart by.
 FIRST_PORT = 7000
 CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
@@ -60,23 +63,24 @@ def perform(orders: str, folder: Path, means: Means) -> str:
 
 
 class _Ground:
-    """A bed, its servers' stack as the last trial asked for it, and rivals once there were any."""
+    """A bed, its servers' stack as the last trial asked for it, and a competing host once there was any."""
 
     def __init__(self, bed: Bed, means: Means) -> None:
         self.bed, self._means = bed, means
         self._stack: Stack | None = None
-        self._rival = ""
+        self._competing = ""
 
     def run(self, trial: Trial) -> Told:
         self.bed.change(trial.condition, seed=trial.seed)
-        if any(flow.rival for flow in trial.flows) and not self._rival:
-            self._rival = rivals.raise_rivals()
+        if any(flow.rival for flow in trial.flows) and not self._competing:
+            raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
+            self._competing = COMPETING_ADDRESS
         try:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
             return Told((), str(error))
         with self.bed.changing():
-            return Told(tuple(_Race(self.bed, self._rival, trial).run()))
+            return Told(tuple(_Race(self.bed, self._competing, trial).run()))
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
@@ -90,8 +94,8 @@ class _Ground:
 class _Race:
     """One trial."""
 
-    def __init__(self, bed: Bed, rival: str, trial: Trial) -> None:
-        self._bed, self._rival, self._trial = bed, rival, trial
+    def __init__(self, bed: Bed, competing: str, trial: Trial) -> None:
+        self._bed, self._competing, self._trial = bed, competing, trial
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
@@ -115,8 +119,8 @@ class _Race:
 
     def _prepare(self, number: int, flow: Flow) -> socket.socket:
         """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
-        address = self._rival if flow.rival else self._bed.addresses[ORIGIN]
-        with inside(rivals.RIVALS if flow.rival else SERVERS):
+        address = self._competing if flow.rival else self._bed.addresses[ORIGIN]
+        with inside(COMPETING if flow.rival else SERVERS):
             listener = self._open.enter_context(socket.create_server((address, FIRST_PORT + number)))
         with inside(CLIENT):
             client = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
@@ -143,7 +147,7 @@ class _Race:
                 key.data()
 
     def _connect(self, number: int, client: socket.socket) -> None:
-        address = self._rival if self._trial.flows[number].rival else self._bed.addresses[ORIGIN]
+        address = self._competing if self._trial.flows[number].rival else self._bed.addresses[ORIGIN]
         client.connect_ex((address, FIRST_PORT + number))
         self._ready.register(client, selectors.EVENT_READ, lambda: self._receive(client))
 
