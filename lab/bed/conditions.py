@@ -121,6 +121,10 @@ class Condition:
     window_bytes   the most that the client advertises; 0: what Linux grows to, 3 MB
     spread         the rate and the delay of each load lie within so large a fraction of theirs, drawn from its seed
     weight         how much this condition counts in means over conditions, against the others
+    think_ms       the server's own time before each answer
+    resumed        the page is visited again, on new connections that resume the TLS sessions of the visit before
+    warm_s         the page is visited again, on the connections of the visit before, after so long an idle time; 0: on
+                   new ones
     """
 
     name: str
@@ -132,15 +136,22 @@ class Condition:
     window_bytes: int = 0
     spread: float = 0.0
     weight: float = 1.0
+    think_ms: float = 0.0
+    resumed: bool = False
+    warm_s: float = 0.0
 
     def __post_init__(self) -> None:
-        numbers = (self.window_bytes, self.weight)
+        numbers = (self.window_bytes, self.weight, self.think_ms, self.warm_s)
         if not all(0 <= number < inf for number in numbers) or not 0 <= self.spread < 1 or not self.weight:
             raise BadInput(f"a condition with a number out of range: {self}")
         if not 0 <= self.neighbours <= MOST_NEIGHBOURS:
             raise BadInput(f"a page loads beside 0 to {MOST_NEIGHBOURS} neighbours, not {self.neighbours}")
         if self.neighbours and self.window_bytes:
             raise BadInput("neighbours share the client's kernel, so its window: a condition has one or the other")
+        if (self.resumed or self.warm_s) and (self.neighbours or self.steps):
+            raise BadInput("a page is visited again on a network of its own that stays as it is")
+        if self.resumed and self.warm_s:
+            raise BadInput("a visit resumes TLS sessions or reuses connections, not both")
         kinds = {way.is_played for way in self.ways}
         if len(kinds) > 1 and any(way.loss_run or way.slot_ms or way.aqm for way in self.ways):
             raise BadInput("runs of packets, gathered packets and managed queues are the kernel's: the link is played")

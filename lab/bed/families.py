@@ -249,6 +249,12 @@ def _fraction(value: str) -> float:
     return round(float(value) / 100, 9)
 
 
+def _switch(value: str) -> bool:
+    if value not in ("0", "1"):
+        raise ValueError(value)
+    return value == "1"
+
+
 OPTIONS: Mapping[str, Callable[[Condition, str], Condition]] = {
     "loss": _down(loss=_fraction),
     "runs": _down(loss_run=float),
@@ -260,6 +266,9 @@ OPTIONS: Mapping[str, Callable[[Condition, str], Condition]] = {
     "window": _whole(window_bytes=int),
     "spread": _whole(spread=_fraction),
     "weight": _whole(weight=float),
+    "think": _whole(think_ms=float),
+    "resumed": _whole(resumed=_switch),
+    "warm": _whole(warm_s=float),
 }
 FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
     "hotcloud": _hotcloud,

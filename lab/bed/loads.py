@@ -19,6 +19,8 @@ from configtron.model.errors import BadInput, Missing
 
 SOURCES = Path(__file__).with_name("load")
 VERSIONS = ("h2", "http/1.1")
+# What precedes a load (load.c): nothing; the same page, of which TLS sessions, or connections, are kept.
+FIRST, RESUMED, WARM = "first", "resumed", "warm"
 # header -> Debian package
 HEADERS = {
     Path("/usr/include/nghttp2/nghttp2.h"): "libnghttp2-dev",
@@ -38,6 +40,7 @@ class Load:
     index_ms     when an average part of the first screen was shown (browse.c, `shown_ms`)
     bytes        of all bodies
     connections  opened
+    resumed      TLS handshakes that resumed an earlier session
     times        per object: asked, first byte, last byte; 0 is never
     failed       "", or a named reason (load.c): then the times mean nothing
     """
@@ -54,6 +57,7 @@ class Load:
     bytes: int
     connections: int
     times: tuple[tuple[float, float, float], ...]
+    resumed: int = 0
 
     @staticmethod
     def from_json(text: str) -> Load:
@@ -66,7 +70,7 @@ class Load:
 
 
 class Client:
-    """The running client: TLS set up once, no fork per load. Each load has new connections."""
+    """The running client: TLS set up once, no fork per load. Each load but a warm one has new connections."""
 
     def __init__(self, pages: Iterable[Page], addresses: Mapping[str, str], program: str, *, netns: str = "client"):
         """The pages it may be asked for, and where their origins are; `program` is `program()`'s path."""
@@ -80,15 +84,16 @@ class Client:
             preexec_fn=(lambda: enter(netns)) if netns else None,
         )
 
-    def load(self, page: str, *, http: str = "h2", seed: int = 0, limit_s: float = 120.0) -> Load:
+    def load(self, page: str, *, http: str = "h2", seed: int = 0, limit_s: float = 120.0, visit: str = FIRST) -> Load:
         """One load; begins on a whole second of the guest's clock, `seed` shifts that by less than a kernel tick.
 
+        visit   as load.c has it: FIRST, RESUMED, or warm:SECONDS.
         Errors: BadInput for an unknown version; Missing when the client ended.
         """
         if http not in VERSIONS:
             raise BadInput(f"no HTTP version {http!r}; choose from {', '.join(VERSIONS)}")
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{page} {http} {seed} {limit_s}\n")
+        self._process.stdin.write(f"{page} {http} {seed} {limit_s} {visit}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:

@@ -23,6 +23,7 @@ from pathlib import Path
 from configtron.lab import links
 from configtron.lab.bed.bodies import body
 from configtron.lab.bed.pages import Page
+from configtron.lab.bed.think import thinking
 from configtron.lab.nginx import nginx_temporary
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, Missing
@@ -41,22 +42,33 @@ MODIFIED = 1_700_000_000
 DEBIAN = {"nginx": ("nginx", "nginx-light"), "apache": ("apache2", "apache2")}
 PROGRAMS = tuple(DEBIAN)
 APACHE_MODULES = ("mpm_event", "authz_core", "mime", "socache_shmcb", "ssl", "http2", "headers")
+# Where nginx asks before it answers, and how: a subrequest whose answer is awaited.
+THINK_SOCKET = "think.sock"
+THINK_LOCATION = (
+    f"location = /think {{ internal; proxy_pass http://unix:{FOLDER}/{THINK_SOCKET}:/; "
+    'proxy_pass_request_body off; proxy_set_header Content-Length ""; } '
+)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def start(
-    pages: Iterable[Page], *, program: str = "nginx", netns: str = "servers", tls: Path | None = None
+    pages: Iterable[Page], *, program: str = "nginx", netns: str = "servers", tls: Path | None = None,
+    think_ms: float = 0.0, resumes: bool = False,
 ) -> Iterator[None]:
     """Serve all these pages, on every address of that namespace, until the block ends.
 
-    tls   a folder that `certify` has filled for these pages; without one, certificates are made here
+    tls        a folder that `certify` has filled for these pages; without one, certificates are made here
+    think_ms   time before each answer begins (nginx alone); resumes: TLS sessions can be resumed
+    Errors: `BadInput`, `Missing`.
     """
     if program not in DEBIAN:
         raise BadInput(f"no web server {program!r}; choose from {', '.join(PROGRAMS)}")
     executable, package = DEBIAN[program]
     if not shutil.which(executable):
         raise Missing(f"{executable} is not installed; run: apt-get install {package}")
+    if think_ms and program != "nginx":
+        raise BadInput(f"{program} has no think time; serve with nginx")
     held = list(pages)
     hosts = hosts_of(held)
     lay_out(held)
@@ -65,7 +77,8 @@ def start(
     else:
         (FOLDER / "tls").symlink_to(tls)
     path, log = FOLDER / f"{program}.conf", FOLDER / f"{program}.log"
-    path.write_text({"nginx": nginx, "apache": apache}[program](hosts))
+    text = nginx(hosts, resumes=resumes, thinks=think_ms > 0) if program == "nginx" else apache(hosts, resumes=resumes)
+    path.write_text(text)
     command = {
         "nginx": [executable, "-c", str(path), "-e", str(log)],
         "apache": [executable, "-f", str(path), "-DFOREGROUND"],
@@ -80,8 +93,9 @@ def start(
             preexec_fn=(lambda: enter(netns)) if netns else None,
         )
     try:
-        _wait(process, netns, log)
-        yield
+        with thinking(FOLDER / THINK_SOCKET, think_ms):
+            _wait(process, netns, log)
+            yield
     finally:
         # its whole session: a killed master leaves workers behind
         os.killpg(process.pid, signal.SIGKILL)
@@ -128,10 +142,11 @@ def certify(pages: Iterable[Page], folder: Path) -> None:
         (folder / f"{host}.key").write_text(made.key)
 
 
-def nginx(hosts: Sequence[str]) -> str:
-    """Its configuration; h1 and h2 on one port."""
+def nginx(hosts: Sequence[str], *, resumes: bool = False, thinks: bool = False) -> str:
+    """Its configuration; h1 and h2 on one port. Before each answer it asks who thinks (`thinking`), if anyone does."""
+    think = "auth_request /think; " + THINK_LOCATION if thinks else ""
     rows = "\n".join(
-        f"server {{ listen 443 ssl http2; server_name {host}; root {FOLDER}/www/{host}; "
+        f"server {{ listen 443 ssl http2; server_name {host}; root {FOLDER}/www/{host}; {think}"
         f"ssl_certificate {FOLDER}/tls/{host}.pem; ssl_certificate_key {FOLDER}/tls/{host}.key; }}"
         for host in hosts
     )
@@ -149,7 +164,7 @@ keepalive_timeout 75;
 # a stream that waits behind others for a minute is as patient as a connection of HTTP/1.1
 send_timeout {PATIENT_S}s;
 ssl_protocols TLSv1.2 TLSv1.3;
-ssl_session_tickets off;
+ssl_session_tickets {"on" if resumes else "off"};
 ssl_session_cache off;
 open_file_cache max=10000 inactive=1d;
 add_header Access-Control-Allow-Origin *;
@@ -165,7 +180,7 @@ return 404;
 """
 
 
-def apache(hosts: Sequence[str]) -> str:
+def apache(hosts: Sequence[str], *, resumes: bool = False) -> str:
     """Its configuration, one process of many threads."""
     modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in APACHE_MODULES)
     rows = "\n".join(
@@ -184,7 +199,7 @@ Group www-data
 ServerName {hosts[0]}
 {modules}
 TypesConfig /etc/mime.types
-SSLSessionTickets off
+SSLSessionTickets {"on" if resumes else "off"}
 Protocols h2 http/1.1
 StartServers 1
 ServerLimit 1

@@ -28,7 +28,7 @@ import numpy as np
 
 from configtron.lab.bed import aqm, network, servers
 from configtron.lab.bed.conditions import Condition
-from configtron.lab.bed.loads import Client, Load
+from configtron.lab.bed.loads import FIRST, RESUMED, WARM, Client, Load
 from configtron.lab.bed.neighbours import AFTERWARDS_S, ALONE_S, Log, Neighbourhood, Plan, lost_bytes
 from configtron.lab.bed.network import Bed
 from configtron.lab.bed.pages import Page
@@ -165,7 +165,10 @@ def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> It
         if orders.condition.window_bytes:
             network.limit_window(orders.condition.window_bytes)
         with (
-            servers.start(orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS),
+            servers.start(
+                orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS,
+                think_ms=orders.condition.think_ms, resumes=orders.condition.resumed,
+            ),
             Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
         ):
             yield Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)
@@ -210,16 +213,20 @@ class Worked:
         with self.bed.changing():
             return self._load(page, profile, seed), None
 
+    def _visit(self, page: Page, profile: Profile, seed: int) -> Load:
+        """One load, first or again, as the condition has it."""
+        visit = visit_of(self.orders.condition)
+        return self.client.load(page.name, http=http_of(profile), seed=seed, limit_s=LIMIT_S, visit=visit)
+
     def _load(self, page: Page, profile: Profile, seed: int) -> Load:
         """One load, looked at from the servers where the stack is the default one."""
-        http = http_of(profile)
         if not all(value == KNOBS[knob].default for knob, value in profile.settings if knob in VIEWED):
-            return self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+            return self._visit(page, profile, seed)
         endings = Endings()
         # what goes to clients, and what comes of their ports; neighbours send from lower ones
         taps = [Tap(network.SERVERS, DEVICE, *ports) for ports in (SERVERS_PORTS, CLIENTS_PORTS)]
         try:
-            found = self.client.load(page.name, http=http, seed=seed, limit_s=LIMIT_S)
+            found = self._visit(page, profile, seed)
         finally:
             # the last connections close after the load
             time.sleep(CLOSED_S)
@@ -263,6 +270,11 @@ class Worked:
                 loaded, lost = self.load(page, profile, len(samples), name)
                 samples.append(_sample(at, len(samples), http, loaded, lost))
         return samples
+
+
+def visit_of(condition: Condition) -> str:
+    """What precedes a load (`loads.py`)."""
+    return f"{WARM}:{condition.warm_s}" if condition.warm_s else RESUMED if condition.resumed else FIRST
 
 
 def http_of(profile: Profile) -> str:

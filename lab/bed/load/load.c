@@ -2,10 +2,13 @@
 /*
  * Loads pages as a browser does and says how long it took.
  *
- *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S
+ *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S VISIT
+ *
+ *   VISIT              "first", or nothing; or the page is loaded once before, and then: "resumed", on new connections that resume
+ *                      its TLS sessions; "warm:SECONDS", on its connections, which were idle for so long
  *
  * Question  How long until a page is complete, over this network and these two stacks?
- * Method    New connections for each load, TLS set up once. A load begins on a whole second of the clock plus less than
+ * Method    New connections for each load but a warm one, TLS set up once. A load begins on a whole second of the clock plus less than
  *           one kernel tick that SEED decides, so that a run does not depend on what came before it.
  * Reads as  one line of JSON per load, on stdout (loads.py documents its members).
  * Fails as  "failed" in that line: timeout, unreachable, refused, tls, alpn, closed, head, answer, unasked, size, stream,
@@ -109,7 +112,7 @@ static double ms(ns_t moment)
 	return moment ? (moment - load.begun) / 1e6 : 0;
 }
 
-static void tell(const char *http, uint64_t seed)
+static void report(const char *http, uint64_t seed)
 {
 	ns_t last = 0, gaps = 0;
 
@@ -119,10 +122,11 @@ static void tell(const char *http, uint64_t seed)
 	for (int i = 0; i < load.page->gap_count; i++)
 		gaps += load.page->gaps[i];
 	printf("{\"page\":\"%s\",\"http\":\"%s\",\"seed\":%llu,\"failed\":\"%s\",\"plt_ms\":%.3f,\"elapsed_ms\":%.3f,"
-	       "\"connect_ms\":%.3f,\"ttfb_ms\":%.3f,\"index_ms\":%.3f,\"bytes\":%ld,\"connections\":%d,\"times\":[",
+	       "\"connect_ms\":%.3f,\"ttfb_ms\":%.3f,\"index_ms\":%.3f,\"bytes\":%ld,\"connections\":%d,\"resumed\":%d,\"times\":[",
 	       load.page->name, http, (unsigned long long)seed, load.failed ? load.failed : "",
 	       load.failed ? 0 : ms(last - gaps), ms(last), ms(load.connected), ms(load.page->objects[0].first),
-	       load.failed ? 0 : shown_ms(), load.bytes, load.connections);
+	       load.failed ? 0 : shown_ms(), load.bytes, load.connections,
+	       load.resumed);
 	for (int i = 0; i < load.page->object_count; i++) {
 		struct object *thing = &load.page->objects[i];
 
@@ -132,28 +136,43 @@ static void tell(const char *http, uint64_t seed)
 	fflush(stdout);
 }
 
-static void one(struct page *page, const char *http, uint64_t seed, double limit_s)
+static void visit(struct page *page, const char *http, uint64_t seed, double limit_s, bool resumes)
 {
 	memset(&load, 0, sizeof(load));
 	load.page = page;
 	load.h2 = !strcmp(http, "h2");
+	load.resumes = resumes;
 	load.limit = limit_s * SECOND;
 	load.begun = load.read = wait_for_begin(seed);
 	run();
+}
+
+/* Loads the page once before, where the visit is no first one; a failure is that of the load. */
+static void one(struct page *page, const char *http, uint64_t seed, double limit_s, bool resumes, double warm_s)
+{
+	if (resumes || warm_s) {
+		visit(page, http, seed, limit_s, false);
+		settled = clock_ns() + (warm_s ? (ns_t)(warm_s * SECOND) : SETTLE);
+		if (resumes)
+			close_all(page);
+	}
+	if (!(resumes || warm_s) || !load.failed)
+		visit(page, http, seed, limit_s, resumes);
 	close_all(page);
-	tell(http, seed);
+	forget_sessions(page);
+	report(http, seed);
 	settled = clock_ns() + (load.failed ? SETTLE_FAILED : SETTLE);
 }
 
 int main(int count, char **words)
 {
-	char line[256], name[64], http[16];
+	char line[256], name[64], http[16], kind[32];
 	struct page *pages, *page;
 	unsigned long long seed;
-	double limit_s;
+	double limit_s, warm_s;
 
 	if (count != 2) {
-		fprintf(stderr, "usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S\n");
+		fprintf(stderr, "usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S VISIT\n");
 		return 2;
 	}
 	pages = read_plan(words[1]);
@@ -162,8 +181,11 @@ int main(int count, char **words)
 	epoll_ctl(watch, EPOLL_CTL_ADD, timer, &(struct epoll_event){ .events = EPOLLIN | EPOLLET });
 	prepare_tls();
 	while (fgets(line, sizeof(line), stdin)) {
-		if (sscanf(line, "%63s %15s %llu %lf", name, http, &seed, &limit_s) != 4 ||
-		    (strcmp(http, "h2") && strcmp(http, "http/1.1"))) {
+		warm_s = 0;
+		strcpy(kind, "first");
+		if (sscanf(line, "%63s %15s %llu %lf %31s", name, http, &seed, &limit_s, kind) < 4 ||
+		    (strcmp(http, "h2") && strcmp(http, "http/1.1")) ||
+		    (strcmp(kind, "first") && strcmp(kind, "resumed") && sscanf(kind, "warm:%lf", &warm_s) != 1)) {
 			fprintf(stderr, "load: a command without sense: %s", line);
 			return 2;
 		}
@@ -173,7 +195,7 @@ int main(int count, char **words)
 			fprintf(stderr, "load: no page %s in this plan\n", name);
 			return 2;
 		}
-		one(page, http, seed, limit_s);
+		one(page, http, seed, limit_s, !strcmp(kind, "resumed"), warm_s);
 	}
 	return 0;
 }

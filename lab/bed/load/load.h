@@ -64,6 +64,7 @@ struct pool {
 	uint32_t address; /* network order */
 	struct connection *connections;
 	int opened;
+	SSL_SESSION *session; /* of the visit before, for the next handshake; NULL: none */
 };
 
 struct page {
@@ -98,12 +99,12 @@ struct connection {
 
 struct load {
 	struct page *page;
-	bool h2;
+	bool h2, resumes; /* resumes: TLS sessions of the visit before are used */
 	ns_t begun, limit, quiet_until, connected;
 	ns_t read;  /* this wake-up's time; 0 when nobody asked yet */
 	bool due;   /* the timer rang */
 	long bytes;
-	int done, wave, connections;
+	int done, wave, connections, resumed; /* resumed: handshakes that went on with an earlier session */
 	const char *failed; /* NULL, or the reason that ends this load */
 };
 
@@ -130,6 +131,7 @@ void on_event(struct connection *c, uint32_t events);
 void put(struct connection *c, const void *bytes, size_t count);
 void flush(struct connection *c);
 void close_all(struct page *page);
+void forget_sessions(struct page *page);
 extern int watch;
 
 /* http1.c, http2.c */

@@ -81,6 +81,16 @@ static long control(BIO *bio, int command, long number, void *pointer)
 	return command == BIO_CTRL_FLUSH;
 }
 
+/* The latest ticket of an origin is for its next handshake. */
+static int keep_session(SSL *tls, SSL_SESSION *session)
+{
+	struct connection *c = SSL_get_app_data(tls);
+
+	SSL_SESSION_free(c->pool->session);
+	c->pool->session = session;
+	return 1;
+}
+
 void prepare_tls(void)
 {
 	context = SSL_CTX_new(TLS_client_method());
@@ -90,6 +100,8 @@ void prepare_tls(void)
 	SSL_CTX_set_verify(context, SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_read_ahead(context, 0);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+	SSL_CTX_sess_set_new_cb(context, keep_session);
 	BIO_meth_set_read(method, take);
 	BIO_meth_set_write(method, give);
 	BIO_meth_set_ctrl(method, control);
@@ -110,6 +122,9 @@ static void begin_tls(struct connection *c)
 	SSL_set_connect_state(c->tls);
 	SSL_set_tlsext_host_name(c->tls, c->pool->host);
 	SSL_set_alpn_protos(c->tls, offered, offered[0] + 1);
+	SSL_set_app_data(c->tls, c);
+	if (load.resumes && c->pool->session)
+		SSL_set_session(c->tls, c->pool->session);
 }
 
 struct connection *open_connection(struct pool *pool)
@@ -175,6 +190,7 @@ static void shake_hands(struct connection *c)
 		return;
 	}
 	c->open = true;
+	load.resumed += SSL_session_reused(c->tls);
 	if (load.h2)
 		begin_h2(c);
 }
@@ -243,6 +259,14 @@ void flush(struct connection *c)
 	c->out_from = c->out_to = 0;
 }
 
+void forget_sessions(struct page *page)
+{
+	for (int i = 0; i < page->pool_count; i++) {
+		SSL_SESSION_free(page->pools[i].session);
+		page->pools[i].session = NULL;
+	}
+}
+
 void close_all(struct page *page)
 {
 	struct linger reset = { 1, 0 };
@@ -255,6 +279,8 @@ void close_all(struct page *page)
 			if (load.failed) /* what is still on its way must not meet the next load */
 				setsockopt(c->socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 			close(c->socket);
+			if (c->tls) /* else OpenSSL takes its session for broken off, and resumes it no more */
+				SSL_set_shutdown(c->tls, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 			SSL_free(c->tls);
 			nghttp2_session_del(c->session);
 			free(c->out);

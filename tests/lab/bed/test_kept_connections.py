@@ -44,6 +44,11 @@ class Kept:
                 self._plain.sendall(self._out.read())
                 self._in.write(self._plain.recv(1 << 16))
 
+    @property
+    def resumed(self) -> bool:
+        """Whether the handshake went on with an earlier session."""
+        return bool(self._tls.session_reused)
+
     def asked(self) -> str:
         """The path of the next request."""
         return str(self._until(lambda: self._tls.read(1 << 14))).split()[1]
@@ -73,7 +78,8 @@ def context(tmp_path: Path) -> ssl.SSLContext:
 
 
 def loaded(
-    things: tuple[Object, ...], serve: Callable[[Callable[[], Kept]], None], context: ssl.SSLContext
+    things: tuple[Object, ...], serve: Callable[[Callable[[], Kept]], None], context: ssl.SSLContext,
+    visit: str = loads.FIRST,
 ) -> loads.Load:
     """One load of these, of a server that does as `serve` says with each connection that comes."""
     if os.geteuid():
@@ -87,7 +93,7 @@ def loaded(
         server.start()
         try:
             with loads.Client([Page("p", (HOST,), things)], {HOST: ADDRESS}, program, netns="") as client:
-                return client.load("p", http="http/1.1", limit_s=LIMIT_S)
+                return client.load("p", http="http/1.1", limit_s=LIMIT_S, visit=visit)
         finally:
             server.join()
 
