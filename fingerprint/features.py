@@ -63,7 +63,7 @@ class AddressFacts(NamedTuple):
     unknown: Unknown = (("asn", "no-file"), ("region", "no-file"), ("device", "no-log"))
 
 
-class Path(NamedTuple):
+class PathFeatures(NamedTuple):
     """The numbers of a context, None where unknown, with the reasons.
 
     bounded   the bandwidth is a lower bound; loaded: those of `LOADED` that are known
@@ -189,7 +189,7 @@ def socket_path(socket: Socket) -> PathFeatures:
         bandwidth = kbps(rate) if rate else None
         unknown += [] if rate else [("bandwidth_kbps", "too-short")]
     loaded, missing = _loaded(socket)
-    return Path(
+    return PathFeatures(
         bandwidth,
         delivery,
         info.rtt_us / 1e3 if timed else None,

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 
-from configtron.fingerprint.features import About, Path, Sighting, context_of, plain, reasons, unloaded, way_of
+from configtron.fingerprint.features import (
+    AddressFacts,
+    PathFeatures,
+    Sighting,
+    context_of,
+    plain,
+    reasons,
+    unloaded,
+    way_of,
+)
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ended, goodput_kbps
 from configtron.fingerprint.passive.under_load import LEAST_ACKS
 
@@ -60,7 +69,7 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
         unknown.append(("loss", "no-data" if loss is None else "drops"))
         loss = None
     found = under_load(connection, side, tainted)
-    return Path(
+    return PathFeatures(
         _rounded(most), _rounded(latest), _rounded(rtt, 6), _rounded(None if least is None else least / 1e6, 6),
         _rounded(jitter, 6), _rounded(loss, 6), most is not None, (*unknown, *_unloaded(found)),
         tuple((name, round(value, 6)) for name, value in found.items() if not isinstance(value, str)),

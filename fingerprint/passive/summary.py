@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Way, latest, running
-from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, Known, first_flights
-from configtron.fingerprint.passive.repeats import KINDS, Repeats, Sent, repeats, sent_by
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, running
+from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
+from configtron.fingerprint.passive.repeats import KINDS, Retransmissions, Sent, repeats, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
@@ -79,26 +79,26 @@ SIDE = {
 }
 # Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
 TRIPS = {
-    "trips": About("", "sum", "round trips sampled of what this side sent"),
-    "trip_sum": About("ns", "sum", "their sum"),
-    "trip_least": About("ns", "min", "the shortest"),
-    "trip_smoothed": About("ns", "last", "smoothed as a stack does, after the last sample"),
-    "trip_steps": About("", "sum", "samples that follow another"),
-    "trip_change": About("ns", "sum", "sum of the differences between them"),
-    "rate_last": About("bit/s", "last", "latest delivery rate"),
-    "rate_most": About("bit/s", "max", "largest delivery rate"),
+    "trips": ColumnMeaning("", "sum", "round trips sampled of what this side sent"),
+    "trip_sum": ColumnMeaning("ns", "sum", "their sum"),
+    "trip_least": ColumnMeaning("ns", "min", "the shortest"),
+    "trip_smoothed": ColumnMeaning("ns", "last", "smoothed as a stack does, after the last sample"),
+    "trip_steps": ColumnMeaning("", "sum", "samples that follow another"),
+    "trip_change": ColumnMeaning("ns", "sum", "sum of the differences between them"),
+    "rate_last": ColumnMeaning("bit/s", "last", "latest delivery rate"),
+    "rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate"),
 }
 # The same: fingerprint/passive/under_load.py.
 LOAD = {
-    "again_runs": About("", "sum", "runs of segments that were sent again"),
-    "again_segments": About("", "sum", "segments in them"),
-    "again_bytes": About("bytes", "sum", "bytes in them"),
-    "data_acks": About("", "sum", "ACKs of new data of this side"),
-    "ack_gaps": About("", "sum", "times between them within a busy round trip"),
-    "ack_gap_sum": About("ns", "sum", "their sum"),
-    "late_rate": About("bit/s", "last", "median delivery rate of the transfer's later half"),
-    "window_rate_most": About("bit/s", "max", "largest delivery rate over two round trips"),
-    "last_window": About("bytes", "last", "latest window of this side that was open, scaled"),
+    "again_runs": ColumnMeaning("", "sum", "runs of segments that were sent again"),
+    "again_segments": ColumnMeaning("", "sum", "segments in them"),
+    "again_bytes": ColumnMeaning("bytes", "sum", "bytes in them"),
+    "data_acks": ColumnMeaning("", "sum", "ACKs of new data of this side"),
+    "ack_gaps": ColumnMeaning("", "sum", "times between them within a busy round trip"),
+    "ack_gap_sum": ColumnMeaning("ns", "sum", "their sum"),
+    "late_rate": ColumnMeaning("bit/s", "last", "median delivery rate of the transfer's later half"),
+    "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
+    "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
 COLUMNS = {
     **CONNECTION,
@@ -139,7 +139,7 @@ def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
             more["last_window"] = _last_window(found, ways[number], scales[number])
             columns |= {f"{side}_{name}": column for name, column in more.items()}
-    return Summary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
+    return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
 
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
@@ -266,7 +266,7 @@ def _windows(
     columns[f"{side}_first_window"] = first
 
 
-def _last_window(found: Connections, way: Way, scale: Column) -> Column:
+def _last_window(found: Connections, way: Direction, scale: Column) -> Column:
     """Each connection's latest window of a side, bytes; a closed one says nothing of its size."""
     flags = found.rows.flags[way.rows]
     spoken = ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0) & (found.rows.window[way.rows] > 0)
@@ -276,7 +276,7 @@ def _last_window(found: Connections, way: Way, scale: Column) -> Column:
     return last
 
 
-def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dict[str, Column]) -> Repeats:
+def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dict[str, Column]) -> Retransmissions:
     """Fill in the columns of a side's stream; return its repeats."""
     rows, count = found.rows, found.total
     fresh = (rows.bits[sent.row] & COUNTED) == 0

@@ -21,7 +21,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column
 from configtron.fingerprint.passive.connections import Connections, edges
-from configtron.fingerprint.passive.repeats import CAUSES, Repeats
+from configtron.fingerprint.passive.repeats import CAUSES, Retransmissions
 from configtron.fingerprint.passive.round_trips import advancing
 
 NS = 1_000_000_000
@@ -33,14 +33,14 @@ RATE_TRIPS, WINDOW_NS = 2, 50_000_000
 LEAST_ACKS = 8
 
 
-def under_load(found: Connections, number: int, again: Repeats, rtt_ns: Column) -> dict[str, Column]:
+def under_load(found: Connections, number: int, again: Retransmissions, rtt_ns: Column) -> dict[str, Column]:
     """Return columns over connections of what side `number` sent; rtt_ns (connections,) of the handshake, or less
     than 0."""
     counted = (found.rows.bits & COUNTED) != 0
     return _runs(found, again, counted) | _spacing(found, number, rtt_ns, counted)
 
 
-def _runs(found: Connections, again: Repeats, counted: Column) -> dict[str, Column]:
+def _runs(found: Connections, again: Retransmissions, counted: Column) -> dict[str, Column]:
     data = (again.kind < len(CAUSES)) & (found.rows.length[again.row] > 0)
     row, of = again.row[data], again.of[data]
     whole, before = (_counts_of_runs(found, row[some], of[some]) for some in (slice(None), counted[row]))

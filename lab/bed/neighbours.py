@@ -28,7 +28,6 @@ from random import Random
 
 from configtron.lab.bed.behind import raise_host
 from configtron.lab.bed.conditions import MOST_NEIGHBOURS, Condition
-from configtron.lab.bed.qdiscs import ROOT, Qdisc, Qdiscs, differences
 from configtron.lab.bed.wires import CLIENT, ORIGINS_NET
 from configtron.lab.links import NETEM_LIMIT_PACKETS
 from configtron.linux.netns import inside

@@ -21,7 +21,7 @@ SENDER = TcpInfo(
 )  # fmt: skip
 # tcp_info has neither runs nor times of ACKs.
 PACKETS = dict.fromkeys(("loss_run", "delivery_share", "ack_gap_ms"), "packets-only")
-KNOWN = About(64500, "DE", "phone", ())
+KNOWN = AddressFacts(64500, "DE", "phone", ())
 
 
 def socket(info: TcpInfo = SENDER, *, bbr: int = 0, remote: str = "198.51.100.77", closed: bool = False) -> Socket:

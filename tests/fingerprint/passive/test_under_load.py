@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.fingerprint.features import LOADED, About, Sighting
+from configtron.fingerprint.features import LOADED, AddressFacts, Sighting
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import path_of, sighted
@@ -50,7 +50,7 @@ def connection(folder: Path, story: Story) -> ConnectionReport:
 
 
 def context(folder: Path, story: Story, *, tainted: bool = False) -> Sighting:
-    return sighted(connection(folder, story), frozenset((SERVER,)), lambda _: About(), tainted=tainted)
+    return sighted(connection(folder, story), frozenset((SERVER,)), lambda _: AddressFacts(), tainted=tainted)
 
 
 def transfer(story: Story, segments: int, *, queue_s: float, apart_s: float = 0.005) -> float:
