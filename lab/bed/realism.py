@@ -161,3 +161,10 @@ DAMAGE: Mapping[str, tuple[tuple[float, float], ...]] = {
         (1.09, 1.02), (1.08, 0.98), (1.08, 1.00), (1.06, 1.00), (1.09, 1.00), (1.08, 1.03), (1.05, 1.00), (1.07, 1.02),
     ),
 }  # fmt: skip
+
+# Networks of the study `visits`, and how each is visited: first; with a server that thinks; resumed; warm.
+VISITED = (
+    "link:20/60/0.1,spread=6", "link:20/60/1,spread=6", "link:10/80/1,loss=3", "policer:5/50/16000,spread=6",
+    "link:5/150/1,window=32768,spread=6", "link:5/150/1,spread=6",
+)  # fmt: skip
+VISITS = ("", ",think=100", ",resumed=1", ",warm=4")

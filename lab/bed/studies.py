@@ -113,6 +113,18 @@ def _realism_grid() -> Grid:
     return Grid(grid.knobs, tuple(row for row, profile in rows if asked(dict(profile.settings))))
 
 
+def _visits_grid() -> Grid:
+    """Of the realism grid: cubic with windows of 10 and 30, paced and not, bbr with 30; both of HTTP's versions."""
+    grid = _realism_grid()
+
+    def asked(settings: dict[str, Value]) -> bool:
+        control, window = settings["tcp_congestion_control"], settings["initcwnd"]
+        return (control == "cubic" and window in (10, 30)) or (control == "bbr" and window == 30)
+
+    rows = zip(grid.rows, grid.profiles, strict=True)
+    return Grid(grid.knobs, tuple(row for row, profile in rows if asked(dict(profile.settings))))
+
+
 _HOTCLOUD = tuple(condition.name for condition in families.hotcloud())
 _ACCESS = tuple(condition.name for condition in families.access())
 # Pantheon's emulators 1 to 6 were calibrated on real paths; the others are pathologies.
@@ -131,6 +143,9 @@ STUDIES: Mapping[str, Study] = {
         Study("realism", "harder networks: shallow buffers, neighbours, bursty loss, policers, windows, gathered ACKs",
               tuple(row.condition for row in realism.ROWS), _realism_grid(), ("search", "reference", "shop"),
               Rule((6,))),
+        Study("visits", "six of these networks: first visits, think time, resumed TLS sessions, warm connections",
+              tuple(f"{name}{option}" for name in realism.VISITED for option in realism.VISITS), _visits_grid(),
+              ("search", "reference", "shop"), Rule((2,))),
     )
 }  # fmt: skip
 

@@ -28,7 +28,8 @@ def test_every_name_is_one(name: str) -> None:
 def test_sizes_are_those_of_the_papers() -> None:
     """HotCloud's 48 x 96, with the default besides; CT's 96; 576 cells for a first look."""
     sizes = {name: (len(s.conditions), len(s.grid), len(s.sites)) for name, s in STUDIES.items()}
-    assert sizes == {"hotcloud": (48, 97, 10), "configtron": (59, 96, 10), "smoke": (12, 16, 3), "realism": (46, 44, 3)}
+    assert sizes == {"hotcloud": (48, 97, 10), "configtron": (59, 96, 10), "smoke": (12, 16, 3), "realism": (46, 44, 3),
+                     "visits": (24, 10, 3)}  # fmt: skip
     assert STUDIES["smoke"].cells == 576
     windows = {dict(p.settings)["initcwnd"] for p in STUDIES["hotcloud"].grid.profiles}
     assert windows == {3, 6, 9, 12, 15, 18, 10}

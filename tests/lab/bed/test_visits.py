@@ -19,6 +19,8 @@ from tests.lab.bed.test_realism import filled, plts
 
 __all__ = ["context"]
 pytestmark = pytest.mark.root
+# Linux waits so long for a second segment (TCP_DELACK_MIN), and a few ms by the tick.
+DELAYED_ACK_MS = 50
 THINGS = (DOCUMENT, Object("/p/a.png", 500, "image", parent=0, offset=2000))
 
 
@@ -74,13 +76,13 @@ def test_conditions_name_the_visit() -> None:
 
 @pytest.mark.lab
 def test_a_server_that_thinks_answers_so_much_later(tmp_path: Path) -> None:
-    """One object: one answer; a page of 22 in two steps at least waits twice."""
-    for site, least in (("search", 100), ("reference", 200)):
-        plain, late = (filled(tmp_path / site / str(n), f"link:20/60/1{option}", site)
-                       for n, option in enumerate(("", ",think=100")))  # fmt: skip
+    """One object: one answer; a page of 22 in two steps at least waits twice. A delayed ACK may vanish meanwhile."""
+    for site, answers in (("search", 1), ("reference", 2)):
+        plain, late = (filled(tmp_path / f"{site}{n}", f"link:20/60/1{option}", site)
+                       for n, option in enumerate(("", ",think=500")))  # fmt: skip
         more = [after - before for before, after in zip(plts(plain), plts(late), strict=True)]
-        assert all(least - 1 <= one < 10 * least for one in more), (site, more)
-    assert site == "reference"
+        assert all(500 * answers - DELAYED_ACK_MS - 1 <= one for one in more), (site, more)
+        assert answers > 1 or max(more) < 500 + DELAYED_ACK_MS
 
 
 @pytest.mark.lab
@@ -89,5 +91,5 @@ def test_a_warm_connection_saves_both_handshakes(tmp_path: Path) -> None:
     first, warm, resumed = (filled(tmp_path / str(n), f"link:20/100/1{option}", "search")
                             for n, option in enumerate(("", ",warm=1", ",resumed=1")))  # fmt: skip
     saved = [before - after for before, after in zip(plts(first), plts(warm), strict=True)]
-    assert len(saved) == 2 and all(one >= 199 for one in saved), saved
-    assert plts(resumed) == pytest.approx(plts(first), abs=20)
+    assert len(saved) == 2 and all(one >= 200 - DELAYED_ACK_MS for one in saved), saved
+    assert plts(resumed) == pytest.approx(plts(first), abs=DELAYED_ACK_MS + 5)
