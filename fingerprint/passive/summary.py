@@ -14,7 +14,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
-from configtron.fingerprint.passive.repeats import KINDS, Retransmissions, Sent, repeats, sent_by
+from configtron.fingerprint.passive.retransmissions import KINDS, Retransmissions, Sent, retransmissions, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S

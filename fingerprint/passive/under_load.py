@@ -21,7 +21,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column
 from configtron.fingerprint.passive.connections import Connections, edges
-from configtron.fingerprint.passive.repeats import CAUSES, Retransmissions
+from configtron.fingerprint.passive.retransmissions import CAUSES, Retransmissions
 from configtron.fingerprint.passive.round_trips import advancing
 
 NS = 1_000_000_000
