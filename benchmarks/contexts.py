@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVER, CLIENT = "10.9.1.2", "10.9.2.2"
 PORT = 8080
 FORMS = ("live", "socket", "ss")
-COLUMNS = ("rtt", "min", "jitter", "loss", "kbit/s")
+FEATURE_COLUMNS = ("rtt", "min", "jitter", "loss", "kbit/s")
 
 
 class Link(NamedTuple):
@@ -177,7 +177,7 @@ def numbers(said: dict[str, Any]) -> list[float]:
 def wrong(found: dict[str, Any]) -> list[str]:
     """What does not hold: the kernel's figures are ss's; round trip, loss and rate are the link's."""
     link, bad = Link(**found["link"]), []
-    for name, ours, theirs in zip(COLUMNS, numbers(found["socket"]), numbers(found["ss"]), strict=True):
+    for name, ours, theirs in zip(FEATURE_COLUMNS, numbers(found["socket"]), numbers(found["ss"]), strict=True):
         # ss prints three or four digits.
         if abs(ours - theirs) > 0.002 * max(abs(theirs), 1e-9) + 1e-6:
             bad.append(f"{link.name}: socket's {name} is {ours:g}, by ss {theirs:g}")
@@ -217,7 +217,7 @@ def main(names: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = measured(names, Path(folder))
-    print(f"{'link':10} {'told by':7}" + "".join(f"{name:>10}" for name in COLUMNS))
+    print(f"{'link':10} {'told by':7}" + "".join(f"{name:>10}" for name in FEATURE_COLUMNS))
     for one in found:
         link = Link(**one["link"])
         said = {form: numbers(one[form]) for form in FORMS}

@@ -28,7 +28,7 @@ from configtron.learner.sim.world import ANALYTIC, World, tensor_of, warm_of, wo
 # Sessions per second of clock are 10; as many seconds make an update of 500.
 EVERY_S = 50.0
 PLAIN = "plain"
-COLUMNS = (PLAIN, PREFERRED, "default", "linucb", "configtron", "mab_nc")
+POLICY_COLUMNS = (PLAIN, PREFERRED, "default", "linucb", "configtron", "mab_nc")
 CLEAN = "clean"
 ROWS = (CLEAN, *DISTORTIONS)
 WARM = ("missing-cells",)
@@ -64,11 +64,11 @@ def row(name: str, count: int, sessions: int, seed: int) -> str:
     warm = name in WARM or name.endswith(", warm")
     names = [] if name.startswith(CLEAN) else [name.removesuffix(", warm")]
     found = [
-        [fared(distorted(here, names), column) for column in COLUMNS]
+        [fared(distorted(here, names), column) for column in POLICY_COLUMNS]
         for here in worlds(count, sessions, seed, warm)
     ]
     excess = np.array(found)[:, :, 0].mean(axis=0)
-    shares = [[100.0 * world[at][1] for world in found] for at in range(len(COLUMNS))]
+    shares = [[100.0 * world[at][1] for world in found] for at in range(len(POLICY_COLUMNS))]
     return "".join((f"{name:20s}", *(f"{ms:20.0f}" for ms in excess), f"\n{'':20s}", *map(_interval, shares)))
 
 
@@ -84,7 +84,7 @@ def main(*words: str) -> None:
     """Print the table."""
     count, sessions, seed = (int(word) for word in (*words[:3], *("4", "20000", "80000")[len(words[:3]) :]))
     print(f"{count} worlds, {sessions} sessions, seeds from {seed}; excess ms, and mean over Default's less one, %")
-    print(f"{'':20s}" + "".join(f"{name:>20s}" for name in COLUMNS))
+    print(f"{'':20s}" + "".join(f"{name:>20s}" for name in POLICY_COLUMNS))
     for name in words[3:] or ROWS:
         print(row(name, count, sessions, seed), flush=True)
 

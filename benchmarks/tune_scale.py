@@ -59,8 +59,10 @@ PROFILES = {
     "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
     "slow": Profile("slow", (("initcwnd", 4), ("tcp_congestion_control", "reno"))),
 }
-COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "lookup ns", "setting ns",
-           "complete", "cmd s", "cmd cpu")  # fmt: skip
+SCALE_COLUMNS = (
+    "apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "lookup ns", "setting ns",
+    "complete", "cmd s", "cmd cpu",
+)  # fmt: skip
 # The command is measured up to so many, and where another process sees what the driver did.
 COMMAND_MOST = 100_000
 ONLY_HERE = ("memory",)
@@ -254,7 +256,7 @@ def main() -> None:
         inside(told.inside, sizes[0])
         return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; {CHANGED} prefixes changed, {DIFFS} times")
-    print(f"{'driver':8} {'prefixes':>9} " + " ".join(f"{column:>10}" for column in COLUMNS))
+    print(f"{'driver':8} {'prefixes':>9} " + " ".join(f"{column:>10}" for column in SCALE_COLUMNS))
     for name in told.drivers.split(","):
         if name == "kmod" and not told.here and load(name, Place()).missing():
             in_guest(told.sizes)
@@ -264,7 +266,7 @@ def main() -> None:
             if "missing" in row:
                 print(f"{name:8} {size:9} {row['missing']}", flush=True)
                 break
-            print(f"{name:8} {size:9} " + " ".join(f"{cell(row[column]):>10}" for column in COLUMNS), flush=True)
+            print(f"{name:8} {size:9} " + " ".join(f"{cell(row[column]):>10}" for column in SCALE_COLUMNS), flush=True)
 
 
 def in_guest(sizes: str) -> None:

@@ -42,7 +42,7 @@ KNOBS = ("icw", "icw_tls", "cwnd_at_request")
 TRUTH = "truth.json"
 # The row of verdicts at A or B, which several conversations with one server make.
 MERGED = "merged: A, B"
-COLUMNS = ("captures", "exact", "tight", "bounds", "reasons", "wrong", "unproven")
+VERDICT_COLUMNS = ("captures", "exact", "tight", "bounds", "reasons", "wrong", "unproven")
 
 
 class Scenario(NamedTuple):
@@ -64,7 +64,7 @@ SCENARIOS = (
 
 
 class Judged(NamedTuple):
-    """One verdict of one capture: whose, what was said, and how it stands to the truth (one of `COLUMNS`)."""
+    """One verdict of one capture: whose, what was said, and how it stands to the truth (one of `VERDICT_COLUMNS`)."""
 
     server: str
     scenario: Scenario
@@ -84,7 +84,7 @@ def judge(server: str, scenario: Scenario, capture: Capture, one: ConnectionRepo
 
 
 def stand(verdict: Observation, window: int) -> str:
-    """One of `COLUMNS`."""
+    """One of `VERDICT_COLUMNS`."""
     if verdict.value is None:
         return "reasons"
     value = int(str(verdict.value))
@@ -165,9 +165,9 @@ def table(found: list[Judged]) -> str:
         if one.server != MERGED:
             rows["all"][one.stands] += 1
             rows["all"]["captures"] += 1
-    lines = [f"{'server':<16}" + "".join(f"{name:>10}" for name in COLUMNS)]
+    lines = [f"{'server':<16}" + "".join(f"{name:>10}" for name in VERDICT_COLUMNS)]
     for name in sorted(rows, key=lambda row: (row == MERGED, row == "all", row)):
-        lines.append(f"{name:<16}" + "".join(f"{rows[name][column]:>10}" for column in COLUMNS))
+        lines.append(f"{name:<16}" + "".join(f"{rows[name][column]:>10}" for column in VERDICT_COLUMNS))
     return "\n".join(lines)
 
 

@@ -27,12 +27,12 @@ METRIC_OF = f"coalesce(json_extract(about, '$.metric'), '{PAGE_LOAD}')"
 # Outcomes a call of `batches` hands out: some ten megabytes of Python objects meanwhile.
 BATCH = 20_000
 
-COLUMNS = (
+OUTCOME_COLUMNS = (
     "log", "measured_at", "plt_ms", "bandwidth_kbps", "rtt_ms", "loss", "site", "prefix", "device", "class",
     "configuration", "arm", "propensity", "expected_ms", "more",
 )  # fmt: skip
-INSERT = f"INSERT INTO outcome ({', '.join(COLUMNS)}) VALUES (?{', ?' * (len(COLUMNS) - 1)})"
-SELECT = f"SELECT id, {', '.join(COLUMNS[1:])} FROM outcome WHERE id > ?"
+INSERT = f"INSERT INTO outcome ({', '.join(OUTCOME_COLUMNS)}) VALUES (?{', ?' * (len(OUTCOME_COLUMNS) - 1)})"
+SELECT = f"SELECT id, {', '.join(OUTCOME_COLUMNS[1:])} FROM outcome WHERE id > ?"
 INSERT_DECISION = "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)"
 LEARNER = "id", "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at", "position", "outcomes", "state"
 INSERT_LEARNER = f"INSERT INTO learner ({', '.join(LEARNER[1:])}) VALUES (?{', ?' * 9}) ON CONFLICT (name) DO NOTHING"
@@ -211,7 +211,7 @@ class Outcomes(Database):
             return tuple(text for (text,) in self._connection.execute(query))
 
     def _logged(self, rows: Sequence[Sequence[Any]]) -> Logged:
-        columns = dict(zip(("id", *COLUMNS[1:]), zip(*rows, strict=True), strict=True))
+        columns = dict(zip(("id", *OUTCOME_COLUMNS[1:]), zip(*rows, strict=True), strict=True))
         kbps, rtt, loss = (_floats(columns[name]) for name in ("bandwidth_kbps", "rtt_ms", "loss"))
         site, prefix, device, network = (self._coded(columns[name]) for name in ("site", "prefix", "device", "class"))
         contexts = Contexts(kbps, rtt, loss, *site, *prefix, *device)

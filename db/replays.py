@@ -26,7 +26,7 @@ class Replay(NamedTuple):
     parts: int
 
 
-COLUMNS = "id, begun_at, coalesce(finished_at, ''), status, version, config"
+REPLAY_ROW = "id, begun_at, coalesce(finished_at, ''), status, version, config"
 
 
 class Replays(Database):
@@ -49,13 +49,13 @@ class Replays(Database):
         """Every replay, oldest first, without its state."""
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
         with self._clear():
-            return [Replay(*row) for row in self._connection.execute(f"SELECT {COLUMNS}, '', {count} FROM replay")]
+            return [Replay(*row) for row in self._connection.execute(f"SELECT {REPLAY_ROW}, '', {count} FROM replay")]
 
     def replay(self, number: int | None = None) -> Replay:
         """The replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
         where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
-        query = f"SELECT {COLUMNS}, state, {count} FROM replay WHERE {where} ORDER BY id DESC LIMIT 1"
+        query = f"SELECT {REPLAY_ROW}, state, {count} FROM replay WHERE {where} ORDER BY id DESC LIMIT 1"
         with self._clear():
             row = self._connection.execute(query, (number,)).fetchone()
         if row is None:

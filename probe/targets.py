@@ -35,7 +35,7 @@ SCHEME_PORTS = {"http": 80, "https": 443}
 # RFC 1035 2.3.4, without the root's dot.
 LONGEST_NAME = 253
 # Said where a row of CSV does not begin with an address: it is often the names of its columns.
-COLUMNS = "; columns are IP, DOMAIN, TAG, PORT or rank, domain, without a heading"
+LIST_COLUMNS = "; columns are IP, DOMAIN, TAG, PORT or rank, domain, without a heading"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
@@ -149,12 +149,12 @@ def _row(text: str, place: Place, path: str) -> Iterator[Target]:
     address, domain, tag, port = fields + [""] * (4 - len(fields))
     row = Target("", port=_port(port, place) if port else 80, path=path, tag=tag)
     if domain:
-        fixed = str(_address(address, place, COLUMNS)) if address else ""
+        fixed = str(_address(address, place, LIST_COLUMNS)) if address else ""
         yield Target(hostname(domain, place), fixed, row.port, path, tag=tag)
     elif "/" in address:
         yield from _block(address, place, row)
     elif address:
-        yield _bare(_address(address, place, COLUMNS), row)
+        yield _bare(_address(address, place, LIST_COLUMNS), row)
     else:
         raise place.error("neither IP nor DOMAIN")
 

@@ -15,13 +15,10 @@ from typing import TextIO
 
 from configtron.model.records import Json, canonical, pairs_form
 from configtron.model.samples import Kept
+from configtron.report.csv_columns import CELL_COLUMNS
 from configtron.report.folding import table_lines, width_of
 
 SCHEMA = "configtron.cell/1"
-COLUMNS = (
-    "condition", "configuration", "site", "median_ms", "low_ms", "high_ms", "loads", "flag", "settings", "read_back",
-    "provenance",
-)  # fmt: skip
 # Flags of one condition that are named; the rest are in the lines.
 MOST_FLAGS = 3
 
@@ -52,7 +49,7 @@ def write_jsonl(cells: Iterable[Kept], out: TextIO) -> None:
 
 def write_csv(cells: Iterable[Kept], out: TextIO) -> None:
     """One row a cell; settings and what read back as JSON."""
-    table = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    table = csv.DictWriter(out, CELL_COLUMNS, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for cell in cells:
         row = form(cell)

@@ -11,12 +11,9 @@ from configtron.fingerprint.diversity import ValueShare
 from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts
 from configtron.model.records import Json, canonical, value_form
 from configtron.report.comparison import RegionComparison
+from configtron.report.csv_columns import DIVERSITY_COLUMNS
 
 SCHEMA = "configtron.diversity/1"
-COLUMNS = (
-    "knob", "unit", "baseline", "region", "known", "values", "compared", "same", "differs", "undetermined", "mixed",
-    "share", "low", "high", "example", "here", "there",
-)  # fmt: skip
 # In CSV the row that counts targets over all regions: a target that differs in three is one.
 ANYWHERE = "*"
 # Shares and bounds in ten-thousandths of a percent: finer than any run can resolve.
@@ -32,7 +29,7 @@ def write_jsonl(run: int, found: RegionComparison, out: TextIO) -> None:
 def write_csv(found: RegionComparison, out: TextIO) -> None:
     """One row a parameter and region, the baseline with its values alone, under a header."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(DIVERSITY_COLUMNS)
     for parameter in found.parameters:
         row, about = parameter.row, (parameter.row.knob, parameter.unit, found.baseline)
         counts = (row.compared, row.compared - row.differing, row.differing, row.undetermined, row.mixed)
@@ -43,7 +40,7 @@ def write_csv(found: RegionComparison, out: TextIO) -> None:
         for region in parameter.regions:
             here = (*about, region.name, region.known, _values(region.shares))
             if region.name == found.baseline:
-                writer.writerow((*here, *[""] * (len(COLUMNS) - len(here))))
+                writer.writerow((*here, *[""] * (len(DIVERSITY_COLUMNS) - len(here))))
                 continue
             counts = (region.compared, region.same, region.differs, region.undetermined, row.mixed)
             bounds = _bounds(region.differs, region.compared, region.interval)

@@ -13,13 +13,13 @@ from typing import TextIO
 from configtron.model.errors import BadInput
 from configtron.model.evaluated import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
 from configtron.model.records import Json, canonical
+from configtron.report.csv_columns import CLAIM_COLUMNS
 from configtron.report.folding import table_lines, width_of
 from configtron.report.lines import visible
 
 # What a line calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.evaluated/1"
 WORDS = {HOLDS: "holds", PARTLY: "in part", ABSENT: "NOT SO", UNKNOWN: "not measured"}
-FACT_COLUMNS = ("claim", "paper", "ours", "verdict", "words")
 # Text is no wider, be the terminal what it is.
 WIDTH = 110
 # More rows fill a screen: the whole is in CSV and on the page.
@@ -116,7 +116,7 @@ def write_folder(found: Sequence[Evaluated], folder: Path) -> list[Path]:
 
 def _tables(found: Sequence[Evaluated]) -> Iterator[tuple[str, Table]]:
     for one in found:
-        yield one.name, Table("facts", one.title, FACT_COLUMNS, one.facts)
+        yield one.name, Table("facts", one.title, CLAIM_COLUMNS, one.facts)
         yield from ((one.name, table) for table in one.tables)
 
 

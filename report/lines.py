@@ -13,12 +13,9 @@ from typing import TextIO
 from configtron.model.errors import CANNOT_WRITE, cannot_write
 from configtron.model.nouns import Observation, Vantage
 from configtron.model.records import Result, canonical, result_to_json, target_record, value_form
+from configtron.report.csv_columns import PROBE_COLUMNS
 from configtron.report.folding import table_lines, width_of
 from configtron.report.target_results import TargetResult
-
-COLUMNS = (
-    "host", "address", "port", "provider", "tag", "vantage", "region", "knob", "value", "unit", "grade", "reason",
-)  # fmt: skip
 
 
 @contextmanager
@@ -75,7 +72,7 @@ def write_jsonl(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], 
 def write_csv(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
     """One row per verdict, under a header; a lower bound is written ">= n", a list as JSON."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(PROBE_COLUMNS)
     for item in found:
         target = item.fingerprint.target
         region = vantages[item.vantage].region if item.vantage in vantages else item.vantage

@@ -11,6 +11,7 @@ from typing import NamedTuple, TextIO, cast
 from xml.sax.saxutils import escape, quoteattr
 
 from configtron.model.records import Json, canonical
+from configtron.report.csv_columns import REPLAY_COLUMNS
 
 # The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
 SAME, DIFFERS, DIVERGED, UNTOLD, MISSING = "same", "differs", "diverged", "untold", "missing"
@@ -22,7 +23,6 @@ WRONG = (DIFFERS, DIVERGED, MISSING)
 RECORD = "(record)"
 # What connections of an adopted capture are listed under.
 CONNECTION = "(connection)"
-COLUMNS = ("file", "trace", "probe", "status", "name", "recorded", "replayed")
 
 
 class ReplayDifference(NamedTuple):
@@ -137,7 +137,7 @@ def write_jsonl(played: Iterable[Played], out: TextIO) -> None:
 def write_csv(played: Iterable[Played], out: TextIO) -> None:
     """One row a difference, and one for each probe without any."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(REPLAY_COLUMNS)
     for one in played:
         for difference in one.differences or (ReplayDifference("", "", one.message),):
             writer.writerow((one.file, one.trace, one.probe, one.status, *difference))

@@ -144,3 +144,22 @@ def test_no_base_name_is_twice_in_a_package() -> None:
         if not file.stem.startswith("__"):
             found[f"{package(file)}/{file.stem}"].append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in found.items() if len(files) > 1 and name not in SAME_BASE} == {}
+
+
+def test_each_column_table_has_a_name_of_its_own() -> None:
+    """A list of columns is named for its table, so that a search finds one place."""
+    found = defaultdict(list)
+    for _, file in sources():
+        for node in ast.parse(file.read_text()).body:
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
+            for name in (target.id for target in targets if isinstance(target, ast.Name)):
+                if name.endswith("COLUMNS"):
+                    found[name].append(str(file.relative_to(ROOT)))
+    assert len(found) > 20
+    assert {name: files for name, files in found.items() if len(files) > 1 or name == "COLUMNS"} == {}

@@ -48,7 +48,7 @@ from configtron.model.nouns import Context, Knob
 
 FORMAT, VERSION = "configtron-plt-tensor", 1
 # Columns that every file has.
-COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
+TENSOR_COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
 # Columns that a file may have besides, and rows of `characteristics.py`. Who knows none of them reads the rest.
 OPTIONAL = ("repeats_ms", "damage", "damage_high", "weight")
 # What a file that is none, or a damaged one, makes zip, zlib, numpy's own header and JSON raise.
@@ -245,7 +245,7 @@ def read(file: BinaryIO, name: str = "tensor") -> Tensor:
             raise BadInput(f"{name}: no PLT-tensor (no .npz file); {MAKE}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as columns:
-            if absent := [column for column in COLUMNS if column not in columns]:
+            if absent := [column for column in TENSOR_COLUMNS if column not in columns]:
                 raise BadInput(f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; {MAKE}")
             return _tensor(name, {column: columns[column] for column in columns.files})
     except UNREADABLE as error:

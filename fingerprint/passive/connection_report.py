@@ -19,7 +19,7 @@ from configtron.fingerprint import negotiated_options, read, syn_cookies, synack
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Endpoint
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.summary import COLUMNS, SIDES
+from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import (
     DecryptedMessage,
@@ -51,7 +51,7 @@ REASONS = {
 
 
 class ConnectionReport(NamedTuple):
-    """One connection. `numbers` by the names of `COLUMNS`, None where unknown; times in s, bytes, counts."""
+    """One connection. `numbers` by the names of `CONNECTION_COLUMNS`, None where unknown; times in s, bytes, counts."""
 
     file: int
     frame: int
@@ -113,9 +113,9 @@ def _with_alpn(answered: Hello | None, secret: Sequence[DecryptedMessage]) -> He
 
 
 def _number(name: str, value: int) -> float | None:
-    if value == ABSENT and COLUMNS[name].join != "sum":
+    if value == ABSENT and CONNECTION_COLUMNS[name].join != "sum":
         return None
-    return value / 1e9 if COLUMNS[name].unit == "ns" and name.startswith("rtt") else value
+    return value / 1e9 if CONNECTION_COLUMNS[name].unit == "ns" and name.startswith("rtt") else value
 
 
 def _place(numbers: dict[str, float | None]) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, Endpoint, Pairs, Rows, joined
 from configtron.fingerprint.passive.connections import Connections, connect
 from configtron.fingerprint.passive.heads import Heads
-from configtron.fingerprint.passive.summary import COLUMNS, ConnectionSummary, summarise
+from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
@@ -121,7 +121,7 @@ class Gathering:
         for place, frame in enumerate(columns["frame"].tolist()):
             before = self._before.pop(frame, None)
             for name, value in (before or {}).items():
-                columns[name][place] = _joined(COLUMNS[name].join, value, int(columns[name][place]))
+                columns[name][place] = _joined(CONNECTION_COLUMNS[name].join, value, int(columns[name][place]))
 
     def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
         columns = summary.columns
@@ -154,7 +154,7 @@ class Gathering:
             values = {
                 name: int(column[connection])
                 for name, column in summary.columns.items()
-                if COLUMNS[name].join != "first"
+                if CONNECTION_COLUMNS[name].join != "first"
             }
             self._before[int(summary.columns["frame"][connection])] = values
         carried = rows.take(np.flatnonzero(keep))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What each connection and each of its sides showed: columns over connections.
 
-Rules for this file: a column's name stands in `COLUMNS` with its unit and how parts of a long connection are put
-together; -1 means "not known here" and becomes a missing value in the output. Times are ns inside, s in the output.
+Rules for this file: a column's name stands in `CONNECTION_COLUMNS` with its unit and how parts of a long connection are
+put together; -1 means "not known here" and becomes a missing value in the output. Times are ns inside, s in the output.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ LOAD = {
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
-COLUMNS = {
+CONNECTION_COLUMNS = {
     **CONNECTION,
     **{f"{side}_{name}": about for side in SIDES for name, about in (*SIDE.items(), *TRIPS.items(), *LOAD.items())},
 }

@@ -36,7 +36,7 @@ SUFFIXES = {"html": "html", "style": "css", "script": "js", "font": "woff2", "im
 SIZES_SIGMA = 1.0
 # No object is smaller: an image has a header, and a smaller one would be all header on the wire too.
 LEAST_BYTES = 120
-COLUMNS = frozenset("name kind count bytes origin parent at delay_ms wave area".split())
+PAGE_COLUMNS = frozenset("name kind count bytes origin parent at delay_ms wave area".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def from_toml(text: str) -> Page:
 
 def _row(row: Mapping[str, Any], origins: Sequence[str], i: int) -> _Row:
     place = f"row {row.get('name', i + 1)!r}"
-    if unknown := set(row) - COLUMNS:
+    if unknown := set(row) - PAGE_COLUMNS:
         raise BadInput(f"{place}: no such column: {', '.join(sorted(unknown))}")
     try:
         names = row.get("origin", origins[0])

@@ -37,7 +37,7 @@ from configtron.model.tensor import Tensor
 # Decisions at once: columns of as many stay within a core's cache.
 BATCH = 20_000
 # Columns a decision leaves, in the order of `Decisions`.
-COLUMNS = tuple(Decisions.__dataclass_fields__)
+DECISION_COLUMNS = tuple(Decisions.__dataclass_fields__)
 
 
 class Replay:
@@ -116,7 +116,7 @@ class Replay:
         return ms if self.reports is None else self.reports.of(ms, rows)
 
     def _put(self, rows: Codes, chosen: Decisions) -> None:
-        for name in COLUMNS:
+        for name in DECISION_COLUMNS:
             getattr(self.decisions_, name)[rows] = getattr(chosen, name)
 
     def _decide_screened(self, policy: TablePolicy, rows: Codes, factor: Floats) -> None:
@@ -193,7 +193,7 @@ class Replay:
 
     def save(self) -> str:
         """All of it as JSON text: where it stands, what happened, the managers' states."""
-        own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in COLUMNS}
+        own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in DECISION_COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
         place: dict[str, Any] = {"at": self.at_, "told": self.told_, "updates": self.updates_}
         place |= {"of": len(self.sessions), "waiting": self.waiting_, "unscreened": self.unscreened_}
@@ -216,7 +216,7 @@ class Replay:
         self.unscreened_ = np.asarray(place.get("unscreened", place["waiting"]), dtype=np.int64)
         self.screened_[: self.at_] = True
         self.screened_[self.unscreened_] = False
-        for name in COLUMNS:
+        for name in DECISION_COLUMNS:
             getattr(self.decisions_, name)[: self.at_] = state["columns"][name]
         self.median_ms_[: self.at_] = state["columns"]["median_ms"]
         self.plt_ms_[: self.at_] = state["columns"]["plt_ms"]

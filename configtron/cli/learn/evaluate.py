@@ -25,7 +25,7 @@ BRING = "bring some: configtron learn import, configtron replay sessions --log"
 ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
 # Characters of a candidate that are shown of it.
 SHOWN = 60
-COLUMNS = (
+VALUE_COLUMNS = (
     "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
     "reason",
 )  # fmt: skip
@@ -74,7 +74,7 @@ def evaluate(
     for name, (candidate, own) in made.items():
         used = later if len(later) else logged
         rows += _judged(name, candidate, used, estimators or USUAL, seen=own > 0 and not len(later))
-    write(form, output_file, COLUMNS, rows)
+    write(form, output_file, VALUE_COLUMNS, rows)
     return DONE
 
 

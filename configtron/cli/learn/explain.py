@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from configtron.model.nouns import Context
     from configtron.model.records import Json
 
-COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
+EXPLANATION_COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
 # Latest outcomes of a prefix that its present network is read from.
 RECENT = 50
 # Sites that are named where one is wanted.
@@ -54,7 +54,7 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
         found = saved(store, name)
         context = _context(store, who, site, found.log)
     _known(context.site, found)
-    write(form, output_file, COLUMNS, _rows(found, who, context, explained(revived(found), context)))
+    write(form, output_file, EXPLANATION_COLUMNS, _rows(found, who, context, explained(revived(found), context)))
     return DONE
 
 

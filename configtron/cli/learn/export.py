@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from configtron.model.nouns import Profile
     from configtron.model.records import Json
 
-COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
+RULE_COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
 # Gains of which it is said how many more outcomes would show them.
 GAINS = (0.02, 0.05, 0.1)
@@ -131,7 +131,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         unknown = made.losses["tune"]
         untested = "; unjudged" + (f": {unknown}" if isinstance(unknown, str) else "") if unjudged else ""
         rows += _wanted(settings().db, book, without + untested)
-    write(form, output_file, COLUMNS, [row for row in rows if not only or row["kind"] in only])
+    write(form, output_file, RULE_COLUMNS, [row for row in rows if not only or row["kind"] in only])
     return DONE
 
 

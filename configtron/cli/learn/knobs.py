@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from configtron.model.records import Json
     from configtron.model.tensor import Tensor
 
-COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
+EFFECT_COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # Of the bootstrap's resamples: the same question has the same answer.
 SEED = 0
 # What an effect in one cell of a hundred is, of its root mean square over all.
@@ -58,7 +58,7 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
         rows += _of_policy(found)
     else:
         say("no policy has seen anything yet, and no --tensor is named: what is known beforehand")
-    write(form, output_file, COLUMNS, rows)
+    write(form, output_file, EFFECT_COLUMNS, rows)
     return DONE
 
 

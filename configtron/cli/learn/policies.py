@@ -9,7 +9,7 @@ from configtron.cli.learn.options import write
 from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE
 
-COLUMNS = ("policy", "default", "runs", "takes", "about")
+POLICIES_COLUMNS = ("policy", "default", "runs", "takes", "about")
 
 
 @click.command(short_help="List the policies there are to choose from.")
@@ -27,5 +27,5 @@ def policies(form: str, output_file: str) -> int:
          "takes": " ".join(row.takes), "about": row.help}
         for row in POLICIES.values()
     ]  # fmt: skip
-    write(form, output_file, COLUMNS, [{**row} for row in rows])
+    write(form, output_file, POLICIES_COLUMNS, [{**row} for row in rows])
     return DONE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from configtron.model.grid import Grid
     from configtron.model.records import Json
 
-COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
+LEARNED_COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
 # Characters of a strange value that is shown.
 SHOWN = 60
 # Reasons of refusals that are shown.
@@ -147,7 +147,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         if taken.outcomes and taken.suggested == 0:
             say(f"{called}: its engine was never asked: the log does not try what a search begins with; "
                 "log outcomes of a policy that tries everything (mab_nc, brute_nc)")
-        write(form, output_file, COLUMNS, [_row(called, taken)])
+        write(form, output_file, LEARNED_COLUMNS, [_row(called, taken)])
     return DONE
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Bandwidth, round trip and loss, which all classes live over: not worth a word.
 BASE_FEATURES = 3
-COLUMNS = (
+STATE_COLUMNS = (
     "kind", "name", "since", "outcomes", "waiting", "classes", "splits", "spent", "dropped", "saved",
     "set_aside", "about",
 )  # fmt: skip
@@ -47,7 +47,7 @@ def status(form: str, output_file: str) -> int:
     else:
         with Outcomes(settings().db, read_only=True) as store:
             rows = [*_logs(store), *_learners(store)]
-    write(form, output_file, COLUMNS, rows)
+    write(form, output_file, STATE_COLUMNS, rows)
     if not rows:
         say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
     return DONE

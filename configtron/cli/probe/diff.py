@@ -20,7 +20,7 @@ from configtron.report.lines import opened, plain_value
 from configtron.service import campaign
 
 FORMATS = ("table", "jsonl", "csv")
-COLUMNS = ("host", "vantage", "knob", "before", "before_grade", "after", "after_grade")
+DIFF_COLUMNS = ("host", "vantage", "knob", "before", "before_grade", "after", "after_grade")
 
 
 @click.command(short_help="Compare the verdicts of two runs.")
@@ -39,7 +39,7 @@ def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str,
     counts: Counter[str] = Counter()
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if form == "csv":
-            _row(out, COLUMNS)
+            _row(out, DIFF_COLUMNS)
         for change in campaign.changes(store, before, after):
             if knobs and change.knob not in knobs:
                 continue

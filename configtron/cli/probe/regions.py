@@ -9,7 +9,7 @@ import click
 
 from configtron.cli.tune.options import form_options
 
-COLUMNS = ("name", "region", "netns", "interface", "source_address", "source_address6", "resolver")
+REGION_COLUMNS = ("name", "region", "netns", "interface", "source_address", "source_address6", "resolver")
 
 
 @click.command(short_help="Show the vantages to look from.")
@@ -23,8 +23,8 @@ def regions(vantages: Path | None, form: str, output_file: str) -> None:
     every = vantages_of(ProbeOptions(vantages=vantages))
     with opened(output_file) as out:
         if form != "table":
-            rows = [[str(getattr(found, name) or "") for name in COLUMNS] for found in every]
-            write_list("configtron.regions/1", COLUMNS, rows, form, out)
+            rows = [[str(getattr(found, name) or "") for name in REGION_COLUMNS] for found in every]
+            write_list("configtron.regions/1", REGION_COLUMNS, rows, form, out)
             return
         for found in every:
             where = f"namespace {found.netns}" if found.netns else "the host's own namespace"

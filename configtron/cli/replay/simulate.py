@@ -37,7 +37,7 @@ STEP, FIRST_STEP, LOOK_S = 20_000, 1000, 0.25
 # A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
 # long as keeping it took, so that it costs a twentieth at most.
 KEEP_S, PRICE = 15.0, 20.0
-COLUMNS = ("policy", "span", "sessions", "median", "p95", "excess_ms", "worse", "gain")
+SIMULATION_COLUMNS = ("policy", "span", "sessions", "median", "p95", "excess_ms", "worse", "gain")
 
 
 def job(given: dict[str, Any]) -> Job:
@@ -178,9 +178,9 @@ def tell(found: list[Any], form: str, output_file: str) -> None:
     """The table: a row a policy and span; JSON Lines have intervals as objects."""
     rows = [row for part in found for row in part]
     if form == "jsonl":
-        write(form, output_file, COLUMNS, [{"kind": "replay", **row} for row in rows])
+        write(form, output_file, SIMULATION_COLUMNS, [{"kind": "replay", **row} for row in rows])
         return
-    columns = ("world", *COLUMNS) if any("world" in row for row in rows) else COLUMNS
+    columns = ("world", *SIMULATION_COLUMNS) if any("world" in row for row in rows) else SIMULATION_COLUMNS
     columns = (*columns, "damage") if any("damage" in row for row in rows) else columns
     write(form, output_file, columns, [_plain(row) for row in rows])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KIND = "study"
 EVERY = "all"
-COLUMNS = ("study", "row", "column", "x", "value", "low", "high", "worlds", "paper")
+STUDY_COLUMNS = ("study", "row", "column", "x", "value", "low", "high", "worlds", "paper")
 LISTED = ("study", "paper", "about", "claim")
 
 
@@ -71,7 +71,7 @@ def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | No
     rows = [
         _row(name, one) for name, every in whole.items() for one in every if form != "table" or one.x is None
     ]
-    write(form, output_file, COLUMNS, rows)
+    write(form, output_file, STUDY_COLUMNS, rows)
     if html:
         from configtron.report.lines import opened
         from configtron.report.page.studied import page

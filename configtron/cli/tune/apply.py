@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from configtron.model.tuning import Place
     from configtron.tune.journal import Act
 
-COLUMNS = ("act", "status", "driver", "changes", "profiles", "prefixes", "held", "lease_s")
+APPLIED_COLUMNS = ("act", "status", "driver", "changes", "profiles", "prefixes", "held", "lease_s")
 # Long enough to see whether the site still works, short enough to wait for if it does not.
 LEASE_S = 60.0
 
@@ -61,12 +61,12 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
         changes = len(found.due())
         also = ""
         if lost:
-            write_rows(form, COLUMNS, [{"act": None, "status": "frozen", "driver": found.driver.name}], out)
+            write_rows(form, APPLIED_COLUMNS, [{"act": None, "status": "frozen", "driver": found.driver.name}], out)
         if act is not None:
             also = f"; {told}" if not act.lease_s and (told := besides(here, act)) else ""
             row = (act.id, act.status, act.driver, changes, len(act.rules.profiles), len(act.rules.prefixes),
                    act.held, act.lease_s)  # fmt: skip
-            write_rows(form, COLUMNS, [dict(zip(COLUMNS, row, strict=True))], out)
+            write_rows(form, APPLIED_COLUMNS, [dict(zip(APPLIED_COLUMNS, row, strict=True))], out)
     if lost:
         if settings().loudness >= 0:
             count = found.counts()["frozen"]

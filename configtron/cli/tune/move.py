@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from configtron.db.tuning import Tuning
     from configtron.model.records import Json
 
-COLUMNS = ("act", "driver", "served", "moved", "about")
+REAPPLIED_COLUMNS = ("act", "driver", "served", "moved", "about")
 
 
 @click.command(short_help="Put connections that are open right too.")
@@ -40,7 +40,7 @@ def move(form: str, output_file: str) -> int:
     with opened(output_file) as out, Tuning(settings().db) as book:
         with sole(book.path):
             rows = list(_moved(desk(book), book))
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, REAPPLIED_COLUMNS, rows, out)
     if not rows and settings().loudness >= 0:
         click.echo("nothing of ours is in force here", err=True)
     return DONE if any(row["served"] is not None for row in rows) else NOTHING

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from configtron.db.tuning import Tuning
     from configtron.model.records import Json
 
-COLUMNS = ("id", "scope", "knob", "was", "to", "state")
+CHANGE_COLUMNS = ("id", "scope", "knob", "was", "to", "state")
 # So many prefixes of one kind of advice are told one by one in a table, more are told together.
 SINGLY = 8
 
@@ -57,7 +57,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
     else:
         rows = _told(found, everything)
     with opened(output_file) as out:
-        write_rows(form, (*COLUMNS, "now") if form == "csv" else COLUMNS, rows, out)
+        write_rows(form, (*CHANGE_COLUMNS, "now") if form == "csv" else CHANGE_COLUMNS, rows, out)
     if settings().loudness >= 0:
         click.echo(_summary(found), err=True)
     for act in halves:

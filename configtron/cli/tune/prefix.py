@@ -16,8 +16,8 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 if TYPE_CHECKING:
     from configtron.model.tuning import Rules
 
-COLUMNS = ("prefix", "profile")
-LISTED = (*COLUMNS, "owner")
+PREFIX_COLUMNS = ("prefix", "profile")
+LISTED = (*PREFIX_COLUMNS, "owner")
 # In place of a prefix: all clients that no prefix holds.
 DEFAULT = "default"
 FORMS = "write PREFIX PROFILE, separated by a space or a comma"
@@ -153,7 +153,7 @@ def _pairs(file: TextIO) -> Iterator[tuple[str, str]]:
     try:
         for number, line in enumerate(file, 1):
             words = line.partition("#")[0].replace(",", " ").split()
-            if not words or tuple(words) in (COLUMNS, LISTED):
+            if not words or tuple(words) in (PREFIX_COLUMNS, LISTED):
                 continue
             if words[2:] not in ([], ["human"], ["learner"]) or len(words) < 2:
                 raise BadInput(f"{file.name}: line {number}: {FORMS}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Names go into kernel tables, file names and command lines.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
-COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
+PROFILE_COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
 
 
 @click.group(short_help="Profiles: named settings of knobs.")
@@ -126,7 +126,7 @@ def list_(form: str, output_file: str) -> int:
         for name, one in sorted(rules.profiles.items())
     ]
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, PROFILE_COLUMNS, rows, out)
     return DONE
 
 

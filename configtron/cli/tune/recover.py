@@ -9,7 +9,7 @@ from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE, NOTHING
 
-COLUMNS = ("act", "driver", "status", "why")
+RECOVERED_COLUMNS = ("act", "driver", "status", "why")
 
 
 @click.command(short_help="Mend what a killed process or a reboot left behind.")
@@ -34,7 +34,7 @@ def recover(form: str, output_file: str) -> int:
         with sole(book.path):
             rows = [(act.id, act.driver, act.status, act.why) for act in acting.recover(here)]
             left = [act for act in book.acts(WRITING, UNDOING) if act.space in ("", here.space)]
-        write_rows(form, COLUMNS, [dict(zip(COLUMNS, row, strict=True)) for row in rows], out)
+        write_rows(form, RECOVERED_COLUMNS, [dict(zip(RECOVERED_COLUMNS, row, strict=True)) for row in rows], out)
     for act in left:
         click.echo(f"act {act.id} ({act.driver}): {act.why}", err=True)
     return NOTHING if left else DONE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from configtron.tune.drivers.open_connections import Restored
     from configtron.tune.journal import Act
 
-COLUMNS = ("act", "driver", "was", "status", "why")
+ROLLBACK_COLUMNS = ("act", "driver", "was", "status", "why")
 
 
 @click.command(short_help="Put back what stood before; or --keep what stands.")
@@ -68,7 +68,7 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
         rows += [_row_of(None, driver, "unjournaled", "undone", what) for driver, what in unknown]
         left = [] if last or keep else _left(here, {(was.driver, was.place) for was, _ in done}, unknown)
         rows += [_row_of(None, driver, "", "left", line) for driver, line in left]
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, ROLLBACK_COLUMNS, rows, out)
     if failed:
         raise Mismatch("; ".join(failed) + "; see: configtron tune status")
     if settings().loudness >= 0:
@@ -93,7 +93,7 @@ def _row(was: Act, now: Act, restored: Restored | None) -> dict[str, Json]:
 
 
 def _row_of(*cells: Json) -> dict[str, Json]:
-    return dict(zip(COLUMNS, cells, strict=True))
+    return dict(zip(ROLLBACK_COLUMNS, cells, strict=True))
 
 
 def _each(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from configtron.tune.pools import Routing
     from configtron.tune.router import Server
 
-COLUMNS = ("pool", "prefixes", "default")
+POOL_COLUMNS = ("pool", "prefixes", "default")
 SERVERS = ("nginx", "apache", "haproxy")
 
 
@@ -106,7 +106,7 @@ def _publish(
         return DONE
     news = edge.publish(at, file.absolute(), text)
     with opened(out) as stream:
-        write_rows(form, COLUMNS, _rows(routed), stream)
+        write_rows(form, POOL_COLUMNS, _rows(routed), stream)
     return _say(f"{file}: {'in force' if news else 'was so already, nothing done'}")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from configtron.model.records import Json
     from configtron.tune.journal import Act
 
-COLUMNS = (
+IN_FORCE_COLUMNS = (
     "act", "status", "driver", "place", "profiles", "prefixes", "in_force", "held", "lease_left_s", "keeper", "about",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def status(form: str, output_file: str, **_: object) -> int:
 
     rows = glance(settings().db, look)
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, rows, out)
+        write_rows(form, IN_FORCE_COLUMNS, rows, out)
     if settings().loudness >= 0:
         if not any(row["kind"] in ("act", "unjournaled") for row in rows):
             click.echo("nothing of ours is in force", err=True)

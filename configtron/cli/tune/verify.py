@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from configtron.model.tuning import Answers
     from configtron.tune.journal import Act
 
-COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
+DEVIATION_COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 # Prefixes that differ alike, as behind a gateway that changed, are one row beyond so many.
 SINGLY = 8
 
@@ -54,7 +54,7 @@ def verify(form: str, output_file: str) -> int:
     rows += [row for act, found in answers for row in _answered(act, found)]
     unasked = [(act, line) for act, found in answers for line in found.unasked]
     with opened(output_file) as out:
-        write_rows(form, COLUMNS, [*rows, *map(_unasked_row, unasked)] if form == "jsonl" else rows, out)
+        write_rows(form, DEVIATION_COLUMNS, [*rows, *map(_unasked_row, unasked)] if form == "jsonl" else rows, out)
     if settings().loudness >= 0:
         asked = "".join(f", {f.asked} clients of {f.prefixes} prefixes asked about" for _, f in answers)
         result = f"{acts} acts, {prefixes} prefixes read back{asked}: {len(rows)} differences"

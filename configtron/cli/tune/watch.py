@@ -24,7 +24,7 @@ log = logging.getLogger("configtron.tune")
 # A foreign change is to be seen within a second: three quarters of it are left for reading a hundred thousand
 # routes back. A turn without news costs 3 ms.
 TURN_S = 0.25
-COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
+EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 
 
 @click.command(short_help="Renew leases, and yield to whoever else changes a knob.")
@@ -90,5 +90,5 @@ def _write(form: str, events: list[Event], out: TextIO, *, header: bool) -> None
         for event in events:
             out.write(visible(event.text) + "\n")
     else:
-        write_rows(form, COLUMNS, rows, out, header=header)
+        write_rows(form, EVENT_COLUMNS, rows, out, header=header)
     out.flush()
