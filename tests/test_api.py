@@ -21,7 +21,7 @@ MOST_LINES = 10
 
 @pytest.mark.parametrize("section", [pytest.param(name, marks=NEEDS.get(name, ()), id=name) for name in EXAMPLES])
 def test_an_example_runs(section: str, tmp_path: Path) -> None:
-    (tmp_path / "capture.pcapng").write_bytes((ROOT / "fixtures/icw/10/recording.pcapng").read_bytes())
+    (tmp_path / "capture.pcapng.gz").write_bytes((ROOT / "fixtures/icw/10/trace.pcapng.gz").read_bytes())
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", EXAMPLES[section]],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,

@@ -234,7 +234,7 @@ def _of_a_context() -> set[str]:
 def _counts() -> set[str]:
     """Names that stand in the code that counts, and link-type-N and unread-NAME, which are made there."""
     files = [*(ROOT / "fingerprint" / "capture").glob("*.py"), *(ROOT / "fingerprint" / "passive").glob("*.py"),
-             *(ROOT / "configtron" / "cli" / "fingerprint" / name for name in ("live.py", "socket.py"))]  # fmt: skip
+             *(ROOT / "configtron" / "service" / "capture").glob("*.py")]  # fmt: skip
     return {name for file in files for found in COUNTED.findall(file.read_text()) for name in found if name} | {
         "link-type-N",
         "unread-NAME",

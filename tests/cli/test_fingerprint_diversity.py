@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.fingerprint.proofs import proofs_of
 from configtron.cli.outermost import run
 from configtron.db.store import Store
 from configtron.fingerprint.region_comparison import RegionDifference
@@ -20,6 +19,7 @@ from configtron.report.target_results import found_in
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import run_folder
+from configtron.service.capture.proofs import proofs_of
 from tests.report import tiny
 from tests.report.page.test_markup import HOSTILE
 

@@ -21,9 +21,6 @@ from typing import Any, cast
 
 import pytest
 
-from configtron.cli.fingerprint.live import _Post
-from configtron.cli.fingerprint.socket import _Post as _Asker
-from configtron.cli.fingerprint.watching import Watch
 from configtron.fingerprint.capture.diag import Endings, established
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
@@ -33,6 +30,9 @@ from configtron.fingerprint.tcp_info import Socket
 from configtron.model.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.namespaces import ip
+from configtron.service.capture.live import InterfaceListener
+from configtron.service.capture.sockets import SocketPoller
+from configtron.service.capture.watching import ContextWatch
 from tests.fingerprint.capture import mmdb
 
 pytestmark = pytest.mark.root
@@ -136,7 +136,7 @@ def test_what_passed_before_the_end_is_told() -> None:
     with ring:
         (port,) = chat()
         watch = Over()
-        post = _Post(ring, Gathering(1000, trips=True), Surroundings(), cast(Watch, watch), None)
+        post = InterfaceListener(ring, Gathering(1000, trips=True), Surroundings(), cast(ContextWatch, watch), None)
         post.listen(1.0)
     assert [one.bytes_out for one in watch.kept if one.local_port == port] == [20_000]
 
@@ -161,7 +161,7 @@ def test_what_ended_before_the_end_is_told() -> None:
             server.sendall(bytes(20_000))
             ended = [one for one in established() if one.local_port == port]
     watch = Over()
-    _Asker(cast(Watch, watch), Surroundings(), frozenset([port])).follow(cast(Endings, Late(ended)), 10.0)
+    SocketPoller(cast(ContextWatch, watch), Surroundings(), frozenset([port])).follow(cast(Endings, Late(ended)), 10.0)
     assert [one.local_port for one in watch.kept] == [port]
 
 

@@ -19,6 +19,9 @@ from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 
+# Modules that are imported when a capture is read.
+AT_WORK = ("configtron.fingerprint.passive", "configtron.service.capture")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
@@ -150,7 +153,7 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
         err = capsys.readouterr().err
         assert complaint in err.splitlines()[-1] and "Traceback" not in err
     monkeypatch.setitem(sys.modules, "numpy", None)
-    for name in [name for name in sys.modules if name.startswith("configtron.fingerprint.passive")]:
+    for name in [name for name in sys.modules if name.startswith(AT_WORK)]:
         monkeypatch.delitem(sys.modules, name)
     assert run(["fingerprint", "pcap", file]) == PRIVILEGE
     assert "this needs numpy: pip install configtron" in capsys.readouterr().err

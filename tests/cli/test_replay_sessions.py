@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.replay import parts, simulate, studying
-from configtron.cli.replay.captures import contexts_of
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.learner.sim.studies import STUDIES
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
+from configtron.service.replay.capture_contexts import contexts_of
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.test_layers import ROOT
 

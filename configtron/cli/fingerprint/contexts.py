@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from configtron.cli.fingerprint.watching import FORMATS
+from configtron.cli.fingerprint.watch_display import FORMATS
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.report.lines import opened, write_list
@@ -41,15 +41,10 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
 
     WATCH is a number, or last; without it, the watches are listed. Exit code 4: that watch kept nothing.
     """
-    from configtron.db.store import Store
     from configtron.report.contexts import SightingWriter
+    from configtron.service.capture import open_watches
 
-    path = settings().db
-    if not path.is_file():
-        raise BadInput(
-            f"{path}: no database here; `configtron fingerprint live` and `socket` make it, `--db FILE` names another"
-        )
-    with Store(path, read_only=True) as store, opened(output_file) as out:
+    with open_watches(settings().db) as store, opened(output_file) as out:
         if watch is None:
             _list(store, form, out)
             return DONE

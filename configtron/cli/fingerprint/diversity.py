@@ -105,11 +105,11 @@ def _write(store: Store, run: Run, found: RegionComparison, form: str, output_fi
 
 
 def _page(store: Store, run: Run, found: RegionComparison) -> str:
-    from configtron.cli.fingerprint.proofs import proofs_of
     from configtron.report.page.diversity import page, to_draw
     from configtron.report.page.words import RunFacts
     from configtron.report.target_results import found_in
     from configtron.service.campaign.runs import run_folder, vantages_of_run
+    from configtron.service.capture import proofs_of
 
     differences = to_draw(found)
     sites = {difference.target for difference in differences}

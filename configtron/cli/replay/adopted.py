@@ -41,7 +41,7 @@ def holds_connections(path: Path) -> bool:
 
 def captures_in(folder: Path) -> list[Path]:
     """All files of a folder that begin as captures do."""
-    from configtron.cli.replay.captures import is_capture
+    from configtron.service.replay.capture_contexts import is_capture
 
     def begins(path: Path) -> bool:
         with path.open("rb") as file:
@@ -73,9 +73,10 @@ def read(path: Path) -> list[str]:
 
 def readings(capture: Path) -> list[str]:
     """Return the connections of a capture as they are read now, as JSON lines. Errors: `BadInput`, `Missing`."""
-    from configtron.cli.fingerprint.pcap import forms_of
+    from configtron.cli.extras import missing
+    from configtron.service.capture import connection_forms
 
-    return [canonical({**form, "file": capture.name}) for form in forms_of(str(capture))]
+    return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), missing)]
 
 
 def compared(name: str, before: Iterable[str], after: Iterable[str]) -> tuple[Played, ...]:

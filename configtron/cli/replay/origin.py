@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from configtron.cli.learn.options import say
-from configtron.cli.replay.captures import contexts_of, is_capture
 from configtron.learner.mapped import mapped
 from configtron.learner.sim import traces
 from configtron.learner.sim.brought import header_of
@@ -38,6 +37,7 @@ from configtron.learner.sim.worldfile import first
 from configtron.learner.sim.worldfile import read as read_world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor, read
+from configtron.service.replay.capture_contexts import contexts_of, is_capture
 
 NONE, MIS_SPECIFIED = "none", "mis-specified"
 # The source of a world's file that is asked for no other sessions than its own.

@@ -1,2 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""Passive measurement: read capture files, interfaces and sockets."""
+"""Passive measurement: read captures, watch an interface or this host's sockets. No packet is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from configtron.service.lazily import lazily
+
+if TYPE_CHECKING:
+    from configtron.service.capture.live import LiveOptions, watch_interface
+    from configtron.service.capture.proofs import proofs_of
+    from configtron.service.capture.reading import CaptureReading, connection_forms
+    from configtron.service.capture.sockets import SocketOptions, watch_sockets
+    from configtron.service.capture.watching import Outputs, WatchProgress, WatchResult, open_watches
+
+__all__ = [
+    "CaptureReading", "LiveOptions", "Outputs", "SocketOptions", "WatchProgress", "WatchResult", "connection_forms",
+    "open_watches", "proofs_of", "watch_interface", "watch_sockets",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("LiveOptions", "watch_interface"), "live"),
+            "proofs_of": "proofs",
+            **dict.fromkeys(("CaptureReading", "connection_forms"), "reading"),
+            **dict.fromkeys(("SocketOptions", "watch_sockets"), "sockets"),
+            **dict.fromkeys(("Outputs", "WatchProgress", "WatchResult", "open_watches"), "watching"),
+        },
+    )

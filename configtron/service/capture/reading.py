@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Read connections out of packet captures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.reading import read
+from configtron.fingerprint.capture.source import opened
+from configtron.fingerprint.capture.tshark import opened_by
+from configtron.fingerprint.passive.columns import Endpoint
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
+from configtron.fingerprint.passive.gathering import MOST, NOT_READ, Batch, Gathering
+from configtron.fingerprint.passive.headers import decode
+from configtron.fingerprint.passive.traces import DecryptedMessage
+from configtron.model.errors import BadInput, Missing
+from configtron.model.records import Json
+from configtron.report.connections import form
+
+# A line of a key log: which secret, the client's random number, the secret.
+SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
+# Counts of a file that was not read to its end.
+UNREAD = ("cut-file", "malformed-record", "cut-compression")
+Lacks = Callable[[ModuleNotFoundError], object]
+
+
+class CaptureReading:
+    """The connections of captures, read once.
+
+    counts      what was read, and what was not, by name; complete when all connections have been read
+    """
+
+    def __init__(
+        self, files: Sequence[str], *, stream: bool = False, keylog: Path | None = None, lacks: Lacks = str
+    ) -> None:
+        """Several files are one capture, in that order; "-" is standard input.
+
+        stream  report connections while the file is read; memory does not grow
+        keylog  TLS secrets (SSLKEYLOGFILE); needs tshark, and files
+        lacks   import error -> a sentence that says how to install Scapy, which reads frames in tunnels
+
+        Errors: `BadInput` for a key log that has no secret.
+        """
+        if keylog is not None:
+            _check_keylog(keylog, files)
+        self.files = list(files)
+        self._gathering = gathering_of(stream=stream)
+        self._keys, self._dissect = _TlsKeys(files, keylog), Dissector(lacks)
+
+    def connections(self) -> Iterator[ConnectionReport]:
+        """Yield each connection. Errors: `BadInput` for a file that is no capture, `Missing` for lack of a program."""
+        for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
+            lost = self.counts["dropped-by-capture"] > 0
+            yield from report_connections(
+                batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open
+            )
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Return what was read so far."""
+        return self._gathering.counts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every file was read to its end, and every frame."""
+        return not (self._gathering.unread or any(self.counts[name] for name in UNREAD))
+
+    def warnings(self) -> list[str]:
+        """Return why TLS keys were not used and which frames were not read, a sentence each."""
+        found = [self._keys.unused] if self._keys.unused else []
+        if unread := self._gathering.unread:
+            kinds = sorted(name.removeprefix("unread-") for name in self.counts if name.startswith(NOT_READ))
+            cost = f"{unread} frames were not read ({', '.join(kinds)}), so no connection counts as whole"
+            found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
+        return found
+
+
+def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:
+    """Return every connection of one capture as JSON Lines have it. Errors: `BadInput`, `Missing`."""
+    return [form(one, [path]) for one in CaptureReading((path,), lacks=lacks).connections()]
+
+
+def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
+    """Return an empty `Gathering`; `trips`: it also takes round trips of data."""
+    return Gathering(MOST if stream else None, trips=trips)
+
+
+def batches_of(
+    gathering: Gathering, files: Sequence[str], dissect: Dissector, keylog: list[str] | None = None
+) -> Iterator[Batch]:
+    """Yield batches of connections that have ended; `keylog` takes the TLS secrets that the files carry."""
+    for number, path in enumerate(files):
+        with opened(path) as source:
+            for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
+                yield from gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect))
+    yield from gathering.finish()
+
+
+def _check_keylog(keylog: Path, files: Sequence[str]) -> None:
+    if "-" in files:
+        raise BadInput("--keylog: tshark opens TLS, and it reads files; write what comes on standard input to one")
+    with keylog.open(errors="replace") as lines:
+        if not any(SECRET.match(line) for line in lines):
+            raise BadInput(f"{keylog}: no TLS secret in it; a key log is what clients write where SSLKEYLOGFILE says")
+
+
+class _TlsKeys:
+    """Keys of TLS: a key log, or carried by the captures. tshark opens a file once, when it is first needed."""
+
+    def __init__(self, files: Sequence[str], keylog: Path | None) -> None:
+        self.files, self.keylog = files, keylog
+        self.carried: list[str] = []
+        self._opened: dict[int, dict[tuple[Endpoint, Endpoint], list[DecryptedMessage]]] = {}
+        # Why keys that a capture carries open nothing.
+        self.unused = ""
+
+    def open(self, file: int, client: Endpoint, server: Endpoint, first: int, last: int) -> list[DecryptedMessage]:
+        """Return the server's messages in that connection, between those frames."""
+        if not (self.keylog or any(self.carried)):
+            return []
+        if file not in self._opened:
+            self._opened[file] = self._opened_of(self.files[file])
+        return [one for one in self._opened[file].get((client, server), ()) if first <= one.frame <= last]
+
+    def _opened_of(self, path: str) -> dict[tuple[Endpoint, Endpoint], list[DecryptedMessage]]:
+        if path == "-":
+            self.unused = "the keys that standard input carries are not used: tshark reads files"
+            return {}
+        try:
+            return opened_by(path, self.keylog)
+        except Missing as error:
+            # A key log that was named is wanted; a capture that happens to carry keys is read without.
+            if self.keylog is not None:
+                raise
+            self.unused = f"the keys that {path} carries are not used: {error}"
+            return {}
