@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When exact readings of one parameter agree, and which of them is the verdict.
+"""Agreement of exact readings of one parameter, and the verdict among them.
 
 Each function gets all trials of the parameter, the exact ones and the lower bounds, and returns the verdict. Which
 parameter is settled by which: `grades.py`.

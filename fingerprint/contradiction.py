@@ -48,5 +48,5 @@ def _admits(trial: Observation, verdict: Observation) -> bool:
 
 
 def _part_of(part: Value, whole: Value) -> bool:
-    """Whether a trial saw a part of a list (each trial asks for one TLS version; the verdict lists all)."""
+    """Return whether a trial saw a part of a list (each trial asks for one TLS version; the verdict lists all)."""
     return isinstance(part, tuple) and isinstance(whole, tuple) and set(part) <= set(whole)

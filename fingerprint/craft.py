@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What answers a user's own packets.
+"""Answers to a user's own packets.
 
 Question   What does the server send back to this template of packets?
 Method     The packets go out in the template's order; after each the prober listens as long as the template says.

@@ -175,7 +175,7 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
 
 
 def _late_s(timer_s: float) -> float:
-    """How late a timer of that length may fire."""
+    """Return how late a timer of that length may fire."""
     return max((_grain(timer_s * hz) + 1) / hz for hz in TICK_RATES_HZ)
 
 
@@ -302,20 +302,20 @@ def _same(one_s: float, other_s: float) -> bool:
 
 
 def _is_sum(near: Observation, far: Observation) -> bool:
-    """Whether the timer grew with the round trip, as no timer does that is the larger of a minimum and three trips."""
+    """Return whether the timer grew with the round trip, unlike the larger of a minimum and three round trips."""
     constant_s = max(_number(near.detail("timer")), 3 * _number(far.detail("trip")))
     return _same(_minimum(near), _minimum(far)) and _number(far.detail("timer")) > constant_s + _late_s(constant_s)
 
 
 def _is_constant(near: Observation, far: Observation) -> bool:
-    """Whether the timer of the longer round trip is too short for Linux's sum, by more than the shorter's was late."""
+    """Return whether the longer round trip's timer is below Linux's sum, by more than the shorter's was late."""
     timer_s = _number(near.detail("timer"))
     sum_s = timer_s - _late_s(timer_s) + _number(far.detail("trip")) - _number(near.detail("trip"))
     return _number(far.detail("timer")) < sum_s
 
 
 def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
-    """Whether the server makes SYN cookies: it does not know when its SYN-ACK left.
+    """Return whether the server makes SYN cookies: it does not know when its SYN-ACK left.
 
     Without timestamps it has no round trip; with them, one up to 64 ms too long (syncookies.c, cookie_init_timestamp()
     takes the stamp's low bits for our options).

@@ -5,7 +5,7 @@ Question   Is this client a phone, a tablet, a computer, a television, or a prog
 Method     Lines of the combined format (Apache, nginx), with or without a virtual host before them. A User-Agent has
            the class of the first rule below with one of its words.
 Reads as   a class, or "" with a reason: unlike-any. Clients that share an address may have several.
-Fails as   None for a line that is not of that format; who reads the log counts them.
+Fails as   None for a line that is not of that format; the reader of the log counts them.
 Differs    from databases of User-Agents, which name models and versions: a learner needs the class only, and the words
            of these rules have been stable for a decade. Browsers on iPads say that they are Macs.
 Source     RFC 9110 10.1.5; Apache mod_log_config (combined)
@@ -53,7 +53,7 @@ REMEMBERED = 20_000
 
 
 class LogLine(NamedTuple):
-    """Who asked, and with what; `agent` "" if it did not say."""
+    """A request of the log: its client and User-Agent, "" if it has none."""
 
     client: str
     agent: str

@@ -84,7 +84,7 @@ def in_force(observation: Observation | None) -> Value | None:
 
 
 def setting(observation: Observation) -> Value | None:
-    """What a reading says is in force, at whatever grade; None if it has no value."""
+    """Return the setting that a reading shows, at any grade; None if it has no value."""
     timer = observation.detail(CLASS)
     if isinstance(timer, int | float):
         return timer
@@ -100,7 +100,7 @@ def bare(verdict: Observation) -> Observation:
 
 
 def is_mixed(verdicts: Mapping[str, Observation]) -> bool:
-    """Whether unlike servers answered at this target, at whatever grade: one witness is enough to keep it apart."""
+    """Return whether unlike servers answered at this target, at any grade: one connection is enough."""
     return BALANCING in verdicts and verdicts[BALANCING].value == MIXED
 
 
@@ -115,7 +115,7 @@ def compare(here: Observation | None, there: Observation | None) -> str:
 
 
 def outcomes(verdicts: Mapping[str, Observation], baseline: str) -> dict[str, str]:
-    """What comparing says of one target in each region beside the baseline."""
+    """Compare one target in each region with the baseline."""
     return {r: compare(verdicts.get(baseline), verdicts[r]) for r in sorted(verdicts) if r != baseline}
 
 
@@ -130,7 +130,7 @@ def why(here: Observation | None, there: Observation | None) -> str:
 
 
 def _hassaid(verdict: Observation, value: Value) -> bool:
-    """Whether any exact trial of the verdict read that value."""
+    """Return whether any exact trial of the verdict read that value."""
     readings = (setting(trial) for trial in verdict.trials if trial.grade == "C")
     return any(reading is not None and _equal(reading, value, verdict.unit) for reading in readings)
 

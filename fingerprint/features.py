@@ -55,7 +55,7 @@ LOAD_BYTES = 14_600
 
 
 class AddressFacts(NamedTuple):
-    """What is known of an address from elsewhere: network, country, device; and why something is not."""
+    """Facts about an address from files: network, country, device; and why something is not."""
 
     asn: int | None = None
     region: str = ""
@@ -134,7 +134,7 @@ def prefix_of(address: str) -> str:
 
 
 def way_of(bytes_out: int, bytes_in: int) -> str:
-    """Where most bytes went."""
+    """Return where most bytes went."""
     return "" if not bytes_out and not bytes_in else "out" if bytes_out >= bytes_in else "in"
 
 
@@ -149,12 +149,12 @@ def context_of(path: PathFeatures, remote: str, about: AddressFacts) -> Context:
 
 
 def reasons(path: PathFeatures, about: AddressFacts) -> Unknown:
-    """Why features are missing, in the features' order."""
+    """Return why features are missing, in the features' order."""
     return tuple(sorted((*path.unknown, *about.unknown), key=lambda one: FEATURES.index(one[0])))
 
 
 def of_socket(socket: Socket, at_ns: int, about: AddressFacts) -> Sighting:
-    """What the kernel says of one of its sockets."""
+    """Return the features of one of the kernel's sockets."""
     sent, received = _bytes(socket)
     way, path = way_of(sent, received), socket_path(socket)
     remote = plain(socket.remote)
@@ -245,12 +245,12 @@ def free_rate(socket: Socket) -> int:
 
 
 def _paced(socket: Socket) -> bool:
-    """Whether packets came quicker than they were sent, if paced at all: a burst, gathered on the way."""
+    """Return whether packets came quicker than they were sent, if paced at all: a burst, gathered on the way."""
     return 0 < socket.info.pacing_rate < socket.info.delivery_rate
 
 
 def _carried(socket: Socket) -> int:
-    """What the path is known to carry, in bytes a second; 0 if too little was sent to know."""
+    """Return the rate that the path is known to carry, in bytes a second; 0 if too little was sent to know."""
     info, free = socket.info, free_rate(socket)
     if free:
         return free
@@ -260,7 +260,7 @@ def _carried(socket: Socket) -> int:
 
 
 def _enough(socket: Socket, rate: int) -> bool:
-    """Whether so much was sent that its rate is one of the path, and not of one burst into it."""
+    """Return whether so much was sent that its rate is one of the path, and not of one burst into it."""
     trip = rate * (socket.info.min_rtt_us or 0) / 1e6
     return _bytes(socket)[0] >= max(SAMPLE_BYTES, trip)
 

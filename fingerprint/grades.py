@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How every parameter is graded: one table, from which `docs/grades.md` is printed.
+"""The grade rules of all parameters: one table, from which `docs/grades.md` is printed.
 
 One trial is exact (grade C), a lower bound (L) or nothing (N): its reader says which. Several trials of one target from
 one vantage are settled by the row's function: `agreement` gets the readings of one parameter; `across`, where a row has
@@ -40,7 +40,7 @@ SHORTEST = "the shortest; B where two or more, and most, agree on it, else C"
 
 
 class GradeRule(NamedTuple):
-    """How some parameters are graded.
+    """The grade rule of some parameters.
 
     counts   what is counted towards B and A, and how many of them each asks for; `also`: a further condition
     unlike   the verdict of exact trials that disagree

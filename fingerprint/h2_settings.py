@@ -173,7 +173,7 @@ def _has_head(frames: Sequence[Http2Frame]) -> bool:
 
 
 def _silence(trace: Trace) -> str:
-    """Why nothing more came."""
+    """Return why nothing more came."""
     return trace.ending if trace.ending not in ("", "done") else "closed"
 
 

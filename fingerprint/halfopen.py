@@ -29,7 +29,7 @@ SAME_TRIP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class HalfOpen:
-    """What was heard; indices are into the packet list, times in s.
+    """A half-open connection; indices are into the packet list, times in s.
 
     answers      the first SYN-ACK and its copies, duplicates left out, before any second asking
     duplicates   how many duplicates most answers had (the network doubles some, a server all); None if our own repeated

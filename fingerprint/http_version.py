@@ -50,7 +50,7 @@ def _alpn(trace: Trace) -> Observation:
 
 
 def _agreed(trace: Trace) -> dict[str, Value]:
-    """What TLS agreed on; the certificate by its SHA-256, as registers of certificates name it."""
+    """Return the TLS parameters agreed on; the certificate by its SHA-256, as registers of certificates name it."""
     session = trace.session
     if session is None or not session.version:
         return {}

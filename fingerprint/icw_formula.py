@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the initial window is counted in.
+"""The unit that the initial window is counted in.
 
 Question   Is the initial window a number of segments, a number of bytes, or one of the RFCs' formulae?
 Method     No conversation of its own: the windows that were read at several segment sizes, beside the rules.

@@ -51,7 +51,7 @@ MINIMUM_S = 1.0
 
 @dataclass(slots=True)
 class Rounds:
-    """What came before and after the silence.
+    """The rounds before and after the silence.
 
     before   segments heard of each window before the silence; `ends` where each ended (bytes), `holds` how long we took
              to acknowledge it (s), `answers` how long it took to begin after our ACK (s)
@@ -110,7 +110,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """What two runs at least agree on: a loss that hides at the end of a round makes a single one say either."""
+    """Return the value that two runs at least agree on: a loss at the end of a round can turn a single one."""
     knob = "slow_start_after_idle"
     every = trials.get(knob, ())
     exact = [t for t in every if t.grade == "C"]
@@ -141,7 +141,7 @@ def _halved(packets: Sequence[Packet], opening: Handshake, rounds: Rounds, trip_
 
 
 def _unasked(opening: Handshake, rounds: Rounds) -> bool:
-    """Whether the server sent at its own pace, so that a round need not be all that its window holds."""
+    """Return whether the server sent at its own pace, so that a round need not be all that its window holds."""
     if opening.rtt_s is None:
         return True
     return any(answer_s < UNASKED * opening.rtt_s - JITTER_S for answer_s in rounds.answers)

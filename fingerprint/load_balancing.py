@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who answered: one server, or unlike ones taking turns at one address.
+"""One server, or unlike ones taking turns at one address.
 
 Question   Do all connections to an address meet the same configuration?
 Method     Compare what each connection of a target shows, whatever it was made for: SYN-ACK, certificate, ALPN,
@@ -137,7 +137,7 @@ def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
 
 
 def hints(trials: Iterable[Observation]) -> bool:
-    """Whether something speaks for unlike servers, and does not prove them: a single witness, or a low bound."""
+    """Return whether something speaks for unlike servers, and does not prove them: a single witness, or a low bound."""
     by_knob = _by_knob(trials)
     verdict = across(by_knob)
     return verdict is not None and (
@@ -153,12 +153,12 @@ def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
 
 
 def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
-    """How many connections must be of one mind about the window: more where some run looks otherwise."""
+    """Return how many connections must be of one mind about the window: more where some run looks otherwise."""
     return CONNECTIONS_A if _doubtful(trials) else CONNECTIONS_B
 
 
 def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[str, int]:
-    """How many connections would have shown another server: in its window, in its SETTINGS, in anything."""
+    """Return how many connections would have shown another server: in its window, in its SETTINGS, in anything."""
     windows = sum(_shown(trials.get(knob, ())) for knob in WINDOWS)
     every = [sum(map(len, values.values())) for values in faces.values()]
     every += [sum(t.value is not None for t in trials.get(knob, ())) for knob in WINDOWS]
@@ -218,14 +218,14 @@ def _unlike(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict
 
 
 def _again_and_again(exact: Sequence[Observation]) -> bool:
-    """Whether runs of one segment size, not a small one, prove two windows twice each, which is no accident."""
+    """Return whether runs of one segment size, not a small one, prove two windows twice each, which is no accident."""
     counts = Counter((_detail(t, "mss"), number(t)) for t in exact if not _is_small(t))
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
 
 def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
-    """Whether some run looks like a lower window and proves none: a server that repeated itself, then went on."""
+    """Return whether a run suggests a lower window and proves none: the server repeated itself, then went on."""
     for knob in WINDOWS:
         valued = [t for t in trials.get(knob, ()) if t.value is not None]
         top = max(map(number, valued), default=0.0)
@@ -236,12 +236,12 @@ def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
 
 
 def _by_segments(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
-    """Whether one number of segments explains all readings."""
+    """Return whether one number of segments explains all readings."""
     return min(map(number, exact)) >= max(map(number, valued)) - amiss
 
 
 def _by_bytes(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
-    """Whether one number of bytes, in segments of each run's size, explains all readings.
+    """Return whether one number of bytes, in segments of each run's size, explains all readings.
 
     Servers round it up or down, but always alike: what was seen is less than a segment away.
     """

@@ -23,7 +23,7 @@ KINDS = {"sack": OPT_SACK_PERMITTED, "timestamps": OPT_TIMESTAMPS}
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """What the first SYN-ACK says of the options that our SYN offered."""
+    """Read from the first SYN-ACK the options that our SYN offered."""
     opening = handshake_of(trace.packets)
     if not opening.syns:
         return ()

@@ -5,7 +5,7 @@ Question   The planned trials are in. Which parameters are not known yet (A or B
 Method     Merge, and look at each verdict: a single reading, a disagreement, a bound that was not the page's end, or
            silence that one lost packet explains.
 Stop when  The grade is A or B; nothing more can come (the page ended, the server refused); or a parameter was read
-           `TRIALS_MAX` times: who still disagrees then is not of one mind, which is a finding too.
+           `TRIALS_MAX` times: trials that still disagree are a finding too.
 Reads as   Names of probes, each once, the cheap ones first. Which row of the plan a probe's next trial takes is the
            campaign's business.
 Fails as   (): nothing is worth asking again.

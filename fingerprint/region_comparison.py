@@ -82,7 +82,7 @@ class ParameterByRegion:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who runs some targets: how many of them were compared in anything, and how many differ in anything."""
+    """The operator of some targets: how many of them were compared in anything, and how many differ in anything."""
 
     name: str
     targets: tuple[str, ...]
@@ -141,7 +141,7 @@ def operators(
 ) -> tuple[Operator, ...]:
     """Operators, those with the most differing targets first.
 
-    `verdicts` by knob; `runs` says who runs a target, for all that are to be counted (so without the mixed ones).
+    `verdicts` by knob; `runs`: the operator of a target, for all that are to be counted (so without the mixed ones).
     """
     compared = {
         target

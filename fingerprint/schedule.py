@@ -31,7 +31,7 @@ RATIOS = ((4.0, 1), (8 / 3, 3), (16 / 7, 7))
 
 
 class Schedule(NamedTuple):
-    """What the gaps say: the first timeout (s), how it grows ("" of a single gap), copies lost between, the gaps."""
+    """A timer: the first timeout (s), its growth ("" of a single gap), copies lost between, the gaps."""
 
     first_s: float
     kind: str
@@ -100,7 +100,7 @@ def whole(schedule: Schedule, late_s: float) -> tuple[Schedule, bool]:
 
 
 def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()) -> int:
-    """How many copies a timer of that base has sent when the last one was heard.
+    """Return how many copies a timer of that base has sent when the last one was heard.
 
     passed_s   from the original to the last copy heard before any echo
     late       gaps heard after echoes; the length of the last one shows which it is
@@ -115,13 +115,13 @@ def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()
 
 
 def waits(gap_s: float, base_s: float) -> int:
-    """How many times the base a doubling timer's gap is: a power of two, or a sum of successive ones (lost copies)."""
+    """Return a doubling timer's gap in multiples of its base: a power of two, or a sum of such (copies lost)."""
     sums = {(1 << b) - (1 << a) for a in range(7) for b in range(a + 1, 8)}
     apart = {total: abs(gap_s / base_s / (1 + WHEEL / 2) / total - 1) for total in sums}
     return min(sorted(apart), key=apart.__getitem__)
 
 
 def spans(gap_s: float, base_s: float) -> bool:
-    """Whether lost copies explain a gap: it is a sum of successive waits of a timer, doubling or not."""
+    """Return whether lost copies explain a gap: it is a sum of successive waits of a timer, doubling or not."""
     sums = {2**b - 2**a for a in range(4) for b in range(a + 1, 5)} | {2, 3}
     return any(abs(gap_s / base_s - total) <= WHEEL * total for total in sums)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One stack or two: whether who shakes hands is who sends the data.
+"""One stack or two: whether the host of the handshake also sends the data.
 
 Question   Do the SYN-ACK and what follows come from the same TCP stack?
 Method     Any completed handshake with an answer: time to live, options and clock of the SYN-ACK beside those of later

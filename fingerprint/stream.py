@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a TCP conversation looks like from outside: handshakes, first flights, repeats, gaps.
+"""A TCP conversation from outside: handshakes, first flights, repeats, gaps.
 
 Rules for this file: pure; total (any packet list is read, none raises); knows sequence numbers, not payloads. Scripts
 use the same readers to decide when to stop as inferences use to decide what was seen, so the two cannot disagree.
@@ -52,7 +52,7 @@ class Handshake:
         return found
 
     def duplicates(self, packets: Sequence[Packet]) -> int:
-        """How many SYN-ACKs came within 0.1 s of the one before."""
+        """Return how many SYN-ACKs came within 0.1 s of the one before."""
         times = [packets[i].at for i in self.synacks]
         return sum(1 for a, b in zip(times, times[1:], strict=False) if b - a < DUPLICATE_GAP_S)
 
@@ -187,7 +187,7 @@ class Flight:
         return is_doubled(packet.at - before, self.rtt_s)
 
     def burst_over(self, at: float) -> bool:
-        """Whether the pause before `at` is longer than any within the burst could be."""
+        """Return whether the pause before `at` is longer than any within the burst could be."""
         return self.began_at is not None and at - self.last_at > self.burst_gap_s
 
     def suspect(self, packet: Packet) -> None:
@@ -196,12 +196,12 @@ class Flight:
 
     @property
     def probed_at(self) -> float:
-        """When a suspected probe will have been alone for long enough; infinity if there is none."""
+        """Return when a suspected probe will have been alone for long enough; infinity if there is none."""
         return math.inf if self.lone is None else self.lone.at + self.burst_gap_s
 
     @property
     def end(self) -> int:
-        """Where all data heard ends: the edge, or the end of a probe beyond it."""
+        """Return where all data heard ends: the edge, or the end of a probe beyond it."""
         return max(self.edge, self.lone.segment.end if self.lone is not None else 0)
 
     def _in_company(self, packet: Packet) -> None:
@@ -218,7 +218,7 @@ class Flight:
 
     @property
     def uneven(self) -> bool:
-        """Whether the server paused by itself: within the burst, so that the burst gap had to grow, or for longer."""
+        """Return whether the server paused by itself: within the burst, so that the burst gap grew, or for longer."""
         return self.paused or self.largest_gap_s * BURST_GAP_FACTOR > BURST_GAP_MIN_S
 
     def holes(self) -> list[int]:
@@ -264,7 +264,7 @@ class Flight:
 
 
 def is_doubled(apart_s: float, rtt_s: float | None) -> bool:
-    """Whether the same packet came again so soon that the network, and not its sender, doubled it."""
+    """Return whether the same packet came again so soon that the network, and not its sender, doubled it."""
     return apart_s <= max(DOUBLED_S, DOUBLED_RTTS * (rtt_s or 0.0))
 
 

@@ -68,7 +68,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def _doubled(trial: Observation) -> tuple[int, int]:
-    """How many answers of a run came twice or more, of how many."""
+    """Return how many answers of a run came twice or more, of how many."""
     match trial.detail("doubled"):
         case (int(doubled), int(answers)):
             return doubled, answers

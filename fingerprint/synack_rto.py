@@ -277,7 +277,7 @@ def across_backoff(trials: Mapping[str, Sequence[Observation]]) -> Observation |
 
 
 def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """How the server gives up, out of all runs: a RST that was heard is one, one that was lost looks like silence."""
+    """Return how the server gives up, out of all runs: a RST that was lost looks like silence."""
     every = trials.get("synack_end", ())
     exact = [t for t in every if t.grade == "C"]
     if not exact:
@@ -328,7 +328,7 @@ def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
 
 
 def _lost(run: _Run, first_s: float) -> bool:
-    """Whether lost copies explain a longer reading: a single gap, or a first answer that may be a copy itself."""
+    """Return whether lost copies explain a longer reading: a single gap, or a first answer that may be a copy."""
     return not (run.schedule.kind and run.sure) and spans(run.schedule.first_s, first_s)
 
 

@@ -74,6 +74,6 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def _is_first(trial: Observation, trip_s: float | None) -> bool:
-    """Whether one SYN was answered within the path's round trip."""
+    """Return whether one SYN was answered within the path's round trip."""
     arrival = trial.detail("arrival")
     return isinstance(arrival, int | float) and (trip_s is None or arrival - trip_s < SYNACK_LOST_S)

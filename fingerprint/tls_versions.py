@@ -144,7 +144,7 @@ def _usual_reason(trials: Sequence[Observation]) -> str:
 
 
 def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """How often each version was taken, and how often it was on offer and passed over."""
+    """Return how often each version was taken, and how often it was on offer and passed over."""
     taken, refused = dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0)
     answered = any(t.value for t in trials)
     for trial in trials:
@@ -166,5 +166,5 @@ def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[s
 
 
 def _refuses(reason: str) -> bool:
-    """Whether an answer that names no version still is a no, and not a loss."""
+    """Return whether an answer that names no version still is a no, and not a loss."""
     return reason in ("closed", "reset") or reason.startswith("tls:alert-")

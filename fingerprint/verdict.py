@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a reader says what it read, and a rule what it settled: a value with its grade, or a reason.
+"""Observations of readers and verdicts of rules: a value with its grade, or a reason.
 
 One line each, so that every reader and every rule says it alike. `yes` and `no` are of one trace, `settled` and `over`
 of several.
@@ -32,7 +32,7 @@ def yes(
     evidence: tuple[int, ...] = (),
     details: Mapping[str, Value] | None = None,
 ) -> Observation:
-    """A value read from one trace; grade C (exact, once) or L (a lower bound)."""
+    """Return a value read from one trace; grade C (exact, once) or L (a lower bound)."""
     frames = tuple(sorted(set(evidence)))
     return Observation(knob, value, None, unit, method, grade, trace.id, frames, (), canonical(details or {}))
 
@@ -40,7 +40,7 @@ def yes(
 def no(
     knob: str, reason: str, trace: Trace, unit: str = "", method: str = "", details: Mapping[str, Value] | None = None
 ) -> Observation:
-    """No value, and why."""
+    """Return an observation without a value, and the reason."""
     return Observation(knob, None, reason, unit, method, "N", trace.id, (), (), canonical(details or {}))
 
 
@@ -52,7 +52,7 @@ def canonical(details: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
 def settled(
     trials: Sequence[Observation], best: Observation, grade: str, more: Mapping[str, Value] | None = None
 ) -> Observation:
-    """One of the trials, for all of them: `best`, at the grade that their agreement earned."""
+    """Return one of the trials, for all of them: `best`, at the grade that their agreement earned."""
     agreeing = sum(1 for t in trials if t.value == best.value)
     details = canonical({**dict(best.details), "agreeing": agreeing, **(more or {})})
     return Observation(
@@ -70,19 +70,19 @@ def over(
     reason: str = "",
     details: Mapping[str, Value] | None = None,
 ) -> Observation:
-    """What several trials show together and no single one says: a value, or (None, grade N) the reason."""
+    """Return a verdict that several trials show together and no single one: a value, or (None, grade N) the reason."""
     return Observation(
         knob, value, reason or None, unit, method, grade, "", (), tuple(trials), canonical(details or {})
     )
 
 
 def seen(trials: Sequence[Observation]) -> dict[str, Value]:
-    """What was read, for a verdict that not all readings share."""
+    """Return the readings, for a verdict that not all of them share."""
     return {"seen": tuple(sorted({t.text for t in trials}))}
 
 
 def count_grade(agreeing: int) -> str:
-    """What so many agreeing exact trials are worth."""
+    """Return the grade of so many agreeing exact trials."""
     return "A" if agreeing >= AGREE_A else "B" if agreeing >= AGREE_B else "C"
 
 

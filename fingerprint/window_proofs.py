@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What proves a window, and what casts doubt on the proof: two tables of small named tests.
+"""Proofs of a window, and doubts about a proof: two tables of small named tests.
 
 A flight came while every ACK was withheld; then one ACK was sent. `PROOFS` are the ways in which such a conversation
 can end, in the order in which they are tried: the first that holds is the verdict's proof. `DOUBTS` are tried after
@@ -105,12 +105,12 @@ class WindowEvidence:
 
     @property
     def uneven_holes(self) -> bool:
-        """Whether a gap is larger than a full segment and no multiple of it."""
+        """Return whether a gap is larger than a full segment and no multiple of it."""
         return any(hole > self.mss and hole % self.mss for hole in self.holes)
 
     @property
     def retried(self) -> bool:
-        """Whether the handshake was repeated, so that the server may have begun with another window."""
+        """Return whether the handshake was repeated, so that the server may have begun with another window."""
         opening, repeats = self.opening, self.opening.repeats(self.packets)
         return self.initial and (bool(repeats) or len(opening.syns) > 1 or _synack_was_lost(self.flight, opening))
 
@@ -146,22 +146,22 @@ def fresh_data(evidence: WindowEvidence) -> FreshData | None:
 
 
 def _response_ended(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether the response ended with the flight."""
+    """Return whether the response ended with the flight."""
     return evidence.held.stop == "rst" or evidence.flight.fin_at_seq is not None
 
 
 def _server_paced(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether the server sent on by itself, not because of our ACK."""
+    """Return whether the server sent on by itself, not because of our ACK."""
     return fresh is not None and not fresh.prompt
 
 
 def _probed(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether a tail loss probe showed the edge, and our ACK brought fresh data."""
+    """Return whether a tail loss probe showed the edge, and our ACK brought fresh data."""
     return fresh is not None and fresh.follows and evidence.held.stop == "edge"
 
 
 def _before_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether our ACK left before any timer of the server could fire, and brought fresh data.
+    """Return whether our ACK left before any timer of the server could fire, and brought fresh data.
 
     A server with more to send and room in its window would have sent it: the window was full.
     """
@@ -170,7 +170,7 @@ def _before_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
 
 
 def _after_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether fresh data came, after a timer of the server may have fired.
+    """Return whether fresh data came, after a timer of the server may have fired.
 
     After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
     """
@@ -178,7 +178,7 @@ def _after_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
 
 
 def _exact_fit(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Whether our ACK brought the end of the response, and no data."""
+    """Return whether our ACK brought the end of the response, and no data."""
     return fresh is not None
 
 
@@ -188,13 +188,13 @@ def _unverified(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
 
 
 def _no_round_trip(evidence: WindowEvidence) -> bool:
-    """Whether the handshake was repeated and had no timestamps: the server had no round trip to begin with."""
+    """Return whether the handshake was repeated and had no timestamps: the server had no round trip to begin with."""
     synack = evidence.packets[evidence.opening.synacks[0]].segment
     return evidence.retried and synack.timestamps is None
 
 
 def _was_idle(evidence: WindowEvidence) -> bool:
-    """Whether the server had been silent for a retransmission timeout when its flight began, or at any time before."""
+    """Return whether the server was silent for a retransmission timeout before its flight, or earlier."""
     packets, began_at, rtt_s = evidence.packets, evidence.flight.began_at, evidence.rtt_s
     spoke = [p.at for p in packets[: evidence.start] if p.way == "in" and p.segment.length]
     times = [packets[evidence.opening.synacks[-1]].at, *spoke, *([] if began_at is None else [began_at])]
@@ -203,7 +203,7 @@ def _was_idle(evidence: WindowEvidence) -> bool:
 
 
 def _was_repaired(evidence: WindowEvidence) -> bool:
-    """Whether the server lost something before its flight, or thought so: bytes came again, or a timer's time late.
+    """Return whether the server repaired a loss before its flight: bytes came again, or a timer's time late.
 
     What a round trip, or less, before it let out is in time; a tail that was lost comes later, once, and leaves no gap.
     """
@@ -229,38 +229,38 @@ def _was_repaired(evidence: WindowEvidence) -> bool:
 
 
 def _window_limited(evidence: WindowEvidence) -> bool:
-    """Whether our own receive window may have stopped the server."""
+    """Return whether our own receive window may have stopped the server."""
     sent = evidence.edge - evidence.base + WINDOW_MARGIN_SEGMENTS * evidence.mss
     return sent > _window(evidence.packets, evidence.opening, evidence.start)
 
 
 def _uneven(evidence: WindowEvidence) -> bool:
-    """Whether the server paused by itself, so that a tail loss probe looks like its own next segment."""
+    """Return whether the server paused by itself, so that a tail loss probe looks like its own next segment."""
     return may_hide_a_probe(evidence) or (evidence.held.stop == "edge" and evidence.flight.paused)
 
 
 def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
-    """Whether the number of lost segments is not certain."""
+    """Return whether the number of lost segments is not certain."""
     return evidence.uneven_holes or evidence.whole > evidence.mss
 
 
 def _no_queue(evidence: WindowEvidence) -> bool:
-    """Whether the server had nothing queued when our ACK came."""
+    """Return whether the server had nothing queued when our ACK came."""
     return not _had_more(evidence)
 
 
 def _short_end(evidence: WindowEvidence) -> bool:
-    """Whether the flight ended in a short segment, and may have ended there because the server paused."""
+    """Return whether the flight ended in a short segment, and may have ended there because the server paused."""
     return evidence.flight.sizes()[-1] < evidence.mss and _may_be_a_pause(evidence)
 
 
 def _short_segment(evidence: WindowEvidence) -> bool:
-    """Whether a short write may have ended a captured flight."""
+    """Return whether a short write may have ended a captured flight."""
     return evidence.short_writes
 
 
 def _may_be_a_pause(evidence: WindowEvidence) -> bool:
-    """Whether a flight that ended in a short segment may have ended there because the server had no more to say yet.
+    """Return whether a flight that ended in a short segment may have ended because the server had no more data yet.
 
     A probe shows otherwise if it came when one does: sooner or later, a lone segment is the server's next data.
     """
@@ -274,7 +274,7 @@ def _may_be_a_pause(evidence: WindowEvidence) -> bool:
 
 
 def may_hide_a_probe(evidence: WindowEvidence) -> bool:
-    """Whether a tail loss probe, one segment more, may stand among the server's own.
+    """Return whether a tail loss probe, one segment more, may stand among the server's own.
 
     It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
     (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
@@ -292,7 +292,7 @@ def may_hide_a_probe(evidence: WindowEvidence) -> bool:
 
 
 def _had_more(evidence: WindowEvidence) -> bool:
-    """Whether the server had a queue, as one has whom its window stopped: Linux fills what is unsent to whole segments.
+    """Return whether the server had a queue, as a window-limited one has: Linux fills unsent data to full segments.
 
     So what the ACK brought out is a whole segment, or more follows at once, or the end. A server that lets a few bytes
     fall now and then would seem stopped wherever its next ones happen to come when fresh data is due.
@@ -307,7 +307,7 @@ def _had_more(evidence: WindowEvidence) -> bool:
 
 
 def _client_spoke(evidence: WindowEvidence) -> bool:
-    """Whether the client sent data before fresh data came that no segment of the server's flight acknowledges."""
+    """Return whether the client sent data, before fresh data came, that the server's flight does not acknowledge."""
     packets, at, end = evidence.packets, evidence.held.at, evidence.flight.end
     fresh = next((n for n, p in enumerate(packets) if n >= at and p.way == "in" and p.segment.end > end), len(packets))
     ours = [p.segment.end for p in packets[:fresh] if p.way == "out" and p.segment.length and not p.segment.flags & SYN]
@@ -316,12 +316,12 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
 
 
 def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
-    """Whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
+    """Return whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
     return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
 
 
 def cut_into_full(packets: Sequence[Packet], held: WithheldFlight, opening: Handshake) -> bool:
-    """Whether flight and fresh data are full segments, so that the window and no short write ended the flight.
+    """Return whether flight and fresh data are full segments, so that the window and no short write ended the flight.
 
     Full is the size that the client offers to take, or the server's own offer if that is smaller and all segments keep
     to it. Lost segments count as full. If the server stayed silent until a late ACK, its window was used up: then short

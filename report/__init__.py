@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What people see: tables, lines for programs, progress, scores. Handed results; opens no socket and no database."""
+"""Output: tables, lines for programs, progress, scores. It gets results; it opens no socket and no database."""

@@ -29,7 +29,7 @@ SURE, TRIVIAL_BOUND = "AB", 1
 
 
 class AllowedVerdict(Protocol):
-    """What may be reported: any of `values`, or `reason` if there are none; with `bound` also "at least n"."""
+    """Verdicts that may be reported: any of `values`, or `reason` if there are none; with `bound` also "at least n"."""
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -41,7 +41,7 @@ class AllowedVerdict(Protocol):
 
     @property
     def bound(self) -> bool:
-        """Whether a bound is right as well."""
+        """Return whether a bound is right as well."""
 
     @property
     def least(self) -> int:
@@ -49,10 +49,10 @@ class AllowedVerdict(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why there is nothing to find."""
+        """Return why there is nothing to find."""
 
     def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
-        """Whether a reported value (None: nothing was found, for that reason) is right."""
+        """Return whether a reported value (None: nothing was found, for that reason) is right."""
 
 
 class Judged(NamedTuple):
@@ -86,7 +86,7 @@ def truth_class(truth: AllowedVerdict) -> str:
 
 
 def is_right(one: Judged) -> bool:
-    """Whether the truth admits the verdict."""
+    """Return whether the truth admits the verdict."""
     value, reason = one.observation.value, one.observation.reason or ""
     if one.observation.grade == "L":
         return _is_below(value, one.expectation.values)
@@ -96,7 +96,7 @@ def is_right(one: Judged) -> bool:
 
 
 def is_answered(one: Judged) -> bool:
-    """Whether the verdict is right and reports all that the truth allows."""
+    """Return whether the verdict is right and reports all that the truth allows."""
     kind, (value, grade) = allowed(one.expectation), (one.observation.value, one.observation.grade)
     if kind == TRIVIAL or not is_right(one):
         return False

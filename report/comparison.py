@@ -16,7 +16,7 @@ HEADS, TRIPS = ("http_clear", "http_tls", "h2_settings"), ("data_rto", "synack_r
 
 
 class Presence(NamedTuple):
-    """Who answered for a site in one region, as far as its packets say; "" and None where they do not."""
+    """The server of a site in one region, as far as its packets show; "" and None where they do not."""
 
     address: str
     server: str
@@ -26,7 +26,7 @@ class Presence(NamedTuple):
 
 
 class ComparedSite(NamedTuple):
-    """A name: who runs it, how that is known, and who answered for it, by vantage."""
+    """A site: its provider, how that is known, and its servers, by vantage."""
 
     provider: str
     provider_from: str

@@ -229,7 +229,7 @@ class Servers:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """What was read and what was not, in a line."""
+    """Return in a line the counts of frames read and not read."""
     first = [f"{counts.get(name, 0)} {name}" for name in ("frames", "tcp", "connections")]
     rest = [f"{value} {name}" for name, value in sorted(counts.items()) if value and name not in _TOTALS]
     return ", ".join(first) + (f"; {', '.join(rest)}" if rest else "")

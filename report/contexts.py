@@ -47,7 +47,7 @@ def form(seen: Sighting) -> dict[str, Json]:
 
 
 def closing(watch: int, source: str, elapsed_s: float, counts: Mapping[str, int]) -> dict[str, Json]:
-    """What a watch read and lost, as the last line of its JSON Lines and in the store."""
+    """Return the counts of a watch, as the last line of its JSON Lines and in the store."""
     return {
         "schema": WATCH, "watch": watch, "source": source, "elapsed_s": round(elapsed_s, 3),
         "dropped": dropped(counts), "counts": {name: value for name, value in sorted(counts.items()) if value},
@@ -55,7 +55,7 @@ def closing(watch: int, source: str, elapsed_s: float, counts: Mapping[str, int]
 
 
 def dropped(counts: Mapping[str, int]) -> int:
-    """What was lost before it could be read."""
+    """Return the counts of losses before reading."""
     return counts.get("dropped-by-capture", 0) + counts.get("endings-lost", 0)
 
 
@@ -109,7 +109,7 @@ class SightingWriter:
 
 
 def shown(width: int) -> Sequence[int]:
-    """Which columns of TABLE a terminal of that width has room for."""
+    """Return which columns of TABLE a terminal of that width has room for."""
     gone: set[str] = set()
     for name in ("", *SPARE):
         gone.add(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the filling of a tensor goes, while it goes: a bar on a terminal, a line now and then elsewhere, JSON lines.
+"""Progress of filling a tensor: a bar on a terminal, a line now and then elsewhere, JSON lines.
 
 All of it on stderr or in a file of its own; never on stdout, which is for data. The time left follows from the cells
 that are done, and not before enough of them are: shards are done in an order drawn by chance, so that it holds.
@@ -67,7 +67,7 @@ class Filling(ProgressDisplay):
         self._shown: Moment | None = None
 
     def update(self, moment: Moment, *, last: bool = False) -> None:
-        """How far it is now; `last` shows it in any case."""
+        """Show the progress; `last` shows it in any case."""
         now = self._clock()
         elapsed = now - self._began
         left = left_s(moment, elapsed)

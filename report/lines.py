@@ -46,7 +46,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 def can_be_written(*files: str | Path | None) -> None:
-    """Whether answers can go where they are asked to, before the work that makes them; None and "-" can. A file that is
+    """Check, before the work, that results can be written to the file; None and "-" can. A file that is
     not there is made. Errors: `BadInput`."""
     for file in files:
         if file is not None and str(file) != "-":
@@ -95,7 +95,7 @@ def write_results(results: Iterable[Result], out: TextIO) -> None:
 
 
 def write_list(schema: str, names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO) -> None:
-    """What the database holds, a row each, under names: "jsonl" (of that schema), "csv" or, for people, in columns."""
+    """Write rows of the database under names: "jsonl" (of that schema), "csv" or, for people, in columns."""
     if form == "jsonl":
         out.writelines(canonical({"schema": schema, **dict(zip(names, row, strict=True))}) + "\n" for row in rows)
     elif form == "csv":

@@ -33,7 +33,7 @@ class PlantedDifference(Protocol):
 
     @property
     def region(self) -> str:
-        """Where it is another."""
+        """Return where it is another."""
 
 
 class FalseDifference(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a run goes, while it goes: a bar on a terminal, a line now and then elsewhere, JSON lines for programs.
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere, JSON lines for programs.
 
 All of it on stderr or in a file of its own; never on stdout, which is for data.
 """
@@ -34,7 +34,7 @@ class CampaignCounts(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of the run is done, 0 to 1: by connections, since targets end together, and late."""
+        """Return how much of the run is done, 0 to 1: by connections, since targets end together, and late."""
         if self.done >= self.total:
             return 1.0 if self.total else 0.0
         return max(self.done / self.total, min(self.calls / self.steps, NEARLY) if self.steps else 0.0)

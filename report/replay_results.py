@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a replay found, for people and programs: a table of probes, JSON Lines, CSV, and JUnit for CI servers."""
+"""Results of a replay: a table of probes, JSON Lines, CSV, and JUnit for CI servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Played(NamedTuple):
 
 
 def differences(recorded: str, replayed: str) -> tuple[ReplayDifference, ...]:
-    """What is unlike in two JSON objects: fields by name, readings by their parameter's."""
+    """Return the differences of two JSON objects: fields by name, readings by their parameter's."""
     import json
 
     before, after = (_flat(json.loads(text)) for text in (recorded, replayed))
@@ -70,7 +70,7 @@ def _flat(form: dict[str, Json]) -> dict[str, str]:
 
 
 def tally(played: Iterable[Played]) -> dict[str, Counter[str]]:
-    """How many of each probe ended how."""
+    """Return how many of each probe ended how."""
     found: dict[str, Counter[str]] = {}
     for one in played:
         found.setdefault(one.probe, Counter())[one.status] += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a study goes, while it goes: a bar on a terminal, a line a part elsewhere. All of it on stderr."""
+"""Progress of a study: a bar on a terminal, a line a part elsewhere. All of it on stderr."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Console(Console):
 
 
 def console(out: TextIO, *, color: bool = True) -> Console:
-    """Where tables go: colours, bold and italic only on a terminal that wants them."""
+    """The console of tables: colours, bold and italic only on a terminal that wants them."""
     width = None if out.isatty() else PLAIN_WIDTH
     # Without a colour system rich writes no escape at all; `no_color` would leave bold and italic.
     system: Literal["auto"] | None = "auto" if color else None
@@ -92,7 +92,7 @@ def summary(rows: Sequence[Diversity]) -> Table:
 
 
 def by_region(parameters: Sequence[ParameterByRegion]) -> Table:
-    """How many servers are set otherwise, region by region."""
+    """Return how many servers are set otherwise, region by region."""
     baseline = parameters[0].row.baseline
     names = [region.name for region in parameters[0].regions if region.name != baseline]
     table = _table("differ from " + baseline, *(f"in {name}" for name in names))
@@ -206,7 +206,7 @@ def text(value: Value) -> str:
 
 
 def _disagreement(verdict: Observation) -> str:
-    """What its trials do not share, if anything: the readings, or the facts that differ."""
+    """Return what its trials do not share, if anything: the readings, or the facts that differ."""
     found = [(name, verdict.detail(name)) for name in DISAGREEMENTS]
     return "; ".join(f"{name}: {', '.join(map(str, what))}" for name, what in found if isinstance(what, tuple))
 

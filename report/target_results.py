@@ -35,12 +35,12 @@ class TargetResult(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether not a single parameter got a value; where a target is, and who runs it, is none."""
+        """Return whether not a single parameter got a value; where a target is, and who runs it, is none."""
         return all(v.value is None for knob, v in self.verdicts.items() if knob not in ("address", "provider"))
 
     @property
     def reason(self) -> str:
-        """Why it is empty: the commonest reason, "" if there are values."""
+        """Return why it is empty: the commonest reason, "" if there are values."""
         reasons = Counter(v.reason for v in self.verdicts.values() if v.reason is not None)
         return reasons.most_common(1)[0][0] if self.empty and reasons else ""
 

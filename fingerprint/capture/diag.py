@@ -46,7 +46,7 @@ class Endings:
 
     @property
     def lost(self) -> int:
-        """How often the kernel's buffer overflowed; each time, at least one ending was lost."""
+        """Return how often the kernel's buffer overflowed; each time, at least one ending was lost."""
         return self._destroyed.lost
 
     def heard(self, timeout_s: float) -> list[Socket]:

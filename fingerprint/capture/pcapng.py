@@ -31,7 +31,7 @@ SECONDS_MOST = 9_000_000_000
 
 @dataclass(slots=True)
 class Interface:
-    """What an interface block says. A second has `units` ticks of the stamps, unless `shift` says 2^shift."""
+    """The fields of an interface block. A second has `units` ticks of the stamps, unless `shift` says 2^shift."""
 
     link: int
     snap: int
@@ -160,7 +160,7 @@ class Fields(NamedTuple):
 
 
 def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[str]) -> Fields:
-    """What packet blocks say; those that lie about their length or interface are counted and left out."""
+    """Read packet blocks; those with a wrong their length or interface are counted and left out."""
     begin, kinds = np.asarray(walked.packets, np.int64), np.asarray(walked.kinds, np.int64)
     windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))
     words = windows[begin].view(f"{section.order}u4").reshape(len(begin), 7).astype(np.int64)

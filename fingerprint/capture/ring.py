@@ -94,7 +94,7 @@ class Ring:
         return mapped
 
     def hear(self, timeout_s: float) -> Iterator[Frames]:
-        """What has come, a block at a time; waits up to the time given. The frames are good until the next ones."""
+        """Yield the frames received, a block at a time; wait up to the time given. Frames hold until the next."""
         before_ns = self._clock.now_ns()
         if not self._ready():
             # Blocks are handed over when they are full, or this old.

@@ -28,7 +28,7 @@ Broken = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class Readable(Protocol):
-    """What files, decompressors and pipes have in common."""
+    """The interface that files, decompressors and pipes share."""
 
     def readinto1(self, into: memoryview, /) -> int:
         """Fill in what one read gives."""

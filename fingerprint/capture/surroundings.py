@@ -29,7 +29,7 @@ SHOWN = 40
 
 
 class AddressDatabase(Protocol):
-    """What a MaxMind-format reader offers."""
+    """The interface of a MaxMind-format reader."""
 
     def get(self, address: str, /) -> Any:
         """The record of an address; None if there is none."""
@@ -116,7 +116,7 @@ class AccessLog:
             raise BadInput(f"{path}: line {number} is no line of an access log (combined format): {text}")
 
     def read(self) -> None:
-        """What has been written since the last call."""
+        """Return the lines written since the last call."""
         while data := self._file.read(READ_BYTES):
             self._take(data)
         with suppress(OSError):

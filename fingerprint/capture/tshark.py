@@ -29,7 +29,7 @@ Key = tuple[Endpoint, Endpoint]
 
 
 def opened_by(path: str, keylog: Path | None) -> dict[Key, list[DecryptedMessage]]:
-    """What a key opens in a file, by (client, server). Without `keylog`, by the secrets that a pcapng carries."""
+    """Return the messages that a key decrypts, by (client, server). Without `keylog`: by the secrets in a pcapng."""
     if shutil.which("tshark") is None:
         raise Missing("TLS can only be opened by tshark: apt-get install tshark")
     # Without it a segment that was overtaken or repeated ends the decryption.

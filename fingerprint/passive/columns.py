@@ -86,7 +86,7 @@ class Rows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Return how many."""
         return len(self.at)
 
 

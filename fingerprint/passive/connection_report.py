@@ -119,7 +119,7 @@ def _number(name: str, value: int) -> float | None:
 
 
 def _place(numbers: dict[str, float | None]) -> str:
-    """Where the capture stood: at the client, at the server, between, or "" (unknown)."""
+    """Return where the capture stood: at the client, at the server, between, or "" (unknown)."""
     whole, server, client = numbers["rtt"], numbers["rtt_server"], numbers["rtt_client"]
     if not whole or server is None or client is None:
         return ""
@@ -149,7 +149,7 @@ def _observations(
 
 
 def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
-    """Which observations would speak of what was not captured: a missing SYN, or the options of one."""
+    """Return which observations would speak of what was not captured: a missing SYN, or the options of one."""
     found = batch.found
     begin, end = int(found.begin[connection]), int(found.end[connection])
     whole = bool(found.opened[connection].all())
@@ -170,7 +170,7 @@ COUNTED = frozenset(("icw", "cwnd_at_request", "data_rto", "min_rto", *synack_rt
 
 
 def _weaker(found: Observation, why: str) -> Observation:
-    """What is left of a verdict if frames are missing (`why`): counts and times are no longer exact."""
+    """Weaken a verdict if frames are missing (`why`): counts and times are no longer exact."""
     if not why or found.value is None or found.knob not in COUNTED:
         return found
     return no(found.knob, why, Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
@@ -224,7 +224,7 @@ def loss(connection: ConnectionReport, side: str) -> float | None:
 
 
 def ended(connection: ConnectionReport) -> str:
-    """How it ended: "fin", "reset" or "open"."""
+    """Return how it ended: "fin", "reset" or "open"."""
     numbers = connection.numbers
     if any(numbers[f"{side}_resets"] for side in SIDES):
         return "reset"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Rows -> connections: which segments belong together, who is the client, and numbers that start at zero.
+"""Rows -> connections: the segments of each, its client, and numbers that start at zero.
 
 Question   Which segments are one connection, seen from which side, at which place of each side's stream?
 Method     Rows of one pair of ends belong together until a SYN with another initial number opens the next connection.
-           The client is who sent the SYN, else who got the SYN-ACK, else the end with the higher port. Sequence numbers
+           The client sent the SYN, else got the SYN-ACK, else is the end with the higher port. Sequence numbers
            are unwrapped along each side (a stream may be longer than 4 GB) and counted from the initial number; where
            the SYN is missing, from the first segment seen.
 Differs    from tshark in nothing that it counts by `tcp.stream`, but that numbers are unwrapped.
@@ -51,7 +51,7 @@ class Connections(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many connections."""
+        """Return how many connections."""
         return len(self.begin)
 
     def way(self, server: int) -> Direction:
@@ -101,7 +101,7 @@ def connect(rows: Rows, ports: Column) -> Connections:
 
 
 def _begins(rows: Rows) -> Column:
-    """Whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
+    """Return whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
     begins = np.empty(rows.size, bool)
     begins[:1] = True
     begins[1:] = rows.pair[1:] != rows.pair[:-1]
@@ -115,7 +115,7 @@ def _begins(rows: Rows) -> Column:
 
 
 def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
-    """Which side is the client."""
+    """Return which side is the client."""
     pair = rows.pair[begin]
     low, high = ports[pair, 0], ports[pair, 1]
     client = np.where(low == high, rows.side[begin], np.where(low > high, 0, 1)).astype(np.uint8)

@@ -30,7 +30,7 @@ ALIKE = ("flags", "window", "length", "tsval", "tsecr", "ident", "check")
 
 
 def copied(rows: Rows, of: Column) -> Column:
-    """Which rows are copies. `rows` by connection (`of`), within it as captured."""
+    """Return which rows are copies. `rows` by connection (`of`), within it as captured."""
     found = np.zeros(rows.size, bool)
     for side in (0, 1):
         way = np.flatnonzero(rows.side == side)

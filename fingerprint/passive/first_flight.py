@@ -199,7 +199,7 @@ def _all(of: Column, among: Column, holds: Column, count: int) -> Column:
 
 
 def _pauses(found: Connections, row: Column, of: Column) -> Column:
-    """How long after the row before its sender sent each data row, by its own clock where that is shown; ns.
+    """Return how long after the row before its sender sent each data row, by its own clock where that is shown; ns.
 
     After a round trip the flight had ended, though no ACK was heard: new data may be a tail loss probe (RFC 8985 7.3),
     which goes beyond the window.
@@ -236,7 +236,7 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _ticked(found: Connections, ack: Column) -> Column:
-    """Whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing."""
+    """Return whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing."""
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
     last = np.full(found.total, -1, np.int64)
@@ -269,7 +269,7 @@ class _Marks(NamedTuple):
 
 
 def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
-    """Which of `PROOFS` holds; the later assignments are the graver."""
+    """Return which of `PROOFS` holds; the later assignments are the graver."""
     rows, count = found.rows, found.total
     proof = np.full(count, PROOFS.index("ack-clocked"))
     if len(marks.row):
@@ -306,7 +306,7 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
 
 
 def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
-    """Whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`).
+    """Return whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`).
 
     A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not, nor do the portions of
     a program that writes its page in pieces. A loss ends the growth, so only data before the first loss counts.
@@ -346,7 +346,7 @@ def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:
-    """Whether the client sent data before row `following` that the server had not acknowledged in row `last`.
+    """Return whether the client sent data before row `following` that the server had not acknowledged in row `last`.
 
     The row `following` may then be the answer to this data, and not be due to an ACK.
 
@@ -364,7 +364,7 @@ def _client_spoke(found: Connections, last: Column, following: Column) -> Column
 
 
 def _orphans(marks: _Marks) -> Column:
-    """Whether all there is of a flight is one row that does not begin the stream.
+    """Return whether all there is of a flight is one row that does not begin the stream.
 
     How long after the beginning it was sent is unknown, so it may have been a probe, or what an ACK let out.
     """

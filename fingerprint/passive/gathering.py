@@ -77,7 +77,7 @@ class Gathering:
             yield from self._over(last=False)
 
     def lapse(self, now_ns: int) -> Iterator[Batch]:
-        """What is over by now: connections that ended, or have been silent, need no further row to be reported."""
+        """Report connections that are over by now: those that ended or were silent need no further row."""
         yield from self._over(last=False, now_ns=now_ns)
 
     def finish(self) -> Iterator[Batch]:

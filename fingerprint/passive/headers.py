@@ -52,7 +52,7 @@ Ends = tuple[Column, Column, Column, Column]
 
 
 class Envelopes(NamedTuple):
-    """What IP says, a row for each packet that may hold TCP: which frame, where TCP begins and the packet ends."""
+    """IP headers, a row for each packet that may hold TCP: which frame, where TCP begins and the packet ends."""
 
     frame: Column
     tcp_at: Column

@@ -42,7 +42,7 @@ class RecordRest:
 
 
 class Heads:
-    """What was kept, by `Rows.frame`; and what is still wanted, by 2 x pair + side."""
+    """Kept segments, by `Rows.frame`; and the rest of records still to come, by 2 x pair + side."""
 
     def __init__(self) -> None:
         self.kept: dict[int, KeptSegment] = {}
@@ -113,7 +113,7 @@ def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:
 
 
 def _opens(data: Column, at: Column) -> Column:
-    """Which of these places open a stream that we read."""
+    """Return which of these places open a stream that we read."""
     likely = np.flatnonzero(_FIRST[data[at]])
     at = at[likely]
     word = data[at].astype(np.uint32)

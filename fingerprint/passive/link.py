@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the IP packet begins in a frame: Ethernet with VLAN tags, Linux cooked capture, raw IP, loopback.
+"""The beginning of the IP packet in a frame: Ethernet with VLAN tags, Linux cooked capture, raw IP, loopback.
 
 Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad
 """

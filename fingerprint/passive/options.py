@@ -27,7 +27,7 @@ _SPREAD = np.uint32(0x9E3779B1)
 
 
 class Options(NamedTuple):
-    """What the options say, a column each. blocks: 16 bits that differ, but for chance, where SACK blocks do."""
+    """The TCP options, a column each. blocks: 16 bits that differ, but for chance, where SACK blocks do."""
 
     tsval: Column
     tsecr: Column

@@ -42,7 +42,7 @@ OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
 
 
 class Sent(NamedTuple):
-    """What one side sent, in order; but resets, whose numbers prove nothing.
+    """The segments of one side, in order; without resets, whose numbers prove nothing.
 
     row, of    places in `Connections.rows`, connections
     start, end sequence numbers; `top` the highest end before this row (NEVER for the first)
@@ -61,7 +61,7 @@ class Sent(NamedTuple):
 
 
 def sent_by(found: Connections, way: Direction) -> Sent:
-    """What that side sent."""
+    """Return the segments of that side."""
     rows = found.rows
     flags = rows.flags[way.rows]
     span = rows.length[way.rows] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
@@ -118,7 +118,7 @@ class Retransmissions(NamedTuple):
 
 
 def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
-    """What one side sent again. By connection: `rtt_ns` (0: unknown), `sack`: whether both agreed on SACK."""
+    """Find the segments that one side sent again. By connection: `rtt_ns` (0: unknown), `sack` (both agreed on it)."""
     hole = (sent.start > sent.top) & (sent.top > NEVER)
     events = np.flatnonzero((sent.old & (sent.end > 1)) | hole)
     if not len(events):

@@ -131,7 +131,7 @@ def _held_by(sent: _Rows, of: Column, number: Column) -> Column:
 
 
 def _disturbed(found: Connections, acks: _Rows, again: _Rows, sent: _Rows, held: Column) -> Column:
-    """Whether something outstanding with the timed segment had been sent again before the ACK."""
+    """Return whether something outstanding with the timed segment had been sent again before the ACK."""
     if not len(again.row):
         return np.zeros(len(acks.row), bool)
     mask = np.zeros(found.rows.size, bool)

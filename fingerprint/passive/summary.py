@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each connection and each of its sides showed: columns over connections.
+"""The facts of each connection and of each side: columns over connections.
 
 Rules for this file: a column's name stands in `CONNECTION_COLUMNS` with its unit and how parts of a long connection are
 put together; -1 means "not known here" and becomes a missing value in the output. Times are ns inside, s in the output.
@@ -143,7 +143,7 @@ def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
 
 
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
-    """What the handshake says of first flights."""
+    """Return the facts of the handshake that first flights need."""
     trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What TLS says in the clear: versions, ALPN and server name of the two hellos.
+"""TLS in the clear: versions, ALPN and server name of the two hellos.
 
 Rules for this file: total; a hello that was captured in part gives what its part says. From TLS 1.3 on the server's
 ALPN answer is encrypted, so it is unknown here, which is not the same as none.
@@ -58,7 +58,7 @@ def _handshake(data: bytes) -> bytes:
 
 
 def is_warning(data: bytes) -> bool:
-    """Whether these bytes begin with an alert in clear that does not end the connection."""
+    """Return whether these bytes begin with an alert in clear that does not end the connection."""
     alert = data[:1] == bytes((ALERT,)) and int.from_bytes(data[3:RECORD_HEADER], "big") == ALERT_BYTES
     return alert and data[RECORD_HEADER : RECORD_HEADER + 1] == bytes((WARNING,))
 

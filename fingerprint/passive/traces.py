@@ -57,7 +57,7 @@ CLEAR_ALPN = ("SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2")
 
 
 class DecryptedMessage(NamedTuple):
-    """What TLS hid and a key opened: the server's ALPN answer, or HTTP/2 frames. `way` as a client sees it."""
+    """A message that a TLS key decrypted: the server's ALPN answer, or HTTP/2 frames. `way` as a client sees it."""
 
     frame: int
     way: str
@@ -133,7 +133,7 @@ def traces_of(
 
 
 def options_cut(batch: Batch, connection: int) -> bool:
-    """Whether the options of either SYN were not captured."""
+    """Return whether the options of either SYN were not captured."""
     return bool(batch.summary.columns["options_cut"][connection])
 
 
@@ -152,7 +152,7 @@ def end_of(batch: Batch, connection: int, *, server: bool) -> Endpoint:
 
 
 def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
-    """How each side's stream opens, as far as it was kept, from the first byte on without a hole."""
+    """Return how each side's stream opens, as far as it was kept, from the first byte on without a hole."""
     found, kept = batch.found, batch.heads.kept
     begin, end = int(found.begin[connection]), int(found.end[connection])
     end = min(end, begin + SPOKEN_MOST)
@@ -192,7 +192,7 @@ def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedM
 
 
 def _offers_h2c(request: bytes) -> bool:
-    """Whether an HTTP/1 request offers to go on in HTTP/2."""
+    """Return whether an HTTP/1 request offers to go on in HTTP/2."""
     return any(
         H2C in (token.strip().lower() for token in value.split(","))
         for name, value in head_fields(request)
@@ -227,7 +227,7 @@ def _again(
 
 
 def _asked(packets: tuple[Packet, ...]) -> tuple[tuple[str, Value], ...]:
-    """What a script would have been asked to do, had it held this conversation."""
+    """Return the parameters of a script that would have held this conversation."""
     copies = sum(p.way == "in" and p.segment.seq == 1 and p.segment.length > 0 for p in packets)
     repeats: tuple[tuple[str, Value], ...] = (("repeats", copies - 1),) if copies > 1 else ()
     return (*repeats, ("sack", True)) if _sack(packets) else repeats
@@ -260,7 +260,7 @@ def _likeness(batch: Batch, connection: int) -> str:
 
 
 def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
-    """Whether the first flight was left unacknowledged on purpose."""
+    """Return whether the first flight was left unacknowledged on purpose."""
     data = np.flatnonzero(server & (length > 0))
     # A segment of the client after data came, if it brings no data itself, acknowledges that data: duplicate ACKs too.
     after = np.arange(len(at)) > (data[0] if len(data) else len(at))

@@ -62,7 +62,7 @@ def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[
 
 
 def _tunnelled(frames: Frames, at: Column) -> Column:
-    """Whether an IP header names a tunnel as its payload. Fragments after the first hold no header, so they do not."""
+    """Return whether an IP header names a tunnel as its payload. Fragments after the first have no such header."""
     data = frames.data
     room = frames.kept - at
     place = np.where((at >= 0) & (room >= 20), frames.start + at, 0)

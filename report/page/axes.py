@@ -41,18 +41,18 @@ class Axes(NamedTuple):
         )  # fmt: skip
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point lies."""
+        """Return where a point lies."""
         return self.across(x), self.up(y)
 
     def across(self, x: float) -> float:
-        """Where x lies; what is out of the span is drawn at its end."""
+        """Return where x lies; what is out of the span is drawn at its end."""
         low, high = (log10(end) for end in self.xs) if self.log else self.xs
         number = log10(max(x, self.xs[0])) if self.log else x
         share = min(max((number - low) / (high - low), 0.0), 1.0)
         return self.left + (1 - share if self.flip else share) * self.width
 
     def up(self, y: float) -> float:
-        """Where y lies."""
+        """Return where y lies."""
         low, high = self.ys
         return self.top + self.height * (1 - min(max((y - low) / (high - low), 0.0), 1.0))
 

@@ -40,7 +40,7 @@ class _Flight(NamedTuple):
 
 
 def ladder(lines: Conversation, title: str, us: str = "prober") -> Element:
-    """The diagram; `title` says in words what it shows, `us` who stands at the left."""
+    """The diagram; `title` describes it in words, `us` names the left side."""
     svg = el("svg", role="img")
     svg.set("aria-label", f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in lines.lines))
     y, drawn, before = float(TOP), [], None
@@ -82,7 +82,7 @@ def flights(lines: Sequence[LadderLine]) -> list[_Flight]:
 
 
 def _alike(one: LadderLine, other: LadderLine) -> bool:
-    """Whether they may be drawn as one flight: a line with notes needs room for them."""
+    """Return whether they may be drawn as one flight: a line with notes needs room for them."""
     carries = bool(one.length and other.length) and not (one.inside or other.inside or one.notes or other.notes)
     return carries and (one.way, one.proof, one.again) == (other.way, other.proof, other.again)
 

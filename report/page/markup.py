@@ -55,7 +55,7 @@ def short(text: str, longest: int = LONGEST) -> str:
 
 
 def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
-    """What may be wider than the screen, in a frame that the keyboard can scroll."""
+    """Wrap an element that may be wider than the screen in a frame that the keyboard can scroll."""
     return el("div", inner, class_=class_, tabindex=0, role="region", aria_label=label)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's second half: who runs what differs, difference by difference, with the packets that show it."""
+"""The page's second half: the providers of differing sites, with the packets of each difference."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _side(about: RunFacts, one: RegionDifference, proof: ReadingProof, value: st
 
 
 def providers(about: RunFacts, found: RegionComparison, proofs: Proofs) -> Element:
-    """Who runs what differs: a table over parameters, then one part each."""
+    """Return the providers of differing sites: a table over parameters, then one part each."""
     section = el("section", el("h2", "Provider by provider", id="providers"))
     methods = Counter(site.provider_from for site in found.sites.values())
     known_by = ", ".join(f"{method} ({n} sites)" for method, n in methods.most_common())

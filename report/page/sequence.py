@@ -66,6 +66,6 @@ def sequence(runs: Sequence[SequenceRun], rtt_s: float, title: str) -> Element:
 
 
 def _described(found: Sequence[tuple[float, int]]) -> str:
-    """What a run shows, for those who do not see it: segments of the first round trip and their bytes."""
+    """Describe a run in words, for screen readers: segments of the first round trip and their bytes."""
     first = [end for at, end in found if at < 1]
     return f"{len(first)} segments, {max(first, default=0)} bytes in the first round trip"

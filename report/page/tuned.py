@@ -49,7 +49,7 @@ class Sight(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether that is what was wanted; a lower bound (grade L) on a window is not."""
+        """Return whether that is what was wanted; a lower bound (grade L) on a window is not."""
         return (self.congestion, self.reading.value) == self.wanted and self.reading.grade == "C"
 
 
@@ -66,7 +66,7 @@ Sights = Mapping[str, Mapping[str, Sight]]
 
 
 class TunedPage(NamedTuple):
-    """What a page is made of.
+    """The contents of a page.
 
     lead      the finding in a sentence
     drawn     the watches whose packets are drawn, in order; all that `sights` holds are in the table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the page is about, and how its numbers and names are written."""
+"""The run that a page is about, and the form of its numbers and names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNITS = {"segments": "segments", "bytes": "bytes", "s": "seconds", "streams": "s
 
 
 class RunFacts(NamedTuple):
-    """The run: its number, when it began, how it ended, who probed, and the regions of its vantages by name."""
+    """The run: its number, when it began, how it ended, the version, and the regions of its vantages."""
 
     run: int
     begun_at: str
@@ -85,11 +85,11 @@ def change(baseline: str, difference: RegionDifference) -> Element:
 
 
 def rate(parameter: ParameterByRegion) -> Rate:
-    """How many targets differ anywhere."""
+    """Return how many targets differ anywhere."""
     row = parameter.row
     return Rate(row.differing, row.compared, row.low, row.high)
 
 
 def rate_in(region: RegionCounts) -> Rate:
-    """How many targets differ in that region."""
+    """Return how many targets differ in that region."""
     return Rate(region.differs, region.compared, *region.interval)
