@@ -40,6 +40,7 @@ from configtron.lab.bed.evaluate.published import (
     prices,
 )
 from configtron.lab.bed.evaluate.study import Given
+from configtron.lab.bed.evaluate.visits import versions, visits, worth
 from configtron.learner.damage import BOUND
 from configtron.learner.sim.regrets import Regrets, excess, held_out, static
 from configtron.model.errors import BadInput
@@ -71,7 +72,9 @@ def run(given: Given) -> Evaluated:
     if not cells.at:
         return Evaluated("realism", title, paper, METHOD, (), (), (), DIFFERS, about, missing)
     found = {name: _set(cells, name, given.seed) for name in SETS if cells.allowed(name).any()}
-    tables = (_statics(cells, found), _arms(cells), _knobs(cells), _conditions(cells), _price(cells))
+    again = visits(given.tensor)
+    first = [_statics(cells, found), _arms(cells), _knobs(cells)]
+    tables = (*first, *([again] if again else []), _conditions(cells), _price(cells))
     facts = facts_of(cells, found)
     return Evaluated("realism", title, paper, METHOD, tables, (), facts, DIFFERS, about, missing)
 
@@ -176,45 +179,11 @@ def _arms(cells: PublishedCells) -> Table:
     return Table("arms", "Regret where the best of a few configurations serves each condition", columns, rows, words)
 
 
-def worth(cells: PublishedCells) -> dict[str, float]:
-    """Return the mean regret over the grid when one knob stays, everywhere, at its best value."""
-    regret, share = excess(cells.score, cells.allowed(GRID)), cells.tensor.share
-    found = {}
-    for knob, values in _values(cells).items():
-        means = []
-        for value in set(values):
-            fixed = regret[:, [one == value for one in values]].min(axis=1)
-            if np.isfinite(fixed).all():
-                means.append(float((fixed * share).sum()))
-        if len(set(values)) > 1 and means:
-            found[knob] = min(means)
-    return found
-
-
-def _values(cells: PublishedCells) -> dict[str, list[object]]:
-    """Each knob's value of every configuration."""
-    return {
-        "http_version": [one.version for one in cells.stacks],
-        "pacing": [one.paced for one in cells.stacks],
-        "initcwnd": [one.window for one in cells.stacks],
-        "tcp_congestion_control": [one.control for one in cells.stacks],
-    }
-
-
 def _knobs(cells: PublishedCells) -> Table:
-    rows = [(knob, _percent(lost)) for knob, lost in sorted(worth(cells).items(), key=lambda row: -row[1])]
+    rows = [(knob, _percent(lost)) for knob, lost in sorted(worth(cells, GRID).items(), key=lambda row: -row[1])]
     words = "Published order: http_version, pacing, initcwnd; reno and vegas are not needed. Grid, all others free."
     columns = ("knob", "mean regret, %")
     return Table("knobs", "What is lost where one knob has the same value in all conditions", columns, rows, words)
-
-
-def versions(cells: PublishedCells) -> Floats:
-    """(conditions,) how much longer the guarded set's best of h2 takes than that of HTTP/1.1; NaN: one is missing."""
-    mine = np.where(cells.allowed(GUARDED), cells.score, np.inf)
-    h1, h2 = (np.array([one.version == version for one in cells.stacks]) for version in (H1, H2))
-    with np.errstate(invalid="ignore"):
-        found: Floats = mine[:, h2].min(axis=1, initial=np.inf) / mine[:, h1].min(axis=1, initial=np.inf) - 1
-    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _conditions(cells: PublishedCells) -> Table:
@@ -301,7 +270,7 @@ def _version(cells: PublishedCells) -> Fact:
     claim = "The choice most worth learning is HTTP's version, that is, the number of connections"
     published = np.array([row.h1_over_h2 for row in cells.at]) / 100
     paper = f"h2 takes {100 * published.min():+.0f} to {100 * published.max():+.0f} % of HTTP/1.1's time more"
-    gap, lost = versions(cells), worth(cells)
+    gap, lost = versions(cells), worth(cells, GRID)
     known = ~np.isnan(gap)
     if not known.any():
         return Fact(claim, paper, "-", UNKNOWN, "one version alone was measured")

@@ -80,7 +80,7 @@ def measured(tensor: Tensor, source: str) -> tuple[PublishedCells, str]:
     if absent := [knob for knob in KNOBS if knob not in knobs]:
         raise BadInput(f"{source}: does not vary {', '.join(absent)}; configtron learn measure --study realism does")
     some, no_site = [site for site in SITES if site in tensor.sites], [one for one in SITES if one not in tensor.sites]
-    tensor = _at_sites(tensor, some) if some else tensor
+    tensor = at_sites(tensor, some) if some else tensor
     score = scores(tensor.median_ms.astype(np.float64))
     rows = {name: at for at, name in enumerate(tensor.names)}
     known = [one for one in realism.ROWS if one.condition in rows and np.isfinite(score[rows[one.condition]]).any()]
@@ -96,8 +96,8 @@ def measured(tensor: Tensor, source: str) -> tuple[PublishedCells, str]:
     return PublishedCells(tensor.of(at), score[at], stacks, tuple(known)), words
 
 
-def _at_sites(tensor: Tensor, sites: Sequence[str]) -> Tensor:
-    """The tensor with these of its sites alone, in this order."""
+def at_sites(tensor: Tensor, sites: Sequence[str]) -> Tensor:
+    """Return the tensor with these of its sites alone, in this order."""
     at = [tensor.sites.index(site) for site in sites]
     cells = {
         name: None if (column := getattr(tensor, name)) is None else column[:, :, at]

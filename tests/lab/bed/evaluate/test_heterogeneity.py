@@ -140,3 +140,25 @@ def test_a_tensor_of_other_networks_or_knobs() -> None:
         studied(made.tensor([[1, 2]], [(1.0, 1.0, 0.0)], values=few))
     with pytest.raises(BadInput, match="measure --study realism"):
         heterogeneity.run(Given(Path("/nowhere")))
+
+
+def test_what_changes_where_a_page_is_visited_again() -> None:
+    """On warm connections HTTP/1.1 wins by a half instead of h2, and windows no longer matter; the others stay."""
+
+    def ms(name: str, one: NamedStack) -> float:
+        warm = "warm" in name
+        late = one.version == ("h2" if warm else "h1")
+        return 100.0 * (1.5 if late else 1.0) * (1.0 if warm or one.window == 30 else 1.2)
+
+    names = tuple(f"{name}{option}" for name in realism.VISITED for option in realism.VISITS)
+    rows = {row[:2]: row for row in table(studied(tensor(names, ms)), "visits").rows}
+    changes = {visit: rows[visit, "grid"][-1] for visit in ("first", "think=100", "resumed=1", "warm=4")}
+    assert changes["first"] == changes["think=100"] == changes["resumed=1"] == "-"
+    warm = rows["warm=4", "grid"]
+    assert warm[2] == len(realism.VISITED) and warm[4:7] == (100.0, 0.0, 50.0)
+    assert (warm[9], warm[10]) == (50.0, 50.0)
+    assert "static" in str(warm[-1]) and f"the faster version of HTTP in {len(realism.VISITED)}" in str(warm[-1])
+
+
+def test_first_visits_alone_have_no_table_of_visits() -> None:
+    assert "visits" not in [one.name for one in studied(tensor((QUIET,), by_version)).tables]
