@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A monotonic clock that reads as nanoseconds since the epoch, and kernel receive timestamps converted to it.
 
-Question   When did a packet arrive, if the kernel stamps it by the wall clock (SO_TIMESTAMPNS, TPACKET), and somebody
+Question   When did a packet arrive, if the kernel stamps it by the wall clock (SO_TIMESTAMPNS, TPACKET), and a program
            may set the wall clock while packets wait in the buffer?
 Method     Time is CLOCK_MONOTONIC plus a constant: the wall clock's offset at the start. The offset is measured again
            after each batch of packets, by a reading of the wall clock between two of the monotonic clock, which bound

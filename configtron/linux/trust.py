@@ -14,10 +14,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def others(path: Path, user: int | None = None) -> str:
-    """Who but root and a user (else we ourselves) could have written what stands at a path; "" if nobody.
+    """Return who but root and a user (else we ourselves) could have written a path's content; "" for none.
 
     What is not there yet is judged by the folders above it, and a link by both of its ends. A folder with the sticky
-    bit (/tmp) lets nobody exchange what is another's.
+    bit (/tmp) lets no user exchange the files of another.
     """
     ours = os.geteuid() if user is None else user
     whole = path.absolute()

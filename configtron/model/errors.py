@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The few exceptions, each saying what to do next. A failed measurement is not one of them.
+"""The few exceptions, each with the next step. A failed measurement is not one of them.
 
 That is a reason in a verdict.
 """
@@ -46,7 +46,7 @@ def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronEr
 
 
 class Refused(ConfigtronError):
-    """A guard said no (blocklist, rate, isolation)."""
+    """A guard refused (blocklist, rate, isolation)."""
 
     code = REFUSED
 

@@ -259,7 +259,7 @@ MEASURED: tuple[Knob, ...] = (
     Knob(
         "h2_goaway",
         "http2",
-        note="the error's name, said before or with the answer to one GET; no-error is a polite one",
+        note="the error's name, sent before or with the answer to one GET; no-error is a polite one",
         source="RFC 9113 sections 6.8, 7",
     ),
     Knob(

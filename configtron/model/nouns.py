@@ -147,7 +147,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One connection's whole story: the evidence that every verdict is read from.
+    """One connection, whole: the evidence that every verdict is read from.
 
     id          unique within a run: "vantage/host/probe.trial"
     params      what the script was asked to do, in canonical (sorted) order
@@ -296,7 +296,7 @@ Axis = tuple[str, tuple[tuple[str, float], ...]]
 
 @dataclass(frozen=True, slots=True)
 class NetworkClass:
-    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "" is anybody's.
+    """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "": any.
 
     axes   what the point has beyond bandwidth, round trip and loss: a characteristic's name and (), or the name of a
            category (asn, region, device, browser) and the coordinate of each of its values

@@ -26,7 +26,7 @@ from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
 
 class Wire(Protocol):
-    """One TCP flow of segments. Knows ports and initial sequence numbers, so nobody else has to."""
+    """One TCP flow of segments. Knows ports and initial sequence numbers, so no other part has to."""
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         """Put a segment on the wire, with that type of service; returns it as sent, with its time."""
@@ -68,7 +68,7 @@ class Driver(Protocol):
     def apply(self, changes: Changes) -> Rules:
         """Put changes in force; returns the changed profiles and prefixes as read back. All or an error, no half.
 
-        `Missing` where it cannot act, `BadInput` where a value is out of reach, `Refused` where somebody else's setting
+        `Missing` where it cannot act, `BadInput` where a value is out of reach, `Refused` where a foreign setting
         stands in the way; the error of a change that came to an end half-way says so, and `revert` mends it.
         """
 
@@ -76,7 +76,7 @@ class Driver(Protocol):
         """All that is in force here by our hand."""
 
     def mark(self) -> str:
-        """A short text that differs once anybody, we or others, has changed what we manage; cheap enough for 2 Hz."""
+        """A short text that differs once any program has changed what we manage; cheap enough for 2 Hz."""
 
     def revert(self, before: str) -> None:
         """Leave nothing of ours and put back `before`. From any state, any number of times."""
@@ -84,7 +84,7 @@ class Driver(Protocol):
 
 @runtime_checkable
 class Mover(Protocol):
-    """A driver that also reaches connections which are open already, when told to."""
+    """A driver that also reaches connections which are open already, on request."""
 
     def move(self) -> tuple[int, int]:
         """Put what is in force on them too; returns (open connections of clients, those of them with a profile)."""
@@ -116,7 +116,7 @@ class PerListener(Protocol):
 
 @runtime_checkable
 class Listener(Protocol):
-    """A driver that the kernel tells what was written, so that not all has to be read to see another hand."""
+    """A driver that the kernel notifies of changes, so that not all has to be read to see an external one."""
 
     def news(self) -> tuple[frozenset[str], Rules] | None:
         """Prefixes written since `mark` or this was last asked, and what is in force of them; None: ask `mark`."""

@@ -36,7 +36,7 @@ class Rule:
 
     looks       numbers of loads after which the interval is looked at; the last is where it ends in any case
     tolerance   of the median, for both ends of the interval
-    error       chance, over all looks, that the interval told does not hold the median
+    error       chance, over all looks, that the interval reported does not hold the median
     """
 
     # Six is the least that has an interval of 95 %; doubling twice bounds what a restless cell may cost.

@@ -110,8 +110,8 @@ def shard_line(condition: str, network: Mapping[str, str]) -> str:
 def stack_line(stack: Stack) -> str:
     """A configuration's line."""
     refused = {"reason": stack.reason, "words": stack.words}
-    told: dict[str, Any] = dict(refused) if stack.reason else {"read_back": dict(stack.read_back)}
-    return canonical({"kind": "stack", "configuration": stack.configuration, **told})
+    outcome: dict[str, Any] = dict(refused) if stack.reason else {"read_back": dict(stack.read_back)}
+    return canonical({"kind": "stack", "configuration": stack.configuration, **outcome})
 
 
 def sample_line(sample: Sample) -> str:

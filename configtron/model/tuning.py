@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is said between plan, journal and drivers: what can be set where, what is in force, what is to change.
+"""Types that plan, journal and drivers exchange: settable knobs, rules in force, changes.
 
 Rules for this file: those of `nouns.py`. A profile says *what*, a prefix says *for whom*; a driver puts both in force.
 A prefix is written as `ipaddress` prints it, strictly: "10.1.2.0/24", "2001:db8::/48". IPv4 and IPv6 stand apart; a

@@ -42,7 +42,7 @@ def rules_of(text: str) -> Rules:
 
 
 def place_text(place: Place) -> str:
-    """A place as one line of JSON; what is not said is left out."""
+    """A place as one line of JSON; absent fields are left out."""
     return canonical({name: value for name, value in asdict(place).items() if value})
 
 
