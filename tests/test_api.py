@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ MOST_LINES = 10
 
 @pytest.mark.parametrize("section", [pytest.param(name, marks=NEEDS.get(name, ()), id=name) for name in EXAMPLES])
 def test_an_example_runs(section: str, tmp_path: Path) -> None:
-    (tmp_path / "capture.pcapng.gz").write_bytes((ROOT / "fixtures/icw/10/trace.pcapng.gz").read_bytes())
+    shutil.copytree(ROOT / "fixtures/icw/10", tmp_path / "recording")
+    shutil.copy(ROOT / "fixtures/icw/10/trace.pcapng.gz", tmp_path / "capture.pcapng.gz")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", EXAMPLES[section]],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from configtron.cli.replay import expected
-from configtron.cli.replay.work import Task, perform
 from configtron.fingerprint import INFERENCES
 from configtron.lab.truth import oracle
 from configtron.model.nouns import Observation, Trace
@@ -24,6 +22,8 @@ from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import OPENING
 from configtron.report.allowed_verdict import Judged, is_right
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, SAME
+from configtron.service.replay import expected
+from configtron.service.replay.playing import Task, play
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
 from fixtures.recipes import RECIPES, Recipe
 from tests.test_layers import ROOT
@@ -56,7 +56,7 @@ def test_folders_are_the_recipes() -> None:
 
 @pytest.mark.parametrize("recipe", ALL)
 def test_a_recording_replays_as_it_was_read_live(recipe: Recipe) -> None:
-    played = perform(task(HERE / recipe.name)).played
+    played = play(task(HERE / recipe.name)).played
     assert played and {one.status for one in played} == {SAME}
     assert sum(path.stat().st_size for path in (HERE / recipe.name).iterdir()) <= FOLDER_BYTES
 
@@ -157,14 +157,14 @@ def first(folder: Path, way: str, flags: int) -> int:
 
 
 def statuses(folder: Path) -> Counter[str]:
-    return Counter(one.status for one in perform(task(folder)).played)
+    return Counter(one.status for one in play(task(folder)).played)
 
 
 def test_a_byte_of_ours_that_changes_diverges(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     number = first(folder, "out", 0x18)
     altered(folder, number, lambda said: said._replace(data=said.data[:-3] + b"?" + said.data[-2:]))
-    played = perform(task(folder)).played
+    played = play(task(folder)).played
     (one,) = [one for one in played if one.status == DIVERGED]
     assert "the recording:" in one.message and "the script:" in one.message
     assert one.message.count("PSH|ACK seq 1 ack 1") == 2, "both packets"
@@ -208,7 +208,7 @@ def test_a_reader_that_changes_its_mind_is_seen(monkeypatch: pytest.MonkeyPatch)
         )
 
     monkeypatch.setitem(INFERENCES, "icw", replace(row, infer=off_by_one))
-    played = perform(task(ICW)).played
+    played = play(task(ICW)).played
     changed = [one for one in played if one.status == DIFFERS]
     assert changed and {difference.name for one in changed for difference in one.differences} >= {"icw"}
     assert any('"value":11' in difference.replayed for one in changed for difference in one.differences)

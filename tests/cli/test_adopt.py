@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.replay.adopted import expected_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, USAGE
+from configtron.service.replay.adoption import expected_of
 from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]

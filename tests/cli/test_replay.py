@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.replay import expected, work
 from configtron.db.store import Store
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.records import canonical, result_from_json
 from configtron.service.campaign.runs import run_folder
+from configtron.service.replay import expected, playing
 from tests.test_layers import ROOT
 
 FOLDER = ROOT / "fixtures" / "icw" / "10"
@@ -272,7 +272,7 @@ def test_no_more_processes_than_recordings(home: Path, monkeypatch: pytest.Monke
 def test_a_process_that_is_killed_is_one_line(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "_play", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(playing, "_play", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     assert packets(FOLDER, FOLDER, "-j", 2) == NOTHING
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "killed" in said and "-j 1" in said

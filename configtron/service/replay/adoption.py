@@ -18,6 +18,8 @@ from typing import cast
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.report.replay_results import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
+from configtron.service.capture.reading import Lacks, connection_forms
+from configtron.service.replay.capture_contexts import is_capture
 
 SUFFIX = ".expected.jsonl"
 SCHEMA = "configtron.connection/1"
@@ -40,8 +42,7 @@ def holds_connections(path: Path) -> bool:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """All files of a folder that begin as captures do."""
-    from configtron.service.replay.capture_contexts import is_capture
+    """Return all files of a folder that begin as captures do."""
 
     def begins(path: Path) -> bool:
         with path.open("rb") as file:
@@ -71,12 +72,9 @@ def read(path: Path) -> list[str]:
     return found
 
 
-def readings(capture: Path) -> list[str]:
+def readings(capture: Path, lacks: Lacks = str) -> list[str]:
     """Return the connections of a capture as they are read now, as JSON lines. Errors: `BadInput`, `Missing`."""
-    from configtron.cli.extras import missing
-    from configtron.service.capture import connection_forms
-
-    return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), missing)]
+    return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), lacks)]
 
 
 def compared(name: str, before: Iterable[str], after: Iterable[str]) -> tuple[Played, ...]:
@@ -110,8 +108,8 @@ def _end(side: Form) -> str:
     return f"{side.get('address')}:{side.get('port')}"
 
 
-def adopt(captures: Sequence[Path]) -> list[tuple[Path, int]]:
-    """Write the connections of each capture beside it; return the files written and how many connections each has.
+def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path, int]]:
+    """Write the connections of each capture beside it; return each capture, that file, how many connections it has.
 
     A capture without a connection gets no file. Errors: `BadInput`, also if one of the files is there already.
     """
@@ -120,10 +118,10 @@ def adopt(captures: Sequence[Path]) -> list[tuple[Path, int]]:
             raise BadInput(f"{expected_of(capture)}: exists already; compare without --adopt, then --update renews it")
     written = []
     for capture in captures:
-        if lines := readings(capture):
+        if lines := readings(capture, lacks):
             try:
                 expected_of(capture).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             except OSError as error:
                 raise BadInput(f"{expected_of(capture)}: {error.strerror}") from error
-            written.append((expected_of(capture), len(lines)))
+        written.append((capture, expected_of(capture), len(lines)))
     return written

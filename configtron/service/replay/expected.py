@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a recording is held against: results and records as they were written when it was made.
+"""The expected results and records of a recording: as they were written when it was made.
 
     observation.json   beside a recording that is kept: a JSON array, one reading a line, so that changes can be read;
                        its records leave out the trials, which are the results before them
@@ -40,13 +40,13 @@ NOTHING = Expected({}, {}, ())
 
 
 def beside(recording: Path) -> Path | None:
-    """The file that belongs to a recording, if there is one."""
+    """Return the file of expected results beside a recording, if there is one."""
     found = (recording.with_name(name) for name in (KEPT, JOURNAL))
     return next((path for path in found if path.is_file()), None)
 
 
 def read(path: Path, recording: Path) -> Expected:
-    """What that file says of that recording."""
+    """Return what that file expects of that recording. Errors: `BadInput`."""
     results: dict[str, str] = {}
     records: dict[Name, str] = {}
     bare = []
@@ -66,7 +66,7 @@ def read(path: Path, recording: Path) -> Expected:
 
 
 def read_records(path: Path, vantage: str) -> dict[Name, str]:
-    """The records of one vantage in a file."""
+    """Return the records of one vantage in a file. Errors: `BadInput`."""
     mark = f'"vantage":{{"name":{json.dumps(vantage, ensure_ascii=False)},'
     found = {}
     try:
@@ -81,19 +81,19 @@ def read_records(path: Path, vantage: str) -> dict[Name, str]:
 
 
 def name_of(form: Form) -> Name:
-    """Whom a record is about, and from where."""
+    """Return the host and the vantage of a record."""
     target, vantage = cast(Form, form["target"]), cast(Form, form["vantage"])
     return str(target["host"]), str(vantage["name"])
 
 
 def vantage_of(record: str) -> Vantage:
-    """The vantage that a record names."""
-    said = json.loads(record)["vantage"]
-    return Vantage(said["name"], said["region"])
+    """Return the vantage that a record names."""
+    form = json.loads(record)["vantage"]
+    return Vantage(form["name"], form["region"])
 
 
 def _record(form: Form) -> str:
-    """A record as canonical JSON, once it is seen to be one."""
+    """Return a record as canonical JSON, or raise if it is none."""
     text = canonical(form)
     vantage_of(text)
     if not all(isinstance(verdict, dict) for verdict in cast(Form, form["observations"]).values()):
@@ -117,7 +117,7 @@ def _forms(path: Path) -> Iterator[Form]:
 
 
 def write(path: Path, results: Iterable[str], records: Iterable[str]) -> None:
-    """Keep them: JSON Lines under that suffix, else an array with one reading a line."""
+    """Write them: JSON Lines under that suffix, else an array with one reading a line. Errors: `BadInput`."""
     if path.suffix == ".jsonl":
         text = "".join(line + "\n" for line in (*results, *records))
     else:
@@ -130,7 +130,7 @@ def write(path: Path, results: Iterable[str], records: Iterable[str]) -> None:
 
 
 def without_trials(record: str) -> str:
-    """A record without the readings behind its verdicts: beside the results that hold them, they are said twice."""
+    """Return a record without its trials: they repeat the results beside them."""
     form = json.loads(record)
     for verdict in form["observations"].values():
         verdict.pop("trials", None)
@@ -143,7 +143,7 @@ def has_trials(record: str) -> bool:
 
 
 def spread(form: Form) -> str:
-    """An object with each of its readings on a line of its own."""
+    """Return an object as JSON with each of its readings on a line of its own."""
     readings = form.pop("observations")
     if isinstance(readings, dict):
         rows = [f" {canonical(knob)}:{canonical(reading)}" for knob, reading in readings.items()]

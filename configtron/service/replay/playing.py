@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One recording played again, and held against what is expected of it; many at once, a process each."""
+"""Replay recordings and compare each with what is expected of it; several at once, a process each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.cli.replay import adopted, expected
-from configtron.cli.replay.expected import NOTHING, Expected
 from configtron.db.store import Store
 from configtron.model.errors import ConfigtronError, Diverged
 from configtron.model.nouns import Trace, Vantage
@@ -21,9 +19,12 @@ from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
 from configtron.report.target_results import found_in
+from configtron.service.capture.reading import Lacks
+from configtron.service.replay import adoption, expected
+from configtron.service.replay.expected import NOTHING, Expected
 
-# How often whoever waits for the processes looks up: a signal is noticed, progress is shown.
-LOOK_UP_S = 0.5
+# How often the waiting process wakes: a signal is noticed, progress is shown.
+WAKE_EVERY_S = 0.5
 KILLED = "a process that was playing was killed (is memory short?); play fewer at a time: -j 1"
 
 
@@ -33,7 +34,7 @@ class Task(NamedTuple):
     name    as results name the file
     expect  a file of results or records, if there is one
     db, run a store and the run in it that the recording belongs to, if it does
-    adopted a capture of others: its connections are compared (`adopted.py`), not probes
+    adopted a capture of any origin: its connections are compared (`adoption.py`), not probes
     """
 
     path: Path
@@ -53,10 +54,10 @@ class Done(NamedTuple):
     records: tuple[str, ...] = ()
 
 
-def perform(task: Task, *, keep: bool = False) -> Done:
-    """Play one recording."""
+def play(task: Task, *, keep: bool = False) -> Done:
+    """Replay one recording."""
     if task.adopted:
-        return _read_again(task)
+        return _read_capture(task)
     wanted = _expected(task)
     played: list[Played] = []
     again: list[Result] = []
@@ -68,7 +69,7 @@ def perform(task: Task, *, keep: bool = False) -> Done:
         again += [result] if result is not None else []
         _count()
     played += [Played(task.name, trace, _probe(trace), MISSING) for trace in wanted.results if trace not in seen]
-    # Of a run records are compared if the user names some; those that are not among them are told, not passed over.
+    # Of a run records are compared if the user names some; those that are not among them are reported, not skipped.
     asked = wanted.records or (task.db is not None and task.expect is not None)
     records = list(_records(wanted, again)) if asked else []
     played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
@@ -81,10 +82,10 @@ def perform(task: Task, *, keep: bool = False) -> Done:
     return Done(task, tuple(played), results, tuple(after for _, before, after in records if before))
 
 
-def _read_again(task: Task) -> Done:
+def _read_capture(task: Task) -> Done:
     assert task.expect is not None
-    after = adopted.readings(task.path)
-    played = adopted.compared(task.name, adopted.read(task.expect), after)
+    after = adoption.readings(task.path, _lacks)
+    played = adoption.compared(task.name, adoption.read(task.expect), after)
     for _ in played:
         _count()
     return Done(task, played, tuple(after))
@@ -122,7 +123,7 @@ def _compared(task: Task, trace: str, probe: str, before: str, after: str) -> Pl
 
 
 def _records(wanted: Expected, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:
-    """Records as they are wanted ("" if they are not), and as the replayed readings make them."""
+    """Yield records as expected ("" if they are not), and as the replayed readings make them."""
     mine = {(result.site, result.vantage) for result in again}
     bare = (result for result in wanted.bare if (result.site, result.vantage) in mine)
     for item in found_in(sorted((*again, *bare), key=lambda result: (result.site, result.vantage, result.trace_id))):
@@ -138,8 +139,10 @@ def _probe(trace: str) -> str:
     return trace.rpartition("/")[2].partition(".")[0]
 
 
-# Of the process that plays: how many probes all of them together have played.
+# In a worker: how many probes all workers together have played.
 _counter: Synchronized[int] | None = None
+# In a worker: import error -> a sentence that says how to install the package.
+_lacks: Lacks = str
 
 
 def _count() -> None:
@@ -148,50 +151,50 @@ def _count() -> None:
             _counter.value += 1
 
 
-def _begin(counter: Synchronized[int]) -> None:
-    """A worker: it counts, and leaves Ctrl-C to whoever started it."""
-    global _counter
-    _counter = counter
+def _begin(counter: Synchronized[int], lacks: Lacks) -> None:
+    """Begin a worker: it counts, and leaves Ctrl-C to the process that started it."""
+    global _counter, _lacks
+    _counter, _lacks = counter, lacks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _perform(job: tuple[Task, bool]) -> Done | ConfigtronError:
+def _play_one(job: tuple[Task, bool]) -> Done | ConfigtronError:
     try:
-        return perform(job[0], keep=job[1])
+        return play(job[0], keep=job[1])
     except ConfigtronError as error:
         return error
 
 
-def perform_all(
-    tasks: Sequence[Task], processes: int, told: Callable[[int], None], *, keep: bool = False
+def play_all(
+    tasks: Sequence[Task], processes: int, counted: Callable[[int], None], *, keep: bool = False, lacks: Lacks = str
 ) -> Iterator[Done]:
-    """Play all, in that order; `told` hears now and then how many probes have been played."""
-    global _counter
+    """Replay all, in that order; `counted` gets now and then how many probes have been replayed."""
+    global _counter, _lacks
     counter: Synchronized[int] = multiprocessing.Value("q", 0)
     processes = min(processes, len(tasks))
     if processes <= 1:
-        _counter = counter
+        _counter, _lacks = counter, lacks
         for task in tasks:
-            yield perform(task, keep=keep)
-            told(counter.value)
+            yield play(task, keep=keep)
+            counted(counter.value)
         return
-    with multiprocessing.Pool(processes, _begin, (counter,)) as pool:
+    with multiprocessing.Pool(processes, _begin, (counter, lacks)) as pool:
         players = _children()
-        coming = pool.imap(_perform, [(task, keep) for task in tasks])
+        coming = pool.imap(_play_one, [(task, keep) for task in tasks])
         for _ in tasks:
             while True:
                 try:
-                    done = coming.next(LOOK_UP_S)
+                    done = coming.next(WAKE_EVERY_S)
                     break
                 except multiprocessing.TimeoutError:
                     # The pool puts another process in a dead one's place, but what that one had taken never comes.
                     if not players <= _children():
                         raise ConfigtronError(KILLED) from None
-                    told(counter.value)
+                    counted(counter.value)
             if isinstance(done, ConfigtronError):
                 raise done
             yield done
-            told(counter.value)
+            counted(counter.value)
 
 
 def _children() -> set[int | None]:

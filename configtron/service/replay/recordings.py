@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""Replay recordings of probes, and captures that were adopted: choose them, play them, keep what they give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.model.errors import BadInput
+from configtron.report.replay_results import DIVERGED, WRONG, Played
+from configtron.service.campaign.runs import find_run, open_runs, run_folder
+from configtron.service.capture.reading import Lacks
+from configtron.service.progress import Cancelled, Event, Progress, never, unheard
+from configtron.service.replay import adoption, expected
+from configtron.service.replay.playing import Done, Task, play_all
+
+SUFFIXES = (".pcapng", ".pcapng.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class PacketOptions:
+    """The options of a replay of packets.
+
+    files   recordings, adopted captures, or folders of them
+    run     a run of the database instead of files; None: files
+    expect  results or records to compare with, instead of those beside each recording
+    update  keep what the replay gives as what is expected from now on
+    jobs    processes; 0: one a CPU
+    """
+
+    files: tuple[Path, ...] = ()
+    run: int | None = None
+    expect: Path | None = None
+    update: bool = False
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlayProgress(Event):
+    """`done` of `total` recordings have been replayed; `probes` in them and in those under way."""
+
+    probes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PacketReplay:
+    """What a replay gave: each probe and record compared, and the files that an update wrote."""
+
+    played: tuple[Played, ...]
+    updated: tuple[Path, ...] = ()
+    cancelled: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether a replay gave something else than what was expected."""
+        return any(one.status in (DIVERGED, *WRONG) for one in self.played)
+
+
+def replay_packets(
+    options: PacketOptions,
+    db: Path | None = None,
+    *,
+    progress: Progress = unheard,
+    cancelled: Cancelled = never,
+    lacks: Lacks = str,
+) -> PacketReplay:
+    """Replay recordings and compare. `db`: of `options.run`. `cancelled` is asked after each recording; what was
+    replayed until then is the result, and nothing is updated.
+
+    Errors: `BadInput` for files that cannot be read or were never recorded, `ConfigtronError` if a process is killed.
+    """
+    tasks = tasks_of(options, db)
+    done: list[Done] = []
+
+    def counted(probes: int) -> None:
+        progress(PlayProgress(len(done), len(tasks), "replay", probes))
+
+    for each in play_all(
+        tasks, options.jobs or len(os.sched_getaffinity(0)), counted, keep=options.update, lacks=lacks
+    ):
+        done.append(each)
+        if cancelled():
+            return PacketReplay(tuple(one for each in done for one in each.played), cancelled=True)
+    played = tuple(one for each in done for one in each.played)
+    return PacketReplay(played, tuple(_update(done)) if options.update else ())
+
+
+def tasks_of(options: PacketOptions, db: Path | None) -> list[Task]:
+    """Return what is to be replayed, and what each recording is compared with. Errors: `BadInput`."""
+    if options.run is not None:
+        return _tasks_of_run(options, options.run, db)
+    files, expect = options.files, options.expect
+    if not files:
+        raise BadInput("nothing to replay: name recordings, folders of them, or --run RUN")
+    found = [path for file in files for path in (recordings_in(file) if file.is_dir() else [file])]
+    if expect is not None and len(found) != 1:
+        raise BadInput(f"--expect {expect}: is for one recording, and here are {len(found)}")
+    tasks = [task for path in found for task in _tasks(path, expect)]
+    for task in tasks if options.update else ():
+        if task.expect is not None and task.expect.name == expected.JOURNAL:
+            raise BadInput(f"{task.expect}: is a run's journal and is not rewritten; name another file by --expect")
+    return tasks
+
+
+def _tasks(path: Path, expect: Path | None) -> list[Task]:
+    """Return the tasks of one file: a recording of ours may be adopted too, then it is both."""
+    lines = expect if expect is not None and adoption.holds_connections(expect) else None
+    if expect is None and adoption.expected_of(path).is_file():
+        lines = adoption.expected_of(path)
+    kept = expect if lines is None else expected.beside(path) if expect is None else None
+    ours = [Task(path, str(path), kept or expected.beside(path))] if kept or lines is None else []
+    return ours + ([Task(path, str(path), lines, adopted=True)] if lines is not None else [])
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """Return the recordings of ours in a folder, and the captures that were adopted."""
+    ours = {path for path in folder.rglob("*") if path.name.endswith(SUFFIXES)}
+    return sorted(ours | set(adoption.adopted_in(folder)))
+
+
+def _tasks_of_run(options: PacketOptions, number: int, db: Path | None) -> list[Task]:
+    if options.files or options.update:
+        raise BadInput("--run replays what the database holds: it takes neither files nor --update")
+    if db is None:
+        raise BadInput(f"run {number}: name the database that holds it")
+    with open_runs(db) as store:
+        run = find_run(store, number)
+        folder = run_folder(store, run.id)
+        names = store.evidence_files(run.id)
+        for name in names:
+            if not (folder / name).is_file():
+                raise BadInput(f"run {run.id}: its packets are gone: {folder / name}")
+        return [Task(folder / name, name, options.expect, store.path, run.id) for name in names]
+
+
+def _update(done: Sequence[Done]) -> list[Path]:
+    """Write what was replayed as what is expected; return the files. A script that diverged leaves nothing to keep."""
+    written = []
+    for each in done:
+        if each.played and not any(one.status == DIVERGED for one in each.played):
+            path = each.task.expect or each.task.path.with_name(expected.KEPT)
+            expected.write(path, each.results, each.records)
+            written.append(path)
+    return written
