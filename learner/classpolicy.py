@@ -31,6 +31,8 @@ SPLITTING = 31
 ROUNDING = 1e-9
 # Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
 PART_MEMBERS = 25
+# How often classes are cut: first for what loads there are to be compared within, then as fine as they allow.
+CUTS = 2
 
 
 class ClassPolicy(TablePolicy):
@@ -39,8 +41,8 @@ class ClassPolicy(TablePolicy):
     classes     those to start with, made offline (`classes.fit`, `classes.choose_k`)
     divergence  when a class is split; None: classes stay as they are
     window      latest outcomes that are kept, to judge classes (and to grow trees) by
-    part_at     outcomes after which every class is cut, once, into one for every PART_MEMBERS of its
-                members by then; 0: never
+    part_at     outcomes after which every class is cut into one for every PART_MEMBERS of its members by then,
+                and again, once, after twice as many; 0: never
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("classes_", "recent_", "tally_", "parted_", "splits_")
@@ -61,7 +63,8 @@ class ClassPolicy(TablePolicy):
     ):
         super().__init__(grid, sites, rng, update_every=update_every)
         self.divergence, self.window, self.part_at = divergence, window, part_at
-        self.parted_ = False
+        # Cuts so far.
+        self.parted_ = 0
         self.splits_ = 0
         self.classes_ = classes
         self.class_ids_ = classes.ids
@@ -106,12 +109,13 @@ class ClassPolicy(TablePolicy):
         return self.recent_[-len(seen) :]
 
     def _evolved(self, now: Seen) -> Classes:
-        """The classes after what is due: cut once, split whenever they diverge."""
+        """The classes after what is due: cut twice, split whenever they diverge."""
         now = replace(now, point=self.classes_.filled(now.network, now.point))
-        if self.part_at and not self.parted_ and len(now) >= min(self.part_at, self.window):
-            self.parted_ = True
+        part_at = min(self.part_at * (1 + self.parted_), self.window)
+        if self.part_at and self.parted_ < CUTS and len(now) >= part_at:
+            self.parted_ += 1
             # An update that brought more at once must not make for more classes.
-            members = round(PART_MEMBERS * len(now) / min(self.part_at, self.window))
+            members = round(PART_MEMBERS * len(now) / part_at)
             return parted(self.classes_, now.network, now.point, members, self.rng)
         if self.divergence is None:
             return self.classes_

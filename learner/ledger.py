@@ -6,7 +6,8 @@ Question   How large a share of sessions may get what is not Default, so that th
 Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
            what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
            estimate of costs, a lower one of gains. Loads far off count as rarely as Default's own are: bots and broken
-           clocks are nobody's cost.
+           clocks are nobody's cost. All loads of an interval are set right by what Default's own loads were off in it.
+           The budget of the first sessions is lent at once: what is learned early gains longest.
            Plan: the model's draws say what the next table's proven and unproven parts cost per session. On top comes
            how far the model was too hopeful of what it chose before (loads against what was expected of them before
            they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
@@ -22,6 +23,7 @@ Source     Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits); Dawid 1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +31,9 @@ import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
+
+# Picks (rows,) -> (draws, rows) their excess over Default in each draw of the model, ln; 0 for Default.
+Excess = Callable[[Codes], Floats]
 
 # Standard errors that an upper estimate is above the mean.
 UPPER_ERRORS = 1.0
@@ -38,13 +43,17 @@ PLAN_ERRORS = 0.5
 PLAN_SHARE = 0.7
 # The part of sessions that get anything but Default grows at most so many times what loads there were of it so far.
 GROWTH = 4.0
+# Sessions whose budget may be spent from the first on: what is learned early gains longest.
+FIRST_SESSIONS = 1000.0
+# Loads of Default by which what they are off in an interval is drawn to none.
+OFF_LOADS = 10.0
 # Deviation of one load around what is expected of it, as a share: with what members of a class differ by.
 LOAD_DEVIATION = 0.4
 # Cost of a load of an unproven configuration near Default, as a share of Default's time, as by so many loads; and the
 # least it is taken to be. One that is further off is taken to cost so many times as much.
 ASSUMED_HARM, HARM_LOADS, LEAST_HARM, FAR_TIMES = 0.25, 10.0, 0.02, 2.0
-# How much faster the model expects what it chooses to be than it is, ln, as by so many loads.
-ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.05, 20.0
+# How much faster a model that no load has proven expects what it chooses to be than it is, ln, as by so many loads.
+ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.3, 8.0
 # Share that errors of earlier intervals keep at each update: choices get better, and so do expectations.
 MEMORY = 0.9
 # A load's excess over Default up to which its logarithm counts, so that noise has mean 0; beyond, its ms count.
@@ -94,21 +103,24 @@ class Account:
         """Upper estimate of what decisions cost over Default."""
         return float(self.cost_ms + UPPER_ERRORS * self.variance_ms2**0.5)
 
-    def saved_ms(self, budget: float) -> float:
-        """What may still be spent; negative: a debt."""
-        return budget * self.base_ms - self.upper_ms()
+    def saved_ms(self, budget: float, least_ms: float = 0.0) -> float:
+        """What may still be spent; negative: a debt. least_ms: what Default takes for as many sessions as the budget is
+        lent for at the start."""
+        return budget * max(self.base_ms, least_ms) - self.upper_ms()
 
-    def optimism_ln(self) -> float:
-        """Upper estimate of how much slower a load of the proven part is than the model expects."""
+    def optimism_ln(self, deviation: float = LOAD_DEVIATION) -> float:
+        """Upper estimate of how much slower a load of the proven part is than the model expects; deviation: of one
+        load."""
         loads = self.error_loads + OPTIMISM_LOADS
         mean = (self.error_ln + OPTIMISM_LOADS * ASSUMED_OPTIMISM_LN) / loads
-        return float(max(mean + PLAN_ERRORS * LOAD_DEVIATION / loads**0.5, 0.0))
+        return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, 0.0))
 
-    def unproven_cost(self) -> float:
-        """Upper estimate of what a load of the unproven part costs, as a share of Default's time."""
+    def unproven_cost(self, deviation: float = LOAD_DEVIATION) -> float:
+        """Upper estimate of what a load of the unproven part costs, as a share of Default's time; deviation: of one
+        load."""
         loads = self.harm_loads + HARM_LOADS
         mean = (self.harm + HARM_LOADS * ASSUMED_HARM) / loads
-        return float(max(mean + PLAN_ERRORS * LOAD_DEVIATION / loads**0.5, LEAST_HARM))
+        return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, LEAST_HARM))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,13 +163,21 @@ def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cell
     loads = np.bincount(seen.configuration, minlength=width)
     ratio = np.divide(decided.sum(axis=0), loads, out=np.zeros(width), where=loads > 0)
     ratio[default] = 0.0
-    weight, beyond = ratio[seen.configuration], far_beyond(seen.over_ln)
+    weight, beyond = ratio[seen.configuration] * seen.weight, far_beyond(seen.over_ln)
     near_ln = np.log(seen.default_ms) + np.clip(seen.over_ln, -MOST_EXCESS_LN, LINEAR_LN)
     sums = [np.bincount(seen.row, part, rows) for part in (weight, weight * near_ln, weight * seen.default_ms * beyond)]
     of_default = decided[:, default]
     every = decided.sum(axis=1)
     before = (cells.decided, cells.chosen, cells.loads, cells.total_ln, cells.beyond_ms)
     return Cells(*(old + new for old, new in zip(before, (every, every - of_default, *sums), strict=True)))
+
+
+def off_ln(over_ln: Floats, weight: Floats, of_default: npt.NDArray[np.bool_]) -> float:
+    """What Default's own loads are over their expectation, ln, by the measure that all loads are entered by: a heavy
+    tail, a slow hour or an expectation that is off is no configuration's cost. (n,) each."""
+    some = weight * of_default
+    total = float((some * np.clip(over_ln, -MOST_EXCESS_LN, LINEAR_LN)).sum())
+    return total / (float(some.sum()) + OFF_LOADS)
 
 
 def far_beyond(over_ln: Floats) -> Floats:
@@ -208,7 +228,10 @@ def settled(
     relative = seen.default_ms / max(float(seen.default_ms.mean()), 1e-9) if len(seen.row) else seen.default_ms
     relative = relative * seen.weight
     proven, unproven = chosen & ~seen.unproven, chosen & seen.unproven
-    error, harm = relative * (seen.over_ln - seen.expected_ln), relative * share_of_cost(seen.over_ln, seen.expected_ln)
+    error = relative * np.clip(seen.over_ln - seen.expected_ln, -LINEAR_LN, LINEAR_LN)
+    usual = share_of_cost(seen.over_ln, np.zeros(len(seen.over_ln))) * seen.weight
+    of_default = float(usual[~chosen].sum()) / (float(seen.weight[~chosen].sum()) + OFF_LOADS)
+    harm = relative * (share_of_cost(seen.over_ln, seen.expected_ln) - of_default)
     base_ms, cost_ms, variance_ms2, sessions = account.carried
     sessions += float(cells.decided.sum())
     return replace(
@@ -236,16 +259,16 @@ def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
     return found
 
 
-def part_cost(picks: Codes, weight: Floats, excess_ln: Floats, optimism_ln: float) -> float:
+def part_cost(picks: Codes, weight: Floats, excess_ln: Excess, optimism_ln: float) -> float:
     """Upper estimate of ms over Default per session of a part of the table. picks (rows, m), each alike often; weight
-    (rows,): share of sessions times Default's ms; excess_ln (draws, rows, configurations), 0 for Default."""
-    found, rows = np.zeros(len(excess_ln)), np.arange(len(picks))
+    (rows,): share of sessions times Default's ms."""
+    found: Floats = np.zeros(1)
     for column in picks.T:
-        drawn = excess_ln[:, rows, column]
-        # Exactly 0 is Default itself, of which nobody is too hopeful.
+        drawn = excess_ln(column)
+        # Exactly 0 is Default itself, of which no model is too hopeful.
         hopeful = np.where((drawn == 0.0).all(axis=0), 0.0, optimism_ln)
-        found += np.expm1(np.clip(drawn + hopeful, -MOST_EXCESS_LN, MOST_EXCESS_LN)) @ weight
-    found /= max(picks.shape[1], 1)
+        found = found + np.expm1(np.clip(drawn + hopeful, -MOST_EXCESS_LN, MOST_EXCESS_LN)) @ weight
+    found = found / max(picks.shape[1], 1)
     return float(found.mean() + PLAN_ERRORS * found.std())
 
 

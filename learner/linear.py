@@ -176,8 +176,10 @@ class Model:
         *,
         noise_ln: float,
         residual_ln: float,
+        usual_ln: Floats | float = 0.0,
     ):
         self.features, self.cells, self._seen = features, cells, seen
+        mean_ln, self._usual_ln = mean_ln - usual_ln, np.broadcast_to(usual_ln, mean_ln.shape[1:])
         self._factor, self._centre = known.factor, known.centre
         self._of_class, self._own_factor = seen.of_class(), np.linalg.cholesky(seen.own_covariance)
         weight = weights(count, noise_ln, residual_ln)
@@ -222,6 +224,7 @@ class Model:
             out -= linear
             out *= shrink
             out += linear
+            out += self._usual_ln[among]
         return found
 
     def shared(self) -> Floats:

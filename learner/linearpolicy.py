@@ -9,11 +9,13 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
            Classes are cut fine after `part_at` loads: what is shared need not be learned again in each.
            Warm start: an emulated tensor counts as `warm_loads` real page loads, and as less where what is seen is
            unlikely under it.
+           Cold start: how large effects are is judged by what was seen, too, and what is far from Default is taken to
+           be slower: under a prior too wide the best of many uncertain configurations is a disappointment.
 Stop when  never.
 Reads as   `model()`; subclasses make the table from it (`serve`).
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
 Differs    from CT, which searches every cell on its own: docs/design/0019, 0022.
-Source     Lindley and Smith 1972; Huber 1964 (loads drawn in).
+Source     Lindley and Smith 1972; Huber 1964 (loads drawn in); Morris 1983 (a prior's scale from what was seen).
 """
 
 from __future__ import annotations
@@ -42,12 +44,17 @@ from configtron.model.tensor import Tensor
 # A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
 # it has wrong begins to show.
 WARM_LOADS = 10_000.0
-# Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1, 2, 4, 8 and every
-# 16th, since a comparison costs as much as a small update.
+# Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1 to 8,
+# powers of two and every 16th, since a comparison costs as much as a small update.
 TRUSTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
-JUDGE_EVERY = 16
+JUDGE_EVERY, EARLY_UPDATES = 16, 8
 # Below this share a warm start is taken for another world's, and its templates for void.
 LEAST_TRUST = 0.2
+# What a configuration takes more than Default, ln, for each knob that is set otherwise: defaults are not chance.
+USUAL_EXCESS_LN = 0.1
+# How large effects are, as shares of the prior's deviations: compared by the likelihood of what was seen, as trusts
+# are. The first is believed until loads say more.
+SCALES = (0.5, 1.0, 0.25)
 # Loads by which all that was seen must have grown before the shared effects are found anew: a tenth moves them by a
 # twentieth of what is uncertain about them.
 GROWTH = 1.1
@@ -75,6 +82,7 @@ class LinearPolicy(ClassPolicy):
         "expected_",
         "rounds_ln_",
         "trust_",
+        "scale_",
         "candidates_",
         "shared_",
         "shared_loads_",
@@ -82,6 +90,8 @@ class LinearPolicy(ClassPolicy):
         "refused_",
     )
     MODELLED: ClassVar[bool] = True
+    # Whether effects are taken to be smaller, and other configurations than Default slower, until loads say more.
+    HUMBLE: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -95,7 +105,7 @@ class LinearPolicy(ClassPolicy):
         warm: Tensor | None = None,
         warm_loads: float = WARM_LOADS,
         residual_ln: float = 0.05,
-        part_at: int = 4000,
+        part_at: int = 2000,
         bounded: bool = True,
         cap: Cap = CAP,
         **more: Any,
@@ -110,9 +120,10 @@ class LinearPolicy(ClassPolicy):
         self._plain = plain_spread(knob_sd)
         self._warm: WarmStart | None = None
         self.trust_ = 1.0
-        # Solved already: the shared effects as `shared_` and `trust_` stand, and each trust before any load.
-        self._known: tuple[Evidence, float, Known] | None = None
-        self._untold_ln: dict[float, float] = {}
+        self.scale_ = SCALES[0] if warm is None and self.HUMBLE else 1.0
+        # Solved already: the shared effects as `shared_` and `trust_` stand, and each belief before any load.
+        self._known: tuple[Evidence, tuple[float, float], Known] | None = None
+        self._untold_ln: dict[tuple[float, float], float] = {}
         if warm is not None:
             self._warm = emulated(mapped(warm, grid, sites), knob_sd, warm_loads, len(sites), classes.axes)
         unseen = np.full((len(classes), len(sites) + 1), np.nan)
@@ -136,12 +147,13 @@ class LinearPolicy(ClassPolicy):
     def _posterior(self, seen: Witnesses) -> Model:
         cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
         count, mean = self.tally_.count, np.nan_to_num(self.tally_.mean())
-        how = {"noise_ln": self.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.residual_ln}
+        noise = self.tally_.noise_ln(FIRST_NOISE_LN)
         # What is not believed is not leant on a little either: then the start is as cold as any.
         trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
-        known = self._solved(trust)
-        self._known = self.shared_, trust, known
-        return Model(known, seen, self._features, cells, count, mean, **how)
+        known = self._solved(trust, self.scale_)
+        self._known = self.shared_, (trust, self.scale_), known
+        how = {"noise_ln": noise, "residual_ln": self.residual_ln}
+        return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
 
     def _look(self, seen: Witnesses) -> None:
         """What all loads say of the shared effects."""
@@ -149,21 +161,31 @@ class LinearPolicy(ClassPolicy):
         self.shared_: Evidence = evidence(seen, cells)
         self.shared_loads_ = float(self.tally_.count.sum())
 
-    def _solved(self, trust: float) -> Known:
-        """The shared effects by all that is known, with that much trust in the warm start; solved once."""
-        if self._known is not None and self._known[0] is self.shared_ and self._known[1] == trust:
+    def _solved(self, trust: float, scale: float) -> Known:
+        """The shared effects by all that is known, with that trust in the warm start and that scale; solved once."""
+        if self._known is not None and self._known[0] is self.shared_ and self._known[1] == (trust, scale):
             return self._known[2]
-        return solved(self._believed(trust).plus(self.shared_))
+        return solved(self._believed(trust, scale).plus(self.shared_))
 
-    def _believed(self, trust: float) -> Evidence:
-        """What is held before anything is seen, with that much trust in the warm start."""
-        return self._prior if self._warm is None else self._prior.plus(self._warm.evidence.times(trust))
+    def _believed(self, trust: float, scale: float) -> Evidence:
+        """What is held before anything is seen, with that much trust in the warm start, and effects so large."""
+        own = self._prior if scale == 1.0 else self._prior.times(1.0 / scale**2)
+        return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
     def _witnesses(self) -> Witnesses:
         noise, places = self.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
         weight = weights(self.tally_.count, noise, self.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
-        return witnesses(weight, np.nan_to_num(self.tally_.mean()), self._features, places, spread)
+        beyond_usual = np.nan_to_num(self.tally_.mean()) - self._usual_excess_ln()
+        return witnesses(weight, beyond_usual, self._features, places, spread)
+
+    def _usual_excess_ln(self) -> Floats:
+        """(configurations,) excess over Default, ln, that is expected before anything is seen."""
+        if not (self.HUMBLE and self.distrusted):
+            return np.zeros(len(self.grid))
+        apart = (self.grid.positions != self.grid.positions[self.grid.default]).sum(axis=1)
+        found: Floats = USUAL_EXCESS_LN * apart
+        return found
 
     def _rounds(self, level_ln: Floats, loads: Floats) -> Floats:
         warm = None if self._warm is None or self.distrusted else self._warm.rounds
@@ -181,23 +203,31 @@ class LinearPolicy(ClassPolicy):
         found = took + np.clip(level - took, -MOST_EXCESS_LN, MOST_EXCESS_LN)
         self.rounds_ln_ = self._rounds(found.reshape(table), loads.reshape(table))
 
-    def _judge_warm_start(self) -> bool:
-        """Trust the warm start as far as what was seen is likely under it, now and then, for it is slow to change; and
-        whether that took it from distrusted to trusted or back."""
-        now_and_then = self.updates_ % JUDGE_EVERY == 0 or self.updates_ & (self.updates_ - 1) == 0
-        if self._warm is None or not now_and_then:
+    def _judge_beliefs(self) -> bool:
+        """Trust the warm start as far as what was seen is likely under it, or take effects to be as large as makes that
+        likeliest, now and then, for both are slow to change; and whether that took a warm start from distrusted to
+        trusted or back."""
+        early = self.updates_ <= EARLY_UPDATES or self.updates_ & (self.updates_ - 1) == 0
+        now_and_then = early or self.updates_ % JUDGE_EVERY == 0
+        if not now_and_then:
             return False
         before = self.distrusted
-        self.trust_ = max(TRUSTS, key=lambda trust: self._solved(trust).weight_ln - self._before_ln(trust))
-        if self.distrusted:
+        if self._warm is not None:
+            self.trust_ = max(TRUSTS, key=lambda trust: self._likelihood_ln(trust, 1.0))
+        if self.distrusted and self.HUMBLE:
+            self.scale_ = max(SCALES, key=lambda scale: self._likelihood_ln(0.0, scale))
+        elif self._warm is not None:
+            self.scale_ = 1.0
+        if self._warm is not None and self.distrusted:
             self.candidates_ = np.arange(len(self.grid)) if self.among_ is None else np.flatnonzero(self.among_)
         return self.distrusted != before
 
-    def _before_ln(self, trust: float) -> float:
-        """`Known.weight_ln` before anything is seen: what a belief's likelihood is measured from."""
-        if trust not in self._untold_ln:
-            self._untold_ln[trust] = solved(self._believed(trust)).weight_ln
-        return self._untold_ln[trust]
+    def _likelihood_ln(self, trust: float, scale: float) -> float:
+        """ln likelihood of what was seen under a belief, up to a constant that all beliefs share."""
+        belief = trust, scale
+        if belief not in self._untold_ln:
+            self._untold_ln[belief] = solved(self._believed(trust, scale)).weight_ln
+        return self._solved(trust, scale).weight_ln - self._untold_ln[belief]
 
     @property
     def distrusted(self) -> bool:
@@ -309,7 +339,7 @@ class LinearPolicy(ClassPolicy):
         told = self._witnesses()
         if self.tally_.count.sum() >= GROWTH * self.shared_loads_:
             self._look(told)
-        if self._judge_warm_start():
+        if self._judge_beliefs():
             told = self._witnesses()
             self._look(told)
         model = self._posterior(told)

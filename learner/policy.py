@@ -27,7 +27,7 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Context, Decision, Outcome
 
 # Of the texts that `save` writes; raised when old texts no longer say enough.
-STATE_VERSION = 3
+STATE_VERSION = 4
 # Outcomes between updates when the caller updates by its own clock.
 NEVER = 2**62
 

@@ -7,7 +7,8 @@ Method     `linear.Model` on sums per cell and configuration. At each update tab
            is uncertain is tried, in proportion, and the propensity is known.
            Proven part: draws in which a configuration whose upper-confidence excess over Default is above `guard_ln` is
            not chosen. Unproven part: draws without that; `ledger.py` says how large it may be for mean page load time
-           to stay within `budget` of Default's, and what neither part gets is Default's.
+           to stay within `budget` of Default's, and what neither part gets is Default's. What a warm start says is
+           charged as any other choice that no load of this log has proven.
            Between updates outcomes are screened (`screening.py`): what is several times slower is dropped at once.
            In every cell a hundredth of the sessions gets Default, as a measure of the rest.
 Stop when  never: exploration shrinks with the posterior.
@@ -20,6 +21,7 @@ Source     Agrawal and Goyal 2013; Wu et al. 2016, Kazerouni et al. 2017 (conser
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,20 +30,24 @@ from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.features import OPINION_LOADS
 from configtron.learner.ledger import (
     FAR_TIMES,
+    FIRST_SESSIONS,
     GROWTH,
+    LOAD_DEVIATION,
     PLAN_SHARE,
     SPEND_SHARE,
     Account,
+    Excess,
     Interval,
     as_loaded,
     entered,
     no_cells,
+    off_ln,
     part_cost,
     settled,
     shares,
 )
 from configtron.learner.linear import Model, weights
-from configtron.learner.linearpolicy import WARM_LOADS, LinearPolicy
+from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import Seen
 from configtron.learner.screening import Loads, new_offsets, new_screen, purse, screened
 from configtron.learner.served import Served
@@ -52,18 +58,22 @@ from configtron.learner.warmstart import FIRST_NOISE_LN
 HOLDBACK_SHARE = 0.01
 # What mean page load time may exceed Default's by, as a share: the operator's degree of randomness.
 BUDGET = 0.01
-# Largest part of a cell's sessions that may be unproven, whatever the budget: a quarter learns within some ten loads a
-# cell.
+# Largest part of a cell's sessions that may be unproven, whatever the budget: a few lucky loads must not send most
+# sessions there.
 MOST_UNPROVEN_SHARE = 0.25
+# The same once own decisions have gained, by the account's lower estimate.
+MOST_GAINING_SHARE = 0.9
 # Unproven sessions, of all cells together, that one draw of the posterior decides: a draw is wrong in all cells alike.
 SESSIONS_A_DRAW = 4
 # Draws of the unproven part, at least and at most. Beyond, they cost memory and taught nothing more.
-LEAST_UNPROVEN, MOST_UNPROVEN = 4, 24
+LEAST_UNPROVEN, MOST_UNPROVEN = 4, 12
 # Share of an interval's budget that it may cost at least before it is cut short, be there a debt or not: what is
 # expected to gain must be allowed a bad start.
 LEAST_PURSE = 0.5
 # Largest share of sessions that get anything but Default before there are loads of anything else.
-MOST_UNTRIED_SHARE = 0.05
+MOST_UNTRIED_SHARE = 0.03
+# Loads of anything else that an interval may bring before there are any.
+FIRST_TRIED_LOADS = 10.0
 # Decisions that one outcome of another's decision stands for, at most: larger weights are one load's luck.
 MOST_STANDS_FOR = 10.0
 # Share of the proven part from which on a configuration is one to explore around.
@@ -102,6 +112,7 @@ class Thompson(LinearPolicy):
         "purse_",
     )
     SCREENS: ClassVar[bool] = True
+    HUMBLE: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -121,7 +132,6 @@ class Thompson(LinearPolicy):
         self.purse_ = purse(np.inf)
         # Whether classes were cut in the update under way.
         self._ready, self._cut = False, False
-        self._warm_loads = float(more.get("warm_loads", WARM_LOADS))
         super().__init__(*given, **more)
 
     def _begin(self) -> None:
@@ -149,20 +159,19 @@ class Thompson(LinearPolicy):
         own = self._own_effects(model)[self.candidates_]
         mean = model.mean()[:, self.candidates_] + own
         unguarded = self._draws_unproven()
-        drawn = model.draws(unguarded + self.draws, self.rng, self.boldness, self.candidates_) + own
+        drawn = model.draws(unguarded + self.draws, self.rng, self.boldness, self.candidates_)
+        drawn += own
         default = self._default_at()
-        excess = drawn - mean
-        excess /= max(self.boldness, 1e-9)
-        excess += mean
-        excess -= excess[:, :, default, None].copy()
-        drawn[:, self._out()[:, self.candidates_]] = np.inf
-        free = drawn[:unguarded].copy()
+        excess = partial(_at_full_width, drawn, mean, self.boldness, default)
+        served = drawn.copy()
+        served[:, self._out()[:, self.candidates_]] = np.inf
+        free = served[:unguarded].copy()
         if self.guard_ln is not None:
-            drawn = self._guarded(mean, drawn, self.guard_ln, unguarded)
-        drawn, free = self.within_bound(mean, drawn), self.within_bound(mean, free)
-        proven, level_ms = _fastest(drawn[unguarded:], default), self._default_ms(model)
+            served = self._guarded(mean, served, self.guard_ln, unguarded)
+        served, free = self.within_bound(mean, served), self.within_bound(mean, free)
+        proven, level_ms = _fastest(served[unguarded:], default), self._default_ms(model)
         free[:, :, ~self._near(proven)] = np.inf
-        parts = [proven, _fastest(free, default), _fastest(drawn[:unguarded], default)]
+        parts = [proven, _fastest(free, default), _fastest(served[:unguarded], default)]
         which, shares_ = self._shares(parts, excess, level_ms)
         picks = np.concatenate((parts[which], proven), axis=1)
         if shares_[1] <= 0.0:
@@ -216,11 +225,11 @@ class Thompson(LinearPolicy):
         found: Floats = np.exp(np.where(np.isnan(known_ln), self._usual_ln(self.rounds_ln_), known_ln))
         return found
 
-    def _shares(self, parts: list[Codes], excess: Floats, default_ms: Floats) -> tuple[int, tuple[float, float]]:
+    def _shares(self, parts: list[Codes], excess: Excess, default_ms: Floats) -> tuple[int, tuple[float, float]]:
         """Which of the parts is to explore, and the shares of the proven part and of that.
 
         parts (rows, .): the proven one, one that explores near it, one that explores everywhere, as positions among
-        the candidates; excess (draws, rows, candidates), ln. Everywhere only where that is paid for in full.
+        the candidates; excess: as `ledger.Excess`. Everywhere only where that is paid for in full.
         """
         if self.budget is None:
             return 2, (1.0 - self.allowance, self.allowance)
@@ -228,15 +237,18 @@ class Thompson(LinearPolicy):
         often = self.tally_.count.sum(axis=1) + 0.1
         weight = often / often.sum() * default_ms
         mean_ms = float(weight.sum())
-        proven = part_cost(parts[0], weight, excess, account.optimism_ln())
-        near = mean_ms * account.unproven_cost()
-        saved_ms = account.saved_ms(self.budget)
+        deviation = max(LOAD_DEVIATION, self.tally_.noise_ln(FIRST_NOISE_LN))
+        proven = part_cost(parts[0], weight, excess, account.optimism_ln(deviation))
+        near = mean_ms * account.unproven_cost(deviation)
+        first_ms = max(FIRST_SESSIONS - self._coming(), 0.0) * mean_ms
+        saved_ms = account.saved_ms(self.budget, first_ms)
         spend_ms = saved_ms * (SPEND_SHARE if saved_ms > 0 else 1.0) / self._coming()
         income = PLAN_SHARE * self.budget * mean_ms + spend_ms
         self.purse_ = purse(max(income, LEAST_PURSE * self.budget * mean_ms) * self._coming())
-        which, found = 2, shares(income, proven, FAR_TIMES * near, self.allowance)
-        if found[1] < self.allowance:
-            which, found = 1, shares(income, proven, near, self.allowance)
+        most = max(self.allowance, MOST_GAINING_SHARE) if account.upper_ms() < 0.0 else self.allowance
+        which, found = 2, shares(income, proven, FAR_TIMES * near, most)
+        if found[1] < most:
+            which, found = 1, shares(income, proven, near, most)
         default = self._default_at()
         found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()))
         self.account_ = replace(account, share=found[1])
@@ -246,9 +258,7 @@ class Thompson(LinearPolicy):
         """Shares of the two parts, no more than loads so far allow: a table that nobody tried is not for everybody.
         away: share of the proven part that is not Default."""
         loads = self.tally_.count.sum() - self.tally_.count[:, self.grid.default].sum()
-        if not self.distrusted:
-            loads += self._warm_loads * self.trust_
-        most = max(GROWTH * loads / self._coming(), MOST_UNTRIED_SHARE)
+        most = max(GROWTH * loads / self._coming(), FIRST_TRIED_LOADS / self._coming(), MOST_UNTRIED_SHARE)
         factor = min(1.0, most / max(found[0] * away + found[1], 1e-9))
         return found[0] * factor, found[1] * factor
 
@@ -372,11 +382,12 @@ class Thompson(LinearPolicy):
         row, configuration, log_ms = seen.row[known], seen.configuration[known], seen.log_ms[known]
         default_ln = self._default_alone_ln()
         before = self.expected_[row, configuration] - self.expected_[row, default]
+        over_ln = log_ms - default_ln[row]
         interval = Interval(
             row,
             configuration,
             np.exp(default_ln[row]),
-            log_ms - default_ln[row],
+            over_ln - off_ln(over_ln, seen.weight[known], configuration == default),
             np.nan_to_num(before),
             self.unproven_[row, configuration],
             seen.weight[known],
@@ -417,5 +428,16 @@ class Thompson(LinearPolicy):
 
 def _fastest(drawn: Floats, default: int) -> Codes:
     """(rows, draws) the fastest of each draw (draws, rows, candidates); Default's position where nothing is left."""
-    found: Codes = np.where(np.isinf(drawn).all(axis=2), default, drawn.argmin(axis=2)).T
+    best = drawn.argmin(axis=2)
+    nothing = np.isinf(np.take_along_axis(drawn, best[:, :, None], axis=2)[:, :, 0])
+    found: Codes = np.where(nothing, default, best).T
+    return found
+
+
+def _at_full_width(drawn: Floats, mean: Floats, boldness: float, default: int, picks: Codes) -> Floats:
+    """(draws, rows) excess of picks (rows,) over Default in each draw (draws, rows, candidates), with the posterior's
+    own deviations in place of those times `boldness`; mean (rows, candidates)."""
+    rows = np.arange(len(picks))
+    usual = mean[rows, picks] - mean[:, default]
+    found: Floats = (drawn[:, rows, picks] - drawn[:, :, default] - usual) / max(boldness, 1e-9) + usual
     return found

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.ledger import Account, Interval, entered, no_cells, settled, shares
+from configtron.learner.ledger import Account, Interval, entered, no_cells, off_ln, settled, shares
+from configtron.learner.linearpolicy import SCALES
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import default_ms
 from configtron.learner.sim.sessions import Arrivals, drawn
@@ -87,6 +88,35 @@ def test_the_account_is_near_the_truth() -> None:
         account = one.managers[0].account_  # type: ignore[attr-defined]
         true = (one.median_ms_ - default_ms(one)).sum() / default_ms(one).sum()
         assert abs(account.cost_ms / account.base_ms - true) < 0.03
+
+
+def test_a_wrong_warm_start_is_within_the_budget() -> None:
+    """A tensor in which other configurations are faster, where none is: it is a prior, and is charged."""
+    seeds = 70_101, 70_102, 70_103
+    found = [costs(replayed(worse(seed), seed, n=1000, warm=small_tensor(seed + 9))) for seed in seeds]
+    assert np.mean(found, axis=0)[999] <= BUDGET + SLACK_1000, [one[999] for one in found]
+
+
+def test_with_many_updates_a_large_gain_is_found_within_a_thousand_sessions() -> None:
+    tensor = small_tensor()
+    ms = tensor.median_ms.copy()
+    ms[:, tensor.grid.default] *= 1.5
+    found = [costs(replayed(replace(tensor, median_ms=ms), seed, n=1000, every=50)) for seed in (1, 2, 3)]
+    assert np.mean([one[999] for one in found]) < -0.1
+
+
+def test_where_no_configuration_differs_effects_are_taken_to_be_small() -> None:
+    tensor = small_tensor()
+    ms = np.repeat(tensor.median_ms[:, [tensor.grid.default]], len(tensor.grid), axis=1)
+    made = replayed(replace(tensor, median_ms=ms), n=4000).managers[0]
+    assert isinstance(made, Thompson) and made.scale_ == min(SCALES)
+
+
+def test_a_slow_hour_is_no_configurations_cost() -> None:
+    """All loads of an interval take a third longer, Default's, too."""
+    slow, of_default = np.full(100, np.log(4 / 3)), np.arange(100) < 90
+    off = off_ln(slow, np.ones(100), of_default)
+    assert 0.85 * np.log(4 / 3) < off <= np.log(4 / 3) and off_ln(slow, np.ones(100), ~of_default) < off
 
 
 def interval(over_ln: list[float], configuration: list[int]) -> Interval:

@@ -122,15 +122,16 @@ def test_any_tensor_helps_from_the_first_session(foreign) -> None:  # type: igno
 def test_nonsense_is_found_out_and_costs_no_more_than_chance() -> None:
     nonsense = np.random.default_rng(2).permuted(WARM.median_ms, axis=1)
     one = made(replace(WARM, median_ms=nonsense))
-    lived(one, TENSOR, 2000, batch=250)
+    # Within the budget few loads put it to the test at first.
+    lived(one, TENSOR, 8000, batch=250)
     assert one.distrusted and len(one.candidates_) == len(TENSOR.grid)
     late: dict[str, list[float]] = {"cold": [], "nonsense": []}
     for seed in (3, 5):
         for name, warm in (("cold", None), ("nonsense", replace(WARM, median_ms=nonsense))):
             found = policy("thompson", Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(seed), 250, warm))
-            contexts, condition, chosen, _ = lived(found, TENSOR, 4000, seed=seed, batch=250)
+            contexts, condition, chosen, _ = lived(found, TENSOR, 8000, seed=seed, batch=250)
             took = TENSOR.lookup(condition, chosen.configuration, contexts.site)
-            late[name].append(np.log(took / TENSOR.best_ms[condition, contexts.site])[3000:].mean())
+            late[name].append(np.log(took / TENSOR.best_ms[condition, contexts.site])[7000:].mean())
     assert np.mean(late["nonsense"]) < np.mean(late["cold"]) + 0.02
 
 

@@ -152,7 +152,7 @@ def test_a_client_of_whom_nothing_is_known_is_served(name: str, tensor: Tensor) 
 
 def test_other_peoples_states_are_refused(tensor: Tensor) -> None:
     text = made("default", tensor).save()
-    with pytest.raises(BadInput, match="'cell_optimum', version 3, is wanted"):
+    with pytest.raises(BadInput, match="'cell_optimum', version 4, is wanted"):
         made("cell_optimum", tensor).restore(text)
     with pytest.raises(BadInput, match="no saved policy"):
         made("default", tensor).restore("{")
