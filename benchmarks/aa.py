@@ -28,7 +28,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from scipy.special import bdtrc, betaincinv
 
-from configtron.cli.learn.gains import Tested, tested
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.classes import fit
 from configtron.learner.classpolicy import ClassPolicy
@@ -41,6 +40,7 @@ from configtron.learner.rulebook import Rulebook
 from configtron.learner.saved import Recipe
 from configtron.model.grid import Grid, live_grid
 from configtron.model.knobs import KNOBS
+from configtron.service.learning.gains import Tested, tested
 
 LOGS, OUTCOMES, PREFIXES = 200, 10_000, 1_200
 KINDS = ("even", "tails", "alike", "looking", "sticky", "looks")

@@ -25,6 +25,15 @@ DTYPE = re.compile(r"[<|][biufU]\d{1,4}")
 KINDS: dict[str, type] = {"NetworkClass": NetworkClass}
 
 
+class OtherVersion(BadInput):
+    """A state whose fields are another version's. what: the complaint without the advice."""
+
+    def __init__(self, kind: str) -> None:
+        self.what = f"saved by another version of configtron, whose {kind} has other fields"
+        super().__init__(f"{self.what}; make it anew: `configtron learn run --policy NAME --fresh` (outcomes and rules"
+                         " stay)")  # fmt: skip
+
+
 def keep(kind: type) -> type:
     """Class decorator: this frozen dataclass may stand in a state."""
     KINDS[kind.__name__] = kind
@@ -107,7 +116,4 @@ def _of_kind(kind: type, given: dict[str, Any]) -> Any:
     try:
         return kind(**given)
     except TypeError as error:
-        raise BadInput(
-            "the policy was saved by another version of configtron, which knew other things of a client;"
-            " make it anew: `configtron learn run --policy NAME --fresh` (outcomes and rules stay)"
-        ) from error
+        raise OtherVersion(kind.__name__) from error

@@ -252,9 +252,10 @@ def test_optional_columns_that_do_not_fit_are_refused(wrong: dict[str, object]) 
 
 def test_a_site_or_a_configuration_with_two_columns_is_refused() -> None:
     tensor = small()
+    sites = replace(tensor, sites=(*tensor.sites[:-1], tensor.sites[0]))
     with pytest.raises(BadInput, match=f"site '{tensor.sites[0]}' has two columns"):
-        replace(tensor, sites=(*tensor.sites[:-1], tensor.sites[0]))
+        read(io.BytesIO(packed(sites)))
     twice = Grid(tensor.grid.knobs, (*tensor.grid.rows[:-1], tensor.grid.rows[0]))
     with pytest.raises(BadInput, match=f"configuration '{tensor.grid.profiles[0].name}' has two columns"):
-        replace(tensor, grid=twice)
-    assert replace(tensor, sites=tensor.sites).sites == tensor.sites
+        read(io.BytesIO(packed(replace(tensor, grid=twice))))
+    assert read(io.BytesIO(packed(tensor))).sites == tensor.sites

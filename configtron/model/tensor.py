@@ -104,18 +104,7 @@ class Tensor:
         rates = np.stack((self.bandwidth_kbps, self.rtt_ms, self.loss))
         if (rates < 0).any() or np.isinf(rates).any() or (self.loss > 1).any():
             raise BadInput("tensor: a bandwidth or a round trip is negative or infinite, or a loss is no share")
-        self._check_twice()
         self._check_optional(shape)
-
-    def _check_twice(self) -> None:
-        """A site or a configuration has one column: of two it is not known which to read. Errors: `BadInput`."""
-        profiles = [profile.settings for profile in self.grid.profiles]
-        for what, column, shown in (
-            ("site", self.sites, self.sites), ("configuration", profiles, [one.name for one in self.grid.profiles]),
-        ):  # fmt: skip
-            if len(set(column)) < len(column):
-                twice = next(name for at, name in enumerate(shown) if column[at] in column[:at])
-                raise BadInput(f"tensor: {what} {twice!r} has two columns; leave one out, or name them differently")
 
     def _check_optional(self, shape: tuple[int, ...]) -> None:
         """Columns that a file may lack. Errors: `BadInput`."""
@@ -247,11 +236,24 @@ def read(file: BinaryIO, name: str = "tensor") -> Tensor:
         with np.load(file, allow_pickle=False) as columns:
             if absent := [column for column in TENSOR_COLUMNS if column not in columns]:
                 raise BadInput(f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; {MAKE}")
-            return _tensor(name, {column: columns[column] for column in columns.files})
+            return _once(name, _tensor(name, {column: columns[column] for column in columns.files}))
     except UNREADABLE as error:
         # What numpy advises, to unpickle it all the same, is what a stranger's file must not have.
         why = "a column is neither numbers nor text" if "pickle" in str(error) else str(error)[:SHOWN] or "damaged"
         raise BadInput(f"{name}: no PLT-tensor ({why}); {MAKE}") from error
+
+
+def _once(name: str, tensor: Tensor) -> Tensor:
+    """Return a file's tensor, in which a site or a configuration has one column: of two it is not known which to read.
+    Errors: `BadInput`."""
+    profiles = tensor.grid.profiles
+    for what, shown, column in (("site", tensor.sites, tensor.sites),
+                                ("configuration", [one.name for one in profiles],
+                                 [one.settings for one in profiles])):  # fmt: skip
+        if len(set(column)) < len(column):
+            twice = next(word for at, word in enumerate(shown) if column[at] in column[:at])
+            raise BadInput(f"{name}: {what} {twice!r} has two columns; leave one out")
+    return tensor
 
 
 def _tensor(name: str, columns: dict[str, Any]) -> Tensor:

@@ -16,10 +16,9 @@ from configtron.model.errors import DONE, NOTHING
               help="Which; `learn status` lists them.")  # fmt: skip
 def drop(name: str) -> int:
     """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was no such policy."""
-    from configtron.db.outcomes import Outcomes
+    from configtron.service.learning.learners import drop as dropped
 
-    with Outcomes(settings().db) as store:
-        if store.drop_learner(name):
-            return DONE
+    if dropped(settings().db, name):
+        return DONE
     say(f"no policy is called {name!r}; `configtron learn status` shows them")
     return NOTHING

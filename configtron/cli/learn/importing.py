@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -17,13 +13,9 @@ from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
-    from configtron.learner.imports.joining import Contexted
     from configtron.learner.imports.reading import Reading
-    from configtron.learner.logged import Logged
-    from configtron.model.nouns import Outcome
+    from configtron.service.learning.importing import Imported
 
-# Outcomes in a transaction.
-BATCH = 20_000
 SOURCES = ("live", "lab", "sim")
 FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "web-vitals", "har", "contexts")
 
@@ -51,8 +43,7 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 @click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
               metavar="SECONDS", help="So long without a request ends a page view of an access log.")
 @click.option("--strict", is_flag=True, help="Stop at the first bad line.")
-def import_(file: BinaryIO, source: str, kind: str | None, contexts: str, window_s: float, strict: bool,
-            **how: object) -> int:  # fmt: skip
+def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
 
     \b
@@ -73,83 +64,39 @@ def import_(file: BinaryIO, source: str, kind: str | None, contexts: str, window
     Bad lines are counted and the first few named, the others kept: exit code 3. With --strict the first one ends the
     import, exit code 2; the outcomes before it are kept, and it says how many. 4: there was no outcome.
     """
-    from configtron.cli.learn.sources import Given, contexted, keep_contexts, opened, read
+    from configtron.cli.learn.pace import Shown
+    from configtron.service.learning.importing import import_file
+    from configtron.service.learning.sources import ImportOptions
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
-    given = Given(source=source, kind=kind or "", **how)  # type: ignore[arg-type]
-    lines, reading, kind = opened(file, name, given.kind, strict=strict)
-    if kind == "contexts":
-        return keep_contexts(settings().db, lines, reading)
-    outcomes, metric = read(settings().db, kind, lines, reading, given)
-    about = {"file": name} | ({"metric": metric} if metric != "plt" else {}) | ({"from": kind} if kind != "outcomes"
-                                                                               else {})  # fmt: skip
-    known = contexted(settings().db, contexts, window_s)
-    log, kept = _keep(source, about, _batches(outcomes, known), reading)
-    if kept:
-        say(f"log {log}: {kept} outcomes" + (f" of metric {metric}" if metric != "plt" else ""))
-        if known is not None and len(known):
-            say(str(known.joined))
-    return _ended(reading, kept)
+    found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), Shown())
+    if found.kind == "contexts":
+        return _contexts(found)
+    if found.kept:
+        of_metric = f" of metric {found.metric}" if found.metric != "plt" else ""
+        say(f"log {found.log}: {found.kept} outcomes{of_metric}")
+        if found.joined is not None:
+            say(str(found.joined))
+    return _ended(found.reading, found.kept)
 
 
-def _keep(source: str, about: dict[str, str], batches: Iterator[Logged], reading: Reading) -> tuple[int, int]:
-    """Keep outcomes, a batch a transaction: the log's number, and how many. Errors: `BadInput`, those before kept."""
-    from configtron.db.outcomes import Outcomes
-    from configtron.model.records import canonical
-
-    log, kept = 0, 0
-    with Outcomes(settings().db) as store, _uncollected():
-        try:
-            for logged in batches:
-                if log:
-                    store.add(log, logged)
-                else:
-                    log = store.begin_log(source, canonical({**about}), logged)
-                kept += len(logged)
-        except BadInput as error:
-            before = f"; {kept} outcomes before it are kept as log {log}" if kept else ""
-            raise BadInput(f"{error}{before}") from error
-        except KeyboardInterrupt:
-            say(f"log {log}: {kept} outcomes are kept" if kept else "nothing is kept")
-            raise
-    return log, kept
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No search for cyclic garbage until the block ends: outcomes make none, and it takes an eighth of an import."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
-
-
-def _batches(outcomes: Iterator[Outcome], known: Contexted | None) -> Iterator[Logged]:
-    """Outcomes, so many at once; a line that cannot be read raises `BadInput` when those before it were handed out."""
-    from configtron.learner.logged import logged_of
-
-    ended = False
-    while not ended:
-        batch: list[Outcome] = []
-        wrong = None
-        try:
-            for outcome in islice(outcomes, BATCH):
-                batch.append(outcome)  # one by one: those before a line that cannot be read stay
-        except BadInput as error:
-            wrong = error
-        if batch:
-            logged = logged_of(batch)
-            yield known.fill(logged) if known is not None and len(known) else logged
-        if wrong is not None:
-            raise wrong
-        ended = not batch
+def _contexts(found: Imported) -> int:
+    """Report contexts that were kept; return the exit code. Errors: `BadInput` where all lines are bad."""
+    reading = found.reading
+    if not found.kept + found.there:
+        if reading.bad:
+            raise BadInput(reading.first[0])
+        say(f"{reading.name}: no context in it")
+        return NOTHING
+    again = f"; {found.there} were kept already" if found.there else ""
+    say(f"{found.kept} contexts are kept{again}; `configtron learn import` joins outcomes to them by prefix and time")
+    for where in reading.first:
+        say(where)
+    return PARTIAL if reading.bad else DONE
 
 
 def _ended(reading: Reading, kept: int) -> int:
-    """Say what was left out; the exit code. Errors: `BadInput` where all lines are bad."""
+    """Report what was left out; return the exit code. Errors: `BadInput` where all lines are bad."""
     for why, count in reading.left.most_common():
         if count:
             say(f"{count} not taken: {why}")

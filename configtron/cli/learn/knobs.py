@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.learn.options import rounded, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE, BadInput
@@ -17,14 +17,11 @@ from configtron.model.errors import DONE, BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from configtron.db.outcomes import Learner
     from configtron.learner.importance import DeadKnob
     from configtron.model.records import Json
-    from configtron.model.tensor import Tensor
+    from configtron.service.learning.knobs import Knobs
 
 EFFECT_COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
-# Of the bootstrap's resamples: the same question has the same answer.
-SEED = 0
 # What an effect in one cell of a hundred is, of its root mean square over all.
 RARE = 10.0
 
@@ -47,29 +44,19 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """
+    from configtron.cli.learn.pace import Shown
     from configtron.model.tensor import read
+    from configtron.service.learning.knobs import knobs_of_policy, knobs_of_tensor
 
     if name and tensor is not None:
         raise BadInput("--policy and --tensor are two answers; ask for one at a time")
-    rows = list(_table())
+    known = list(_table())
     if tensor is not None:
-        rows += _of_tensor(read(tensor, tensor.name))
-    elif found := _learner(name):
-        rows += _of_policy(found)
+        found = knobs_of_tensor(read(tensor, tensor.name))
     else:
-        say("no policy has seen anything yet, and no --tensor is named: what is known beforehand")
-    write(form, output_file, EFFECT_COLUMNS, rows)
+        found = knobs_of_policy(settings().db, name, Shown())
+    write(form, output_file, EFFECT_COLUMNS, [*known, *_rows(found)])
     return DONE
-
-
-def _learner(name: str) -> Learner | None:
-    from configtron.cli.learn.options import saved
-    from configtron.db.outcomes import Outcomes
-
-    if not name and not settings().db.is_file():
-        return None
-    with Outcomes(settings().db) as store:
-        return saved(store, name) if name or store.learners() else None
 
 
 def _table() -> Iterator[dict[str, Json]]:
@@ -85,35 +72,14 @@ def _table() -> Iterator[dict[str, Json]]:
         yield {"kind": "knob", "knob": knob.name, "values": [value_form(one) for one in values], "about": about}
 
 
-def _of_tensor(tensor: Tensor) -> Iterator[dict[str, Json]]:
-    import numpy as np
-
-    from configtron.learner.importance import dead_knobs, knob_importance, tensor_tally
-
+def _rows(found: Knobs) -> Iterator[dict[str, Json]]:
     names = ("median", "median_low", "median_high", "p95", "p95_low", "p95_high")
-    for row in knob_importance(tensor, np.random.default_rng(SEED)):
+    for row in found.importance:
         yield {"kind": "importance", "knob": row.name, **{key: rounded(getattr(row, key)) for key in names}}
-    if tensor.repeats_ms is not None:
-        tally = tensor_tally(tensor)
-        yield from _dead(dead_knobs(tensor.grid, tally, tally.noise_ln(0.0)))
-
-
-def _of_policy(found: Learner) -> Iterator[dict[str, Json]]:
-    from configtron.cli.learn.options import revived
-    from configtron.learner.classpolicy import ClassPolicy
-    from configtron.learner.importance import dead_knobs
-    from configtron.learner.warmstart import FIRST_NOISE_LN
-    from configtron.model.grid import DEAD
-
-    policy = revived(found)
-    for one in policy.grid.dead:
-        if one not in DEAD:
-            where = f"{one.where}={one.value}" if one.where else ""
-            yield {"kind": "unexplored", "knob": one.knob, "where": where, "about": one.reason}
-    if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
-        say(f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
-        return
-    yield from _dead(dead_knobs(policy.grid, policy.tally_, policy.tally_.noise_ln(FIRST_NOISE_LN)))
+    for one in found.unexplored:
+        where = f"{one.where}={one.value}" if one.where else ""
+        yield {"kind": "unexplored", "knob": one.knob, "where": where, "about": one.reason}
+    yield from _dead(found.dead)
 
 
 def _dead(found: Iterable[DeadKnob]) -> Iterator[dict[str, Json]]:

@@ -14,19 +14,12 @@ from configtron.cli.settings import hint, settings
 from configtron.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from configtron.db.outcomes import Learner, Outcomes
-    from configtron.learner.damage import DamageBound
-    from configtron.learner.policy import TablePolicy
-    from configtron.learner.reclassify import Watch
-    from configtron.model.grid import Grid
     from configtron.model.records import Json
-    from configtron.model.tensor import Tensor
 
 # What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.learning/1"
 # Latest outcomes that a question is answered from: enough for intervals of a per cent, little enough for a second.
 LAST = 100_000
-MAKE = "make one: configtron learn run"
 
 Command = Callable[..., Any]
 
@@ -38,7 +31,11 @@ def log_option(command: Command) -> Command:
     def chosen(*args: Any, log: int, metric: str, **rest: Any) -> Any:
         if metric and log:
             raise BadInput("--log names one log, which has one metric; leave --metric out")
-        return command(*args, log=_of_metric(metric) if metric else log, **rest)
+        if metric:
+            from configtron.service.learning.learners import log_of_metric
+
+            log = log_of_metric(settings().db, metric)
+        return command(*args, log=log, **rest)
 
     one = click.option(
         "--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
@@ -49,17 +46,6 @@ def log_option(command: Command) -> Command:
         help="Outcomes of all logs that measured this, where logs measured different things: plt, page, request, ...",
     )  # fmt: skip
     return one(alike(chosen))
-
-
-def _of_metric(metric: str) -> int:
-    """-n, n being the first log of that metric. Errors: `BadInput` where there is none."""
-    from configtron.db.outcomes import Outcomes
-
-    with Outcomes(settings().db) as store:
-        found = store.metrics()
-    if metric not in found:
-        raise BadInput(f"no log has metric {metric!r}; there is: {', '.join(found) or 'none'}")
-    return -found[metric]
 
 
 def policy_option(command: Command) -> Command:
@@ -86,25 +72,6 @@ def damage_options(command: Command) -> Command:
     return most(where(command))
 
 
-def damage_of(text: str, tensor: Tensor | None, grid: Grid) -> DamageBound | None:
-    """The bound that is meant; None where none is wanted, or nothing was measured and none is asked for. Errors:
-    `BadInput` for a bound that no tensor can tell."""
-    import numpy as np
-
-    from configtron.learner.damage import BOUND, bound_of, damage_bound
-
-    bound = bound_of(text) if text else BOUND
-    if bound is None or (not text and (tensor is None or tensor.damage is None)):
-        return None
-    if tensor is None:
-        raise BadInput("--damage: nobody measured what neighbours lose; name a tensor: --damage-from FILE")
-    found = damage_bound(tensor, grid, bound)
-    measured = int((~np.isnan(found.high)).any(axis=1).sum())
-    say(f"served is what neighbours lose at most {bound:g} bytes by for each byte of a page, as measured on {measured}"
-        " conditions; elsewhere no bbr, no unpaced window above 30, no more than six connections")
-    return found
-
-
 def write(form: str, path: str, columns: Sequence[str], rows: Iterable[dict[str, Json]]) -> None:
     """Rows in the form asked for."""
     from configtron.report.lines import opened
@@ -118,47 +85,6 @@ def say(text: str) -> None:
     """A line to stderr, unless they are not wanted."""
     if settings().loudness >= 0:
         click.echo(hint(text), err=True)
-
-
-def saved(store: Outcomes, name: str) -> Learner:
-    """The policy of that name, or the one that was saved last. Errors: `BadInput` if there is none."""
-    every = store.learners()
-    if not every:
-        raise BadInput(f"no policy has learned anything yet; {MAKE}")
-    # Of those of one second, the one that was begun last.
-    chosen = name or max(enumerate(every), key=lambda one: (one[1].saved_at, one[0]))[1].name
-    if not name and len(every) > 1:
-        say(f"{chosen} is meant, of {len(every)} policies the one saved last; --policy names another")
-    found = store.learner(chosen)
-    if found is None:
-        raise BadInput(f"no policy is called {name!r}; there is: {', '.join(one.name for one in every)}; {MAKE}")
-    return found
-
-
-def revived(found: Learner) -> TablePolicy:
-    """A saved policy as it stood."""
-    return revived_with(found)[0]
-
-
-def revived_with(found: Learner) -> tuple[TablePolicy, Watch | None]:
-    """A saved policy as it stood, and the watch over its clients if it has one."""
-    from configtron.cli.importable import importable
-    from configtron.learner.saved import recipe_of, restore
-
-    recipe = recipe_of(found.recipe)
-    importable([recipe.policy])
-    policy, watch = recipe.make(warm_of(found)), recipe.watch()
-    restore(found.state, policy, watch)
-    return policy, watch
-
-
-def warm_of(found: Learner) -> Tensor | None:
-    """The tensor that a saved policy was made with."""
-    from io import BytesIO
-
-    from configtron.model.tensor import read
-
-    return None if found.warm is None else read(BytesIO(found.warm), f"the tensor of {found.name}")
 
 
 def rounded(value: float | None) -> Json:

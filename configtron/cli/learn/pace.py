@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from configtron.cli.learn.options import say
+from configtron.service.progress import Event
 
 # Often enough for whoever waits, rarely enough for a log.
 EVERY_S = 5.0
@@ -36,6 +37,24 @@ class Pace:
         each = f"{rate:.0f}" if rate >= SLOW else f"{rate:.2g}"
         ahead = f", {left:.0f} s left" if done < self.total else f" in {took_s:.1f} s"
         return f"{self.what}: {done}/{self.total} {self.things}, {each}/s{ahead}"
+
+
+class Shown:
+    """Progress events as lines: a notice as it is, of a job's steps now and then how far it is. things: by the job's
+    name, the plural of what it does."""
+
+    def __init__(self, things: Mapping[str, str] | None = None) -> None:
+        self._things = things or {}
+        self._paces: dict[str, Pace] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        if event.what not in self._things:
+            say(event.what)
+        elif event.done == 0:
+            self._paces[event.what] = Pace(event.what, self._things[event.what], event.total)
+        else:
+            self._paces[event.what](event.done, last=event.done == event.total)
 
 
 class Phases:

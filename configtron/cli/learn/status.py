@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -11,11 +10,12 @@ import click
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import form_options
-from configtron.model.errors import DONE, BadInput
+from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
-    from configtron.db.outcomes import Outcomes
+    from configtron.db.outcomes import Log
     from configtron.model.records import Json
+    from configtron.service.learning.overview import Reader
 
 # Bandwidth, round trip and loss, which all classes live over: not worth a word.
 BASE_FEATURES = 3
@@ -40,56 +40,40 @@ def status(form: str, output_file: str) -> int:
 
     Exit code 0 also if there is nothing.
     """
-    from configtron.db.outcomes import Outcomes
+    from configtron.service.learning.overview import status as found_in
 
-    if not settings().db.is_file():
-        rows: list[dict[str, Json]] = []
-    else:
-        with Outcomes(settings().db, read_only=True) as store:
-            rows = [*_logs(store), *_learners(store)]
+    found = found_in(settings().db)
+    rows = [*(_log_row(one.log, one.metric) for one in found.logs), *map(_reader_row, found.learners)]
     write(form, output_file, STATE_COLUMNS, rows)
     if not rows:
         say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
     return DONE
 
 
-def _logs(store: Outcomes) -> Iterator[dict[str, Json]]:
-    for log in store.logs():
-        yield {
-            "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
-            "metric": store.metric_of(log.id), "about": f"{log.source} {log.about}",
-        }  # fmt: skip
+def _log_row(log: Log, metric: str) -> dict[str, Json]:
+    return {
+        "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
+        "metric": metric, "about": f"{log.source} {log.about}",
+    }  # fmt: skip
 
 
-def _learners(store: Outcomes) -> Iterator[dict[str, Json]]:
-    from configtron.learner.saved import classes_in, features_in, recipe_of, safety_in, set_aside_in
-
-    for one in store.learners():
-        waiting = store.count(one.log, one.position)
-        about = f"{one.policy}, from {_which(store, one.log)}"
-        classes: int | None = None
-        splits: int | None = None
-        features: tuple[str, ...] = ()
-        aside: dict[str, int] = {}
-        kept: dict[str, Json] = {}
-        try:
-            classes, splits = classes_in(one.state)
-            features, aside = features_in(one.recipe), set_aside_in(one.state)
-            safety = safety_in(one.state, recipe_of(one.recipe))
-            if safety is not None:
-                kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
-                        "dropped": list(safety.dropped)}  # fmt: skip
-        except BadInput as error:  # of another version: the others, and the logs, are shown all the same
-            about += f"; cannot be read: {error}"
-        about += f"; classes over {', '.join(features)}" if len(features) > BASE_FEATURES else ""
-        yield {
-            "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
-            "outcomes": one.outcomes, "waiting": waiting, "classes": classes, "splits": splits,
-            "features": list(features), "saved": one.saved_at, "set_aside": dict(aside), "about": about, **kept,
-        }  # fmt: skip
+def _reader_row(found: Reader) -> dict[str, Json]:
+    one, kept = found.learner, dict[str, "Json"]()
+    about = f"{one.policy}, from {_which(one.log, found.metric)}"
+    about += f"; cannot be read: {found.error}" if found.error else ""
+    about += f"; classes over {', '.join(found.features)}" if len(found.features) > BASE_FEATURES else ""
+    if (safety := found.safety) is not None:
+        kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
+                "dropped": list(safety.dropped)}  # fmt: skip
+    return {
+        "kind": "policy", "name": one.name, "policy": one.policy, "log": max(one.log, 0), "since": one.begun_at,
+        "outcomes": one.outcomes, "waiting": found.waiting, "classes": found.classes, "splits": found.splits,
+        "features": list(found.features), "saved": one.saved_at, "set_aside": dict(found.set_aside), "about": about,
+        **kept,
+    }  # fmt: skip
 
 
-def _which(store: Outcomes, log: int) -> str:
+def _which(log: int, metric: str) -> str:
     if log > 0:
         return f"log {log}"
-    return f"all logs of metric {store.metric_of(log)}" if log else "all logs"
+    return f"all logs of metric {metric}" if log else "all logs"

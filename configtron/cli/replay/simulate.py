@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from configtron.cli.importable import importable
 from configtron.cli.learn.options import rounded, say, write
 from configtron.cli.learn.pace import Pace, Phases
 from configtron.cli.replay.origin import NONE, Origin, hashed, made, origin_of
@@ -24,6 +23,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
 from configtron.model.errors import BadInput
+from configtron.service.learning.importable import importable
 
 if TYPE_CHECKING:
     from configtron.model.records import Json

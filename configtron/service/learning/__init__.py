@@ -1,2 +1,53 @@
 # SPDX-License-Identifier: MIT
-"""Learning: run a policy over outcomes, evaluate it, export its rules."""
+"""Learning: outcomes imported, policies taken through them, valued, explained, and exported as rules.
+
+from pathlib import Path
+from configtron.service import learning
+
+db = Path("outcomes.db")
+with open("outcomes.jsonl", "rb") as file:
+    learning.import_file(file, "outcomes.jsonl", learning.ImportOptions(db))
+print(learning.run(learning.RunOptions(db)).learned)
+print(learning.export(learning.ExportOptions(db)).made.losses)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from configtron.service.lazily import lazily
+
+if TYPE_CHECKING:
+    from configtron.service.learning.evaluating import Evaluated, EvaluateOptions, evaluate
+    from configtron.service.learning.explaining import Explained, ExplainOptions, explain
+    from configtron.service.learning.exporting import Exported, ExportOptions, export
+    from configtron.service.learning.importing import Imported, import_file
+    from configtron.service.learning.knobs import Knobs, knobs_of_policy, knobs_of_tensor
+    from configtron.service.learning.learners import drop, revived, saved
+    from configtron.service.learning.lessons import Taken
+    from configtron.service.learning.overview import Status, status
+    from configtron.service.learning.running import Making, RunOptions, run
+    from configtron.service.learning.sources import ImportOptions
+
+__all__ = [
+    "EvaluateOptions", "Evaluated", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
+    "Imported", "Knobs", "Making", "RunOptions", "Status", "Taken", "drop", "evaluate", "explain", "export",
+    "import_file", "knobs_of_policy", "knobs_of_tensor", "revived", "run", "saved", "status",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(("Evaluated", "EvaluateOptions", "evaluate"), "evaluating"),
+            **dict.fromkeys(("Explained", "ExplainOptions", "explain"), "explaining"),
+            **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
+            **dict.fromkeys(("Imported", "import_file"), "importing"),
+            **dict.fromkeys(("Knobs", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
+            **dict.fromkeys(("drop", "revived", "saved"), "learners"),
+            "Taken": "lessons",
+            **dict.fromkeys(("Status", "status"), "overview"),
+            **dict.fromkeys(("Making", "RunOptions", "run"), "running"),
+            "ImportOptions": "sources",
+        },
+    )

@@ -173,3 +173,36 @@ def test_a_policy_that_learned_next_to_nothing_spends_no_test(filled: Typed, tmp
     assert code == USAGE and out == "" and "learned from 1 outcomes" in err and err.count("\n") <= 2
     with Outcomes(tmp_path / "l.db") as store:
         assert not store.gain_tests(0)
+
+
+def test_only_rules_that_are_handed_over_spend_a_test(typed: Typed, tmp_path: Path) -> None:
+    """What is printed without a test says nothing of an effect, so that it can be asked for as often as one likes."""
+    learned(typed, log(tmp_path / "a.jsonl", 3000, 1, window=0.2))
+    for _ in range(3):
+        code, out, err = typed("learn", "export", "-f", "jsonl")
+        assert code == DONE and "no profile is tested here: --to-tune tests them" in err
+        assert "held-back" not in {row["kind"] for row in rows(out)}, "a verdict is a look"
+        assert "; not tested" in next(row["when"] for row in rows(out) if row.get("of") == "tune")
+    with Outcomes(tmp_path / "l.db") as store:
+        assert not store.gain_tests(0)
+    said, err = export(typed)
+    assert "classes keep Default" in err and {row["tests"] for row in said if row["kind"] == "power"} == {1}
+    # The verdict that stands is shown without another test.
+    code, out, err = typed("learn", "export", "-f", "jsonl")
+    assert {row["tests"] for row in rows(out) if row["kind"] == "power"} == {1} and "classes keep Default" in err
+    with Outcomes(tmp_path / "l.db") as store:
+        assert len(store.gain_tests(0)) == 1
+
+
+def test_a_table_has_the_answer_first_and_ten_rows_of_power(filled: Typed) -> None:
+    assert filled("learn", "run", "--policy", "mab_nc", "--classes", 20)[0] == DONE
+    _, out, _ = filled("learn", "export", "-f", "jsonl")
+    every = [row["kind"] for row in rows(out)]
+    assert every.count("power") > 10, "the test is empty"
+    _, table, _ = filled("learn", "export")
+    kinds = [line.split()[0] for line in table.splitlines()]
+    assert kinds.count("power") == 10 and kinds[-10:] == ["power"] * 10 and kinds[1] == "loss"
+    assert "groups of classes with fewer outcomes; --power" in table
+    for words in (("--power",), ("--only", "power"), ("-f", "csv")):
+        whole = filled("learn", "export", *words)[1]
+        assert [line.replace(",", " ").split()[0] for line in whole.splitlines()].count("power") == every.count("power")

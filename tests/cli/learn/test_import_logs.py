@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from configtron.cli.learn.importing import BATCH
 from configtron.db.outcomes import Outcomes
 from configtron.db.tuning import Tuning
 from configtron.learner.imports.inforce import InForce
@@ -28,6 +27,7 @@ from configtron.learner.imports.reading import Reading, numbered
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
+from configtron.service.learning.importing import BATCH
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
 from tests.cli.learn.typed import Typed, typed
 from tests.fingerprint.capture.mmdb import database

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from configtron.db.outcomes import Outcomes
-from configtron.model.errors import DONE
+from configtron.model.errors import DONE, INTERRUPTED
 from tests.cli.learn.typed import Typed, typed
 from tests.learner.test_logged import logged
 from tests.test_layers import ROOT
@@ -46,3 +46,25 @@ def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
         assert killed is not None and whole is not None and killed.state == whole.state
         decisions = list(store.decisions("killed"))
         assert len(decisions) == 80_000 and decisions == list(store.decisions("whole"))
+
+
+def test_sigterm_ends_it_with_a_line_and_a_code(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with Outcomes(path) as store:
+        log = store.begin_log("sim", "{}")
+        for seed in range(1, 5):
+            store.add(log, logged(20_000, seed))
+    command = [sys.executable, "-m", "configtron", "--db", str(path), *HOW, "--name", "ended"]
+    child = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    with Outcomes(path) as store:
+        while not (found := store.learner("ended")) or not found.position:
+            assert child.poll() is None, "it came to its end before the signal"
+            time.sleep(0.01)
+    child.terminate()
+    out, err = child.communicate()
+    with Outcomes(path) as store:
+        found = store.learner("ended")
+    assert found is not None and child.returncode == INTERRUPTED and out == ""
+    assert f"ended: {found.outcomes} outcomes are learned and saved; go on with: configtron --db" in err
+    assert found.outcomes % 10_000 == 0 and found.outcomes < 80_000

@@ -187,6 +187,9 @@ def test_a_policy_of_another_version_hides_nothing_else(filled: Typed, tmp_path:
     for words in (("run", "--policy", "linucb"), ("export", "--policy", "linucb", "--to-tune")):
         code, _, err = filled("learn", *words)
         assert code == USAGE and "another version" in err.splitlines()[-1] and "--fresh" in err.splitlines()[-1]
+        # Which policy, what to do, what that loses.
+        for part in ("policy linucb: ", "learn run --policy linucb --fresh", "learned from 1500 outcomes is lost"):
+            assert part in err.splitlines()[-1]
     assert filled("learn", "run", "--policy", "linucb", "--fresh")[0] == 0
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.learn import lessons, looking
 from configtron.db.outcomes import Outcomes
 from configtron.learner import looks
 from configtron.learner.logged import Logged
 from configtron.learner.saved import recipe_of
 from configtron.learner.state import decode
 from configtron.model.errors import DONE
+from configtron.service.learning import lessons, looking
 from tests.cli.learn.typed import Typed, rows, typed
 from tests.learner.test_beginning import chosen
 

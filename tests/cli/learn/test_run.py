@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.cli.learn import lessons
 from configtron.db.outcomes import Outcomes
 from configtron.learner import PREFERRED
 from configtron.learner.saved import recipe_of
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.model.tensor import write
+from configtron.service.learning import lessons
 from tests.cli.learn.typed import Typed, filled, rows, typed
 from tests.learner.worlds import small_tensor
 
@@ -89,7 +89,7 @@ def test_a_warm_start_over_other_configurations_and_sites_is_taken_for_what_it_s
     filled: Typed, tmp_path: Path
 ) -> None:
     tensor = small_tensor()
-    few = tensor.over(tensor.grid.only([tensor.grid.default, 3, 20]))
+    few = tensor.over(tensor.grid.only([tensor.grid.default, 3, 21]))
     gaps = few.median_ms.copy()
     gaps[0, 1] = np.nan
     with (tmp_path / "few.npz").open("wb") as file:

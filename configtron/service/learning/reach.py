@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from configtron.model.errors import ConfigtronError
 
 if TYPE_CHECKING:
@@ -50,11 +48,10 @@ class Allowed(NamedTuple):
     why: tuple[str, ...]
 
 
-def allowed(grid: Grid, damage: DamageBound | None = None) -> Allowed:
-    """Configurations within the operator's bounds and fair to others; Default always is. Knobs count only where they
-    are off their default: what is not set cannot be refused. Where damage to neighbours was measured, a configuration
-    that kept within the bound in some condition is fair here: the bound judges it class by class. Errors: `BadInput`
-    for a bound that is none."""
+def allowed(grid: Grid, limits: Limits, damage: DamageBound | None = None) -> Allowed:
+    """Return the configurations within the operator's bounds and fair to others; Default always is. Knobs count only
+    where they are off their default: what is not set cannot be refused. Where damage to neighbours was measured, a
+    configuration that kept within the bound in some condition is fair here: the bound judges it class by class."""
     from dataclasses import replace
 
     import numpy as np
@@ -62,7 +59,7 @@ def allowed(grid: Grid, damage: DamageBound | None = None) -> Allowed:
     from configtron.model.nouns import Profile
     from configtron.tune.guard import barred
 
-    limits, defaults = operator_limits(), dict(grid.profiles[grid.default].settings)
+    defaults = dict(grid.profiles[grid.default].settings)
     fair = np.zeros(len(grid), dtype=np.bool_) if damage is None else damage.harmless_somewhere()
     wrong = []
     for profile, measured in zip(grid.profiles, fair, strict=True):
@@ -72,19 +69,6 @@ def allowed(grid: Grid, damage: DamageBound | None = None) -> Allowed:
     found = np.array([not one for one in wrong])
     found[grid.default] = True
     return Allowed(found, tuple(dict.fromkeys(why for one in wrong for why in one)))
-
-
-def operator_limits() -> Limits:
-    """What the operator allows: this command's own options, else those of `tune` in the settings file and the
-    environment. Errors: `BadInput`."""
-    from configtron.cli.tune.options import limits_of
-
-    here = click.get_current_context()
-    root, given = here.find_root(), here.params
-    verb = root.command.get_command(root, "tune") if isinstance(root.command, click.Group) else None
-    kept = {} if verb is None else verb.make_context("tune", [], parent=root, resilient_parsing=True).params
-    bounds = given.get("bound") or kept.get("bound") or ()
-    return limits_of(bounds, bool(given.get("allow_unfair") or kept.get("allow_unfair")))
 
 
 def by_prefix(grid: Grid) -> Held:

@@ -11,9 +11,6 @@ from io import BytesIO
 
 import numpy as np
 
-from configtron.cli.learn.looking import without_dead
-from configtron.cli.learn.options import damage_of, revived_with, say
-from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.learner import looks
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
@@ -26,12 +23,15 @@ from configtron.learner.logged import Logged, grid_of, taught
 from configtron.learner.mapped import mapped
 from configtron.learner.reached import Mask
 from configtron.learner.reclassify import settled
-from configtron.learner.saved import Recipe, state_of
+from configtron.learner.saved import Recipe, recipe_of, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
+from configtron.service.learning.learners import damage_of, notice, revived_with
+from configtron.service.learning.looking import without_dead
+from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
@@ -50,6 +50,8 @@ MOST_SITES = 100
 MOST_CONFIGURATIONS = 1000
 # Sites times configurations: what a policy keeps grows with both. All sites there may be, of the live grid.
 MOST_PAIRS = 20_000
+# The job's name in progress events.
+LEARN = "learn"
 
 
 @dataclass
@@ -57,8 +59,10 @@ class Taken:
     """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
     splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
     the change until then; unexplored: knobs that were proven to do nothing; suggested: cells for which the engine
-    found a configuration to try, None for a policy that searches no cells."""
+    found a configuration to try, None for a policy that searches no cells; classes: those it decides by now;
+    began_with: those that its first outcomes were put into; cancelled: it was ended before it had read all."""
 
+    name: str
     policy: str
     log: int
     outcomes: int = 0
@@ -71,6 +75,8 @@ class Taken:
     latencies: list[int] = field(default_factory=list)
     unexplored: tuple[str, ...] = ()
     suggested: int | None = None
+    began_with: int = 0
+    cancelled: bool = False
 
 
 def begin(
@@ -93,6 +99,7 @@ def begin(
     damage_from: bytes | None = None,
     fresh: bool = False,
     allowed: Callable[[Grid, DamageBound | None], Mask] | None = None,
+    progress: Progress = unheard,
 ) -> Learner:
     """Make a policy for a log and keep it, in place of the one of that name if fresh. allowed: which configurations of
     a grid it may choose, within a bound on damage; None: all. Errors: `BadInput` for an empty log, or a tensor of
@@ -103,22 +110,22 @@ def begin(
         which = f"log {log} has" if log else "the database has"
         raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
     grid, own = _grid_for(store, log, tensor)
-    sites = tensor.sites if own and tensor is not None else _told_apart(store, log, len(grid))
+    sites = tensor.sites if own and tensor is not None else _told_apart(store, log, len(grid), progress)
     start = beginning(first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features)
     grid = _alive(grid, first, start.classes, tensor if own else None)
     if tensor is not None and (left := mapped(tensor, grid, sites).left_out):
-        say(f"--warm: not used of it: {left}")
+        notice(progress, f"--warm: not used of it: {left}")
     divergence = start.divergence() if evolve else None
     measured = tensor if damage_from is None else read(BytesIO(damage_from), "--damage-from")
-    bound = damage_of(damage, measured, grid)
+    bound = damage_of(damage, measured, grid, progress)
     recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
                     _patience(first, grid), damage=bound, budget=budget)  # fmt: skip
     if allowed is not None:
         recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid, bound))))
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
-    _told(grid)
-    _bounded(start, auto=k is None, evolve=evolve, by_device=by_device)
+    for text in (*_unexplored(grid), *_bounded(start, auto=k is None, evolve=evolve, by_device=by_device)):
+        notice(progress, text)
     return found
 
 
@@ -162,12 +169,13 @@ def _grid(store: Outcomes, log: int) -> Grid:
     return grid_of(profiles)
 
 
-def _told_apart(store: Outcomes, log: int, configurations: int) -> tuple[str, ...]:
+def _told_apart(store: Outcomes, log: int, configurations: int, progress: Progress) -> tuple[str, ...]:
     """The sites that the policy will know; others are learned about together, as those are that come later."""
     sites, most = store.sites(log), min(MOST_SITES, MOST_PAIRS // configurations)
     if len(sites) <= most:
         return sites
-    say(f"{len(sites)} sites: the {most} with the most outcomes are told apart, the others learned about together")
+    apart = f"the {most} with the most outcomes are told apart, the others learned about together"
+    notice(progress, f"{len(sites)} sites: {apart}")
     return store.sites(log, most)
 
 
@@ -181,67 +189,76 @@ def _alive(grid: Grid, first: Logged, classes: Classes, tensor: Tensor | None) -
     return grid.without([one for one in dict.fromkeys((*DEAD, *dead)) if len(grid.without([one])) < len(grid)])
 
 
-def _told(grid: Grid) -> None:
+def _unexplored(grid: Grid) -> Iterator[str]:
     for one in grid.dead:
         where = f" where {one.where} is {one.value}" if one.where else ""
-        say(f"{one.knob}{where} is not explored: {one.reason}")
+        yield f"{one.knob}{where} is not explored: {one.reason}"
 
 
-def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> None:
-    """Say by which bound classes were made and will be split, and what noise was told from divergence."""
+def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> Iterator[str]:
+    """Say by which bound classes were made and will be split, and how noise was separated from divergence."""
     classes, noise = start.classes, start.repeats
     if auto or evolve:
         taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
-        say(f"{len(classes)} classes; members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}")
+        alike = f"members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}"
+        yield f"{len(classes)} classes to begin with; {alike}"
     if auto and start.spread_ln > ALIKE_LN:
-        said = f"members differ by {start.spread_ln:.3f}"
-        say(f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: {said}")
+        spread = f"members differ by {start.spread_ln:.3f}"
+        yield f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: {spread}"
     if (auto or evolve) and noise.sigma_ln is None:
-        say(f"noise counts as difference between members, so that there may be too many classes: {noise.why}")
+        yield f"noise counts as difference between members, so that there may be too many classes: {noise.why}"
     if evolve:
         bound = f"its loads spread by more than {start.divergence().spread_ln:.3f} in ln(ms)"
-        say(f"a class is split where {bound}, or where two halves of it want different configurations")
-    _said_features(start)
+        yield f"a class is split where {bound}, or where two halves of it want different configurations"
+    if start.relevance.asked:
+        yield _features(start)
     if by_device:
         own = sorted(set(classes.devices) - {""})
-        say(f"classes of their own: {', '.join(own)}" if own else
-            f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are anybody's")  # fmt: skip
+        yield (f"classes of their own: {', '.join(own)}" if own else
+               f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are anybody's")  # fmt: skip
 
 
-def _said_features(start: Beginning) -> None:
-    """Say which features classes live over besides bandwidth, round trip and loss, if any were there to ask."""
-    if not start.relevance.asked:
-        return
+def _features(start: Beginning) -> str:
+    """Name the features of classes besides bandwidth, round trip and loss, of those that were there to ask."""
     asked = [f"{one.name} (chance {one.chance:.2g})" for one in start.relevance.asked if one.entered]
     others = [one.name for one in start.relevance.asked if not one.entered]
     decide = f"classes live over bandwidth, round trip, loss{''.join(f', {words}' for words in asked)}"
-    say(f"{decide}{'; nothing more than chance: ' + ', '.join(others) if others else ''}")
+    return f"{decide}{'; nothing more than chance: ' + ', '.join(others) if others else ''}"
 
 
-def learn(store: Outcomes, found: Learner, most: int | None) -> Taken:
-    """Teach it what is new, at most so many; saved with each batch."""
+def learn(
+    store: Outcomes, found: Learner, most: int | None, progress: Progress = unheard, cancelled: Cancelled = never
+) -> Taken:
+    """Teach a policy what is new, at most so many outcomes; each batch is saved in one transaction. Asked between two
+    of them, `cancelled` ends it there."""
     policy, watch = revived_with(found)
     new = store.count(found.log, found.position)
     total = new if most is None else min(new, most)
-    taken, pace = Taken(found.policy, found.log, learned=found.outcomes), Pace("learn", "outcomes", total)
+    taken = Taken(found.name, found.policy, found.log, learned=found.outcomes)
+    taken.began_with = len(recipe_of(found.recipe).classes)
+    progress(Event(0, total, LEARN))
     for part in _parts(store, found, total):
         if watch is not None:
             contexts, moved = settled(watch, part.contexts, part.contexts)
             part = replace(part, contexts=contexts)
             taken.latencies += [one.latency for _, one in moved]
         try:
-            chosen = taught(policy, part, lambda n: pace(taken.outcomes + n))
+            chosen = taught(policy, part, lambda n: progress(Event(min(taken.outcomes + n, total - 1), total, LEARN)))
         except BadInput as error:
             raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
         taken.outcomes += len(part)
         taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
         named = policy.grid.profiles, policy.class_ids_
-        if policy.LEARNS and (anew := without_dead(store, found, int(part.number[-1]), taken.learned + taken.outcomes)):
+        upto = int(part.number[-1]), taken.learned + taken.outcomes
+        if policy.LEARNS and (anew := without_dead(store, found, *upto, progress)):
             recipe, policy, watch = anew
             found = found._replace(recipe=recipe.text())
         found = store.save_learner(found, state_of(policy, watch), part, chosen, *named)
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})
-        pace(taken.outcomes, last=taken.outcomes == total)
+        progress(Event(taken.outcomes, total, LEARN))
+        if taken.outcomes < total and cancelled():
+            taken.cancelled = True
+            break
     taken.learned += taken.outcomes
     taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
     if (searches := getattr(policy, "searches_", None)) is not None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from configtron.cli.learn.options import say, warm_of
-from configtron.cli.learn.pace import Pace
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner import looks
 from configtron.learner.contrasts import Contrasts
@@ -20,43 +18,51 @@ from configtron.learner.logged import Logged, taught
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.saved import Recipe, recipe_of
+from configtron.service.learning.learners import notice, warm_of
+from configtron.service.progress import Event, Progress
+
+# The job's name in progress events.
+AGAIN = "learn again without"
 
 
 def without_dead(
-    store: Outcomes, found: Learner, upto: int, outcomes: int
+    store: Outcomes, found: Learner, upto: int, outcomes: int, progress: Progress
 ) -> tuple[Recipe, TablePolicy, Watch | None] | None:
     """If a look is due and finds a knob dead: the recipe without it, made, and taught all outcomes up to number `upto`
     again; else None. outcomes: how many those are."""
     if not looks.share(outcomes):
         return None
     recipe = recipe_of(found.recipe)
-    dead = _dead(store, found.log, recipe, upto, outcomes)
+    dead = _dead(store, found.log, recipe, upto, outcomes, progress)
     if not dead:
         return None
     recipe = replace(recipe, grid=recipe.grid.without([one.dead for one in dead]))
     for one in dead:
         seen = f"{one.dead.reason} in {outcomes} outcomes, where one of {looks.SMALL:.0%} would have been seen"
         of = "of any two of network class, site and other knobs"
-        say(f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
+        notice(progress, f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
     policy, watch = recipe.make(warm_of(found)), recipe.watch()
-    pace, at = Pace("learn again without", "outcomes", outcomes), 0
+    at = 0
+    progress(Event(0, outcomes, AGAIN))
     for part in _upto(store, found.log, upto):
         seen_as = part
         if watch is not None:
             seen_as = replace(part, contexts=settled(watch, part.contexts, part.contexts)[0])
         taught(policy, seen_as)
         at += len(part)
-        pace(at)
+        progress(Event(at, outcomes, AGAIN))
     return recipe, policy, watch
 
 
-def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int) -> list[DeadKnob]:
+def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int, progress: Progress
+          ) -> list[DeadKnob]:  # fmt: skip
     seen = Contrasts(recipe.grid, recipe.classes, recipe.sites, outcomes)
     for part in _upto(store, log, upto):
         seen.count(part)
     if seen.counted < outcomes:
         # Taught again, the policy would forget them, and its count of outcomes would say otherwise.
-        say(f"{outcomes - seen.counted} of {outcomes} outcomes are gone: knobs that do nothing are not looked for")
+        gone = f"{outcomes - seen.counted} of {outcomes} outcomes are gone"
+        notice(progress, f"{gone}: knobs that do nothing are not looked for")
         return []
     seen.fit()
     for part in _upto(store, log, upto):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `learn import` reads from: files as numbered lines, contexts that are kept, what was in force when."""
+"""The inputs of `learn import`: files as numbered lines, stored contexts, the configurations that were in force."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
-from configtron.cli.learn.options import say
 from configtron.learner.imports.reading import LINE_BYTES, Reading, numbered
-from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
+from configtron.model.errors import BadInput
+from configtron.service.learning.learners import notice
+from configtron.service.progress import Progress
 
 if TYPE_CHECKING:
     from configtron.fingerprint.features import Sighting
@@ -36,20 +37,26 @@ ARCHIVE_BYTES = 256 << 20
 BATCH = 5_000
 
 
-@dataclass(frozen=True)
-class Given:
-    """Options of an import, as they were typed."""
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """kind: one of `KINDS`, "" for what the content says; contexts: all, last, a watch's number, a file's name, none;
+    window_s: how old a context may be; setting: KNOB=VALUE,... of the whole file; places: MaxMind-format files; gap_s:
+    of quiet that ends a page view; strict: end at the first bad line. The others are as in `Wanted`."""
 
-    source: str
-    kind: str
-    metric: str
-    setting: str
-    propensity: float | None
-    site: str
-    client_prefix: str
-    timezone: str
-    gap_s: float
+    db: Path
+    source: str = "live"
+    kind: str = ""
+    metric: str = ""
+    contexts: str = "all"
+    window_s: float = 3600.0
+    setting: str = ""
+    propensity: float | None = None
+    site: str = ""
+    client_prefix: str = ""
+    timezone: str = "UTC"
+    gap_s: float = 10.0
     places: tuple[Path, ...] = ()
+    strict: bool = False
 
 
 def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
@@ -94,8 +101,10 @@ def _raw(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
         reading.refuse(reading.lines + 1, f"the file is torn here ({error})")
 
 
-def read(db: Path, kind: str, lines: Lines, reading: Reading, given: Given) -> tuple[Iterator[Outcome], str]:
-    """The outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
+def read(
+    kind: str, lines: Lines, reading: Reading, given: ImportOptions, progress: Progress
+) -> tuple[Iterator[Outcome], str]:
+    """Return the outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
     from configtron.fingerprint.capture.surroundings import Places
     from configtron.learner.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, page_loads
     from configtron.learner.told import outcomes
@@ -107,8 +116,8 @@ def read(db: Path, kind: str, lines: Lines, reading: Reading, given: Given) -> t
     if kind == OUTCOMES:
         return outcomes(lines, given.source, reading), metric
     fixed = _profile(given.setting)
-    history = _history(db, fixed)
-    wanted = Wanted(given.source, metric, history, _profiles(db), _offset(given.timezone), _epoch_ns, fixed,
+    history = _history(given.db, fixed, progress)
+    wanted = Wanted(given.source, metric, history, _profiles(given.db), _offset(given.timezone), _epoch_ns, fixed,
                     given.propensity, given.site, given.client_prefix, given.gap_s,
                     Places(given.places).of if given.places else None)  # fmt: skip
     if kind == HAR:
@@ -135,7 +144,7 @@ def _profile(text: str) -> Profile | None:
     return profile_of(() if text == "default" else tuple(sorted(setting_of(word) for word in text.split(","))))
 
 
-def _history(db: Path, fixed: Profile | None) -> InForce:
+def _history(db: Path, fixed: Profile | None, progress: Progress) -> InForce:
     """What `configtron tune` had in force, by its journal in the same database."""
     from configtron.db.tuning import Tuning
     from configtron.learner.imports.inforce import Deployment, InForce
@@ -145,7 +154,8 @@ def _history(db: Path, fixed: Profile | None) -> InForce:
     with Tuning(db) as kept:
         history, since = kept.history()
     if not history and not since:
-        say("this database keeps no configuration that was in force: all are taken as the untouched stack (--profile)")
+        untouched = "all are taken as the untouched stack (--profile)"
+        notice(progress, f"this database keeps no configuration that was in force: {untouched}")
     return InForce([Deployment(*one) for one in history], since)
 
 
@@ -227,8 +237,8 @@ def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Si
             yield seen
 
 
-def keep_contexts(db: Path, lines: Lines, reading: Reading) -> int:
-    """Keep contexts as a watch of their own, but those that are there; the exit code."""
+def keep_contexts(db: Path, lines: Lines, reading: Reading) -> tuple[int, int]:
+    """Keep contexts as a watch of their own, but those that are there; return how many of either."""
     from configtron.db.store import Store
     from configtron.model.records import canonical
 
@@ -246,13 +256,4 @@ def keep_contexts(db: Path, lines: Lines, reading: Reading) -> int:
                 kept += len(mine)
         for watch in watches.values():
             store.finish_watch(watch, "done", "{}")
-    if not kept + there:
-        if reading.bad:
-            raise BadInput(reading.first[0])
-        say(f"{reading.name}: no context in it")
-        return NOTHING
-    again = f"; {there} were kept already" if there else ""
-    say(f"{kept} contexts are kept{again}; `configtron learn import` joins outcomes to them by prefix and time")
-    for where in reading.first:
-        say(where)
-    return PARTIAL if reading.bad else DONE
+    return kept, there

@@ -33,12 +33,14 @@ GROWN = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tested:
-    """What is proven of each class (K,), and of each that keeps Default the reason; test: as it is kept."""
+    """What is proven of each class (K,), and of each that keeps Default the reason; test: as it is kept. made: False
+    where a test is due that was not made: the verdict then holds what the log can show, and no class."""
 
     policy: ClassPolicy
     verdict: Verdict
     test: GainTest
     tests: int
+    made: bool = True
 
     def given(self, wishes: Codes) -> Codes:
         """(K,) what each class gets, of what the policy wishes for it (K,)."""
@@ -60,8 +62,12 @@ class Tested:
         return max(1, int(np.ceil(GROWN * self.test.outcomes)))
 
 
-def tested(store: Outcomes, found: Learner, policy: ClassPolicy, log: int, logged: Logged, among: Mask) -> Tested:
-    """The verdict that stands; a new one, which is kept, where none does. log: 0 is all; among: (configurations,)."""
+def tested(
+    store: Outcomes, found: Learner, policy: ClassPolicy, log: int, logged: Logged, among: Mask, *, spend: bool = True
+) -> Tested:
+    """Return the verdict that stands; where none does, a new one, which is kept. spend: without it no test is made, and
+    nothing of the error spent: a due test shows only what the log can show, which no effect changes. log: 0 is all;
+    among: (configurations,)."""
     question = _question(found, policy, among, log)
     before = store.gain_tests(log)
     same = [test for test in before if test.question == question]
@@ -70,6 +76,8 @@ def tested(store: Outcomes, found: Learner, policy: ClassPolicy, log: int, logge
     error = error_of(len(before))
     verdict = verdict_of(policy, logged, among, error, store.profiles(log))
     test = GainTest(log, question, int(logged.number[-1]), len(logged), error, _written(policy, verdict))
+    if not spend:
+        return Tested(policy, replace(verdict, proven={}, held={}), test, len(before) + 1, made=False)
     store.add_gain_test(test)
     return Tested(policy, verdict, test, len(before) + 1)
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Rows of `configtron learn export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from configtron.cli.learn.options import rounded
+from configtron.cli.learn.power import power_rows
+
+if TYPE_CHECKING:
+    from configtron.learner.export import Export
+    from configtron.learner.handed import Handed
+    from configtron.learner.judged import Loss, Share
+    from configtron.learner.rulebook import Rulebook
+    from configtron.model.nouns import Profile
+    from configtron.model.records import Json
+    from configtron.service.learning.exporting import Exported
+    from configtron.service.learning.gains import Tested
+
+
+
+def rows_of(one: Exported) -> Iterator[dict[str, Json]]:
+    """Yield every row, in the order of JSON Lines."""
+    yield from _losses(one.made, f" ({one.driver})")
+    if one.test is not None:
+        yield from power_rows(one.test)
+        yield from held_back(one.test, one.made.tune)
+    yield from _of_book(one.book)
+    yield from _of_rules(one.made.by_site)
+    yield from left_to_humans(one)
+
+
+# What each loss is of.
+OF = {
+    "cell": "of the cell rules",
+    "tree": "of the tree rules",
+    "class": "of the class rules, all knobs",
+    "tune": "of what tune's driver reaches by prefix",
+}
+
+
+def _losses(made: Handed, without: str) -> Iterator[dict[str, Json]]:
+    for of, found in made.losses.items():
+        words = OF[of] + (without if of == "tune" else "")
+        row: dict[str, Json] = {"kind": "loss", "of": of, "made_on": made.made_on}
+        if of == "tune":
+            row |= {"instead": made.tune.instead, "unseen": made.tune.unseen}
+        yield row | (_unknown(found, words) if isinstance(found, str) else _known(found, words))
+
+
+def _unknown(why: str, words: str) -> dict[str, Json]:
+    return {"median": None, "p95": None, "mean": None, "reason": why, "when": f"{words}: {why}"}
+
+
+def _known(found: Loss, words: str) -> dict[str, Json]:
+    def ends(share: Share) -> Json:
+        return [rounded(share.low), rounded(share.high)]
+
+    return {
+        "median": rounded(found.median.value), "p95": rounded(found.p95.value), "mean": rounded(found.mean.value),
+        "median_interval": ends(found.median), "p95_interval": ends(found.p95), "mean_interval": ends(found.mean),
+        "judged_on": found.clients, "loaded": rounded(found.loaded),
+        "when": f"{words}; by {found.clients} later outcomes: p95 {_span(found.p95)}, mean {_span(found.mean)}",
+    }  # fmt: skip
+
+
+def _span(share: Share) -> str:
+    return f"[{share.low:.3f}, {share.high:.3f}]"
+
+
+def _of_book(book: Rulebook) -> Iterator[dict[str, Json]]:
+    for name, one in sorted(book.profiles.items()):
+        yield {"kind": "profile", "profile": name, "settings": _settings(one), "when": _words(one)}
+    for class_id, name, share in book.classes:
+        yield {"kind": "class", "class": class_id, "profile": name or "untouched", "share": rounded(share)}
+    for prefix, name in book.prefixes.items():
+        yield {"kind": "prefix", "prefix": prefix, "profile": name}
+
+
+def _of_rules(rules: Export) -> Iterator[dict[str, Json]]:
+    for rule in rules.rules:
+        yield {"kind": "cell", "class": rule.class_id, "site": rule.site or "*", "profile": rule.profile.name,
+               "share": rounded(rule.weight), "settings": _settings(rule.profile)}  # fmt: skip
+    for when, one, share in rules.tree_rules:
+        yield {"kind": "tree", "profile": one.name, "share": rounded(share), "when": when, "settings": _settings(one)}
+
+
+def _settings(one: Profile) -> dict[str, Json]:
+    from configtron.model.records import value_form
+
+    return {knob: value_form(value) for knob, value in one.settings}
+
+
+def _words(one: Profile) -> str:
+    from configtron.model.tuning_json import settings_text
+
+    return settings_text(one.settings)
+
+
+def held_back(test: Tested, tune: Rulebook) -> Iterator[dict[str, Json]]:
+    """Yield the classes that keep Default, with the reason."""
+    from configtron.learner.gain import HELD_REASONS
+
+    share = {class_id: part for class_id, _, part in tune.classes}
+    for k, why in sorted(test.verdict.held.items()):
+        class_id = test.policy.class_ids_[k]
+        yield {"kind": "held-back", "class": class_id, "profile": "untouched", "share": rounded(share[class_id]),
+               "reason": why, "when": f"{why}: {HELD_REASONS[why]}"}  # fmt: skip
+
+
+def left_to_humans(one: Exported) -> Iterator[dict[str, Json]]:
+    """Yield the prefixes that stay a human's."""
+    if one.left is None:
+        return
+    for many, why in ((one.left.set, "a human set this prefix"),
+                      (one.left.inside, "a human set a wider prefix around it")):  # fmt: skip
+        for prefix in many:
+            yield {"kind": "held-back", "prefix": prefix, "profile": one.prefixes[prefix], "reason": "human",
+                   "when": f"human: {why}"}  # fmt: skip

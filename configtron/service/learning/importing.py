@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""`learn import`: a file's outcomes become a log of the database, or its contexts become known."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from configtron.db.outcomes import Outcomes
+from configtron.learner.imports.joining import Contexted, Joined
+from configtron.learner.imports.reading import Reading
+from configtron.learner.logged import Logged, logged_of
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Outcome
+from configtron.model.records import canonical
+from configtron.service.learning.learners import notice
+from configtron.service.learning.sources import ImportOptions, contexted, keep_contexts, opened, read
+from configtron.service.progress import Progress, unheard
+
+# Outcomes in a transaction.
+BATCH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """reading: what became of the file's lines; kind: of the file; log, metric: of the new log, 0 and "" for none;
+    kept: outcomes, or contexts; there: contexts that were stored before; joined: outcomes to contexts, None for none.
+    """
+
+    reading: Reading
+    kind: str
+    kept: int
+    log: int = 0
+    metric: str = ""
+    there: int = 0
+    joined: Joined | None = None
+
+
+def import_file(file: BinaryIO, name: str, options: ImportOptions, progress: Progress = unheard) -> Imported:
+    """Read outcomes or contexts from a file into the database, a batch a transaction. Errors: `BadInput` for a file of
+    no known form, for options that do not fit it, and, where `strict`, at the first bad line; those before it stay."""
+    lines, reading, kind = opened(file, name, options.kind, strict=options.strict)
+    if kind == "contexts":
+        kept, there = keep_contexts(options.db, lines, reading)
+        return Imported(reading, kind, kept, there=there)
+    outcomes, metric = read(kind, lines, reading, options, progress)
+    about = {"file": name} | ({"metric": metric} if metric != "plt" else {})
+    about |= {"from": kind} if kind != "outcomes" else {}
+    known = contexted(options.db, options.contexts, options.window_s)
+    log, kept = _keep(options, canonical({**about}), _batches(outcomes, known), progress)
+    joined = known.joined if known is not None and len(known) else None
+    return Imported(reading, kind, kept, log, metric, joined=joined)
+
+
+def _keep(options: ImportOptions, about: str, batches: Iterator[Logged], progress: Progress) -> tuple[int, int]:
+    """Keep outcomes, a batch a transaction; return the log's number, and how many. Errors: `BadInput`, with those
+    before it kept."""
+    log, kept = 0, 0
+    with Outcomes(options.db) as store, _uncollected():
+        try:
+            for logged in batches:
+                if log:
+                    store.add(log, logged)
+                else:
+                    log = store.begin_log(options.source, about, logged)
+                kept += len(logged)
+        except BadInput as error:
+            before = f"; {kept} outcomes before it are kept as log {log}" if kept else ""
+            raise BadInput(f"{error}{before}") from error
+        except KeyboardInterrupt:
+            notice(progress, f"log {log}: {kept} outcomes are kept" if kept else "nothing is kept")
+            raise
+    return log, kept
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for cyclic garbage until the block ends: outcomes make none, and it takes an eighth of an import."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _batches(outcomes: Iterator[Outcome], known: Contexted | None) -> Iterator[Logged]:
+    """Outcomes, so many at once; a line that cannot be read raises `BadInput` when those before it were handed out."""
+    ended = False
+    while not ended:
+        batch: list[Outcome] = []
+        wrong = None
+        try:
+            for outcome in islice(outcomes, BATCH):
+                batch.append(outcome)  # one by one: those before a line that cannot be read stay
+        except BadInput as error:
+            wrong = error
+        if batch:
+            logged = logged_of(batch)
+            yield known.fill(logged) if known is not None and len(known) else logged
+        if wrong is not None:
+            raise wrong
+        ended = not batch

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""`learn status`: the logs of outcomes there are, and the policies that learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configtron.db.outcomes import Learner, Log, Outcomes
+from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
+from configtron.model.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A log, and what it measured."""
+
+    log: Log
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A policy that learns. waiting: outcomes that it has not read; metric: of the logs that it reads, "" for any;
+    error: why its state cannot be read, the rest is then unknown. set_aside: left out of its classes, by reason."""
+
+    learner: Learner
+    metric: str
+    waiting: int
+    error: str = ""
+    classes: int | None = None
+    splits: int | None = None
+    features: tuple[str, ...] = ()
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    safety: Safety | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a database has; both empty where there is none."""
+
+    logs: tuple[Metered, ...] = ()
+    learners: tuple[Reader, ...] = ()
+
+
+def status(db: Path) -> Status:
+    """Return the logs and policies of a database."""
+    if not db.is_file():
+        return Status()
+    with Outcomes(db, read_only=True) as store:
+        logs = tuple(Metered(log, store.metric_of(log.id)) for log in store.logs())
+        return Status(logs, tuple(_readers(store)))
+
+
+def _readers(store: Outcomes) -> Iterator[Reader]:
+    for one in store.learners():
+        plain = Reader(one, store.metric_of(one.log) if one.log < 0 else "", store.count(one.log, one.position))
+        yield _known(plain)
+
+
+def _known(plain: Reader) -> Reader:
+    """Add what the policy's state says; of another version, the error: the others and the logs are shown even so."""
+    one, classes, splits = plain.learner, None, None
+    try:
+        classes, splits = classes_in(one.state)
+        features, aside = features_in(one.recipe), set_aside_in(one.state)
+        safety = safety_in(one.state, recipe_of(one.recipe))
+    except BadInput as error:
+        return Reader(one, plain.metric, plain.waiting, str(error), classes, splits)
+    return Reader(one, plain.metric, plain.waiting, "", classes, splits, features, aside, safety)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""`learn run`: a policy made or resumed, and taken through the outcomes of the database.
+
+An interruption, a kill or `cancelled` ends it between two batches; each batch is one transaction, so that the next run
+goes on with the same result as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configtron.db.outcomes import Learner, Outcomes
+from configtron.learner import ENGINES, POLICIES, PREFERRED, row_of, untaken
+from configtron.learner.classpolicy import PART_MEMBERS
+from configtron.learner.damage import DamageBound
+from configtron.learner.imported import is_imported
+from configtron.learner.reached import Mask
+from configtron.learner.saved import recipe_of
+from configtron.model.errors import BadInput
+from configtron.model.grid import Grid
+from configtron.service.learning import lessons
+from configtron.service.learning.importable import importable
+from configtron.service.learning.learners import notice
+from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, Taken
+from configtron.service.learning.reach import allowed
+from configtron.service.progress import Cancelled, Progress, never, unheard
+from configtron.tune.guard import Limits
+
+# Characters of a strange value that is shown.
+SHOWN = 60
+# Reasons of refusals that are shown.
+REASONS_SHOWN = 3
+# Options that make no difference to some policies.
+IDLE = ("warm", "engine", "evolve", "by_device", "budget")
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a policy is made of, once. log: a log's number, 0 for all, -n for all that measured what log n did; classes:
+    a number as text, or auto; warm, damage_from: tensors' files; limits: what the operator allows, None for all."""
+
+    log: int = 0
+    seed: int = 1
+    classes: str = "auto"
+    update_every: int = 500
+    engine: str = "grid"
+    warm: bytes | None = None
+    watch: bool = False
+    evolve: bool = False
+    by_device: bool = False
+    features: str = "auto"
+    damage: str = ""
+    damage_from: bytes | None = None
+    limits: Limits | None = field(default_factory=lambda: Limits({}))
+    budget: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """policy, name: as `learn run` takes them; given: names of the options of `Making` that were asked for, which a
+    policy that goes on refuses; most: outcomes to learn from now; fresh: forget the policy of that name first."""
+
+    db: Path
+    policy: str = ""
+    name: str = ""
+    making: Making = Making()
+    given: Sequence[str] = ()
+    most: int | None = None
+    fresh: bool = False
+
+
+def run(options: RunOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> Taken:
+    """Let a policy learn from the database's outcomes. Errors: `BadInput`."""
+    called = options.name or options.policy or PREFERRED
+    try:
+        with Outcomes(options.db) as store:
+            found = _made(store, called, options, progress)
+            taken = lessons.learn(store, found, options.most, progress, cancelled)
+    except KeyboardInterrupt:
+        notice(progress, _kept(options.db, called))
+        raise
+    if taken.cancelled:
+        notice(progress, _kept(options.db, called))
+    for text in _remarks(taken):
+        notice(progress, text)
+    return taken
+
+
+def _made(store: Outcomes, called: str, options: RunOptions, progress: Progress) -> Learner:
+    """Return the policy that goes on, or one that is made new."""
+    found, making = store.learner(called), options.making
+    kind = _kind(store, found, options.name, options.policy, making.engine)
+    if found is None or options.fresh:
+        found = _begun(store, called, kind, options, progress)
+        if (why := _refused(found, making)):
+            notice(progress, why)
+        return found
+    _same(found, options.policy, list(options.given))
+    return store.bind_learner(found, making.log) if making.log < 0 else found
+
+
+def _begun(store: Outcomes, called: str, kind: str, options: RunOptions, progress: Progress) -> Learner:
+    """Make a policy. Errors: `BadInput`, before anything is forgotten."""
+    making = options.making
+    for what in IDLE:
+        if what in options.given and (kind in POLICIES or is_imported(kind)):
+            if why := untaken([kind], what.replace("_", "-")):
+                raise BadInput(why)
+    limits = making.limits
+
+    def able(grid: Grid, damage: DamageBound | None) -> Mask:
+        assert limits is not None, "asked only where there are limits"
+        return allowed(grid, limits, damage).allowed
+
+    k = None if making.classes == "auto" else _number_of_classes(making.classes)
+    return lessons.begin(
+        store, called, kind, log=making.log, seed=making.seed, k=k, update_every=making.update_every,
+        engine=making.engine, warm=making.warm, watched=making.watch, evolve=making.evolve, by_device=making.by_device,
+        budget=making.budget, features=making.features, damage=making.damage, damage_from=making.damage_from,
+        fresh=options.fresh, allowed=None if limits is None else able, progress=progress,
+    )  # fmt: skip
+
+
+def _refused(found: Learner, making: Making) -> str:
+    """Say how many configurations are not chosen, and why; "" if all may be."""
+    recipe = recipe_of(found.recipe)
+    if recipe.allowed is None or making.limits is None or len(recipe.allowed) == len(recipe.grid):
+        return ""
+    why = "; ".join(allowed(recipe.grid, making.limits, recipe.damage).why[:REASONS_SHOWN])
+    refused = f"{len(recipe.grid) - len(recipe.allowed)} of {len(recipe.grid)} configurations are not chosen"
+    return f"{refused}, `configtron tune` would refuse them: {why}"
+
+
+def _kept(db: Path, called: str) -> str:
+    """Say what an interrupted run leaves behind."""
+    kept = None
+    if db.is_file():
+        with Outcomes(db, read_only=True) as store:
+            kept = store.learner(called)
+    if kept is None:
+        return f"{called}: nothing is learned or saved yet"
+    again = f"go on with: configtron learn run --policy {called}"
+    return f"{called}: {kept.outcomes} outcomes are learned and saved; {again}"
+
+
+def _remarks(taken: Taken) -> list[str]:
+    """Return what else a run is to report."""
+    found, called = [], taken.name
+    if not taken.outcomes:
+        found.append(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
+    if taken.outcomes and taken.classes != taken.began_with:
+        split = f", {taken.splits} of them split off by --evolve" if taken.splits else ""
+        began = f"it began with {taken.began_with}, and cut them finer by what it learned"
+        found.append(f"{called}: decides by {taken.classes} classes now: {began}{split}")
+    if taken.latencies:
+        median = sorted(taken.latencies)[len(taken.latencies) // 2] + 1
+        moved = f"{called}: {len(taken.latencies)} times a client came to another class"
+        found.append(f"{moved}; after a change of network, with the {median}. outcome at the median")
+    if taken.unexplored:
+        found.append(f"{called}: goes without {', '.join(taken.unexplored)} where proven to do nothing; "
+                     f"see: configtron learn knobs --policy {called}")  # fmt: skip
+    if taken.outcomes and taken.suggested == 0:
+        found.append(f"{called}: its engine was never asked: the log does not try what a search begins with; "
+                     "log outcomes of a policy that tries everything (mab_nc, brute_nc)")  # fmt: skip
+    return found
+
+
+def _kind(store: Outcomes, found: Learner | None, name: str, policy: str, engine: str) -> str:
+    """Return the row of `learn policies` that the policy is, or will be made as. A misspelt word is reported first,
+    whatever else is wanting. Errors: `BadInput`."""
+    if engine not in ENGINES:
+        raise BadInput(f"no engine is called {engine!r}; there is: {', '.join(ENGINES)}")
+    if found is not None and (not policy or policy == found.name):
+        return found.policy
+    kind = policy or PREFERRED
+    importable([kind])
+    if is_imported(kind):
+        row_of(kind)
+    elif kind not in POLICIES:
+        if store.learner(kind) is not None:
+            raise BadInput(f"{kind} is there already and goes on under its own name; leave --name out")
+        others = (one.name for one in store.learners() if one.name not in POLICIES)
+        there = ", ".join([*POLICIES, "package.module:Class", *others])
+        raise BadInput(f"no policy is called {kind!r}; there is: {there}")
+    if "=" in name:
+        raise BadInput(f"--name {name!r}: what has a \"=\" is KNOB=VALUE to `learn evaluate --policy`; choose another")
+    if name != kind and name in POLICIES:
+        raise BadInput(f"--name {name!r} already means something to --policy; choose another")
+    return kind
+
+
+def _same(found: Learner, policy: str, given: list[str]) -> None:
+    given = [one for one in given if one != "policy" or policy not in (found.policy, found.name)]
+    if not given:
+        return
+    wanted = ", ".join(f"--{one.replace('_', '-')}" for one in given)
+    raise BadInput(f"{found.name} ({found.policy}) goes on as it was made, without {wanted}; or start it anew: --fresh")
+
+
+def _number_of_classes(text: str) -> int:
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdigit() and digits):
+        raise BadInput(f"--classes {text[:SHOWN]!r}: a number from 1 to {MOST_CLASSES}, or auto")
+    # Python reads no number of thousands of digits.
+    if len(digits) > len(str(MOST_CLASSES)) or int(digits) > MOST_CLASSES:
+        why = f"they are made from the first {OFFLINE} outcomes, of which each is to have {PART_MEMBERS}"
+        raise BadInput(f"--classes {text[:SHOWN]}: at most {MOST_CLASSES}: {why}")
+    return int(digits)
