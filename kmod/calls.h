@@ -17,7 +17,7 @@ struct ct_file {
 	struct ct_reader *reader;	/* set once */
 	struct ct_walk walk;
 	enum ct_dump dump;
-	u64 seen;			/* generation that this file was last told */
+	u64 seen;			/* generation that this file last saw */
 };
 
 union ct_argument {

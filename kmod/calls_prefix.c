@@ -4,7 +4,7 @@
  * pieces, a flush.
  *
  * Batches are copied in pieces; the mutex is held for one piece at a time, and a fatal signal
- * ends a batch in between: `done` tells how far it came. A dump does not take the mutex at all:
+ * ends a batch in between: `done` is how far it came. A dump does not take the mutex at all:
  * it walks the table as readers do.
  */
 #include <linux/mm.h>
@@ -264,7 +264,7 @@ static int ct_flush_pass(struct ct_flush *flush)
 
 /*
  * Deletes the prefixes of one profile, or all, that were set before the call. In pieces, as a
- * batch: others change the tables in between, and a fatal signal ends it there; `removed` tells
+ * batch: others change the tables in between, and a fatal signal ends it there; `removed` says
  * how far it came. The table shrinks under the walk: the last pass is one that deletes none.
  */
 int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a)

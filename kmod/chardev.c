@@ -4,7 +4,7 @@
  *
  * An open file belongs to the network namespace of the process that opened it and holds that
  * namespace. CAP_NET_ADMIN in the first user namespace is asked for at every call, reading
- * included, so a file handed to somebody without it is of no use to them. What comes from the
+ * included, so a file passed to a process without it is of no use there. What comes from the
  * user is copied, checked and forgotten; no pointer of theirs is kept.
  */
 #include <linux/capability.h>
@@ -229,7 +229,7 @@ static const struct ct_call {
 };
 
 /*
- * Copies the argument in, calls, copies it out even after an error: batches tell there how far
+ * Copies the argument in, calls, copies it out even after an error: batches report there how far
  * they came.
  */
 static long ct_run(struct file *file, const struct ct_call *row, void __user *user)

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * configtron: TCP settings per client prefix and per socket - what a program says to
- * /dev/configtron.
+ * configtron: TCP settings per client prefix and per socket - calls of /dev/configtron.
  *
  * Rules of this interface: every structure has a fixed size, the same for 32 and 64 bits, and no
  * hidden padding; pointers travel as __u64; fields called `reserved` must be zero; addresses are
- * in network order, ports in the host's. CONFIGTRON_VERSION comes first: it tells abi, features
- * and limits. CONFIGTRON_PARAM_INFO tells each parameter's name, unit and range, and for a
- * parameter that cannot be set, why. Every call needs CAP_NET_ADMIN in the first user namespace.
+ * in network order, ports in the host's. CONFIGTRON_VERSION comes first: abi, features and
+ * limits. CONFIGTRON_PARAM_INFO gives each parameter's name, unit and range, and for a parameter
+ * that cannot be set, why. Every call needs CAP_NET_ADMIN in the first user namespace.
  * An open file belongs to the network namespace of the process that opened it.
  *
  * Errors: EPERM no CAP_NET_ADMIN; ENOENT no such profile, prefix or congestion control; ERANGE
  * value out of range; EOPNOTSUPP this parameter cannot be set (PARAM_INFO says why);
  * EPROTONOSUPPORT this congestion control needs ECN, which is agreed on before a profile is
- * looked up; EBUSY the
- * profile still has prefixes or is the default; ENOSPC a limit of CONFIGTRON_VERSION is reached;
- * EXDEV the socket lives in another network namespace; EINVAL anything malformed, reserved fields
- * included.
+ * looked up; EBUSY the profile still has prefixes or is the default; ENOSPC a limit of
+ * CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network namespace; EINVAL
+ * anything malformed, reserved fields included.
  */
 #ifndef _UAPI_CONFIGTRON_H
 #define _UAPI_CONFIGTRON_H
@@ -154,7 +152,7 @@ struct configtron_socket {
 	__u32 profile;
 };
 
-/* Read back from a socket: what is in force there, whoever set it. */
+/* Read back from a socket: what is in force there, also if another program set it. */
 struct configtron_socket_params {
 	__s32 fd;
 	__u32 profile;		/* out: 0 when the module does not hold this socket */
@@ -176,7 +174,7 @@ struct configtron_options {
 };
 
 struct configtron_status {
-	/* one more with every change of this namespace's tables, by anybody */
+	/* one more with every change of this namespace's tables, by any program */
 	__u64 generation;
 	__u64 records;		/* close records written since the namespace began */
 	__u64 records_lost;	/* not written because a reader's ring was full */

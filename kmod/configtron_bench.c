@@ -14,7 +14,7 @@
 
 /*
  * Lookups timed at once: a millisecond, less than a turn of the processor, so the least of many was
- * disturbed by nobody; and more than any cache holds of a million prefixes, so it missed as usual.
+ * disturbed by nothing; and more than any cache holds of a million prefixes, so it missed as usual.
  */
 #define CT_BENCH_PIECE	4096
 

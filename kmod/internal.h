@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the module's files share. README.md tells how the objects live and die; each file's head
- * tells its part.
+ * What the module's files share. README.md describes how the objects live and die; each file's
+ * head its part.
  *
  * Readers (a connection beginning or ending) run in softirq and take no lock: RCU and reference
  * counts only. Writers hold the namespace's mutex.
@@ -23,6 +23,10 @@
 #include "configtron.h"
 
 #define CT_RELEASE		"0.1.0"
+
+/* Kernels that the module was tested on; Kbuild stops at others, dkms.conf has the same. */
+#define CT_KERNEL_OLDEST	"6.1"
+#define CT_KERNEL_NEWEST	"6.12"
 
 /*
  * Profiles of one namespace. The paper's whole space is 768; a profile with a version takes 1 kB.
@@ -97,7 +101,7 @@ void ct_walk_pause(struct ct_walk *walk);
 void ct_walk_resume(struct ct_walk *walk);
 void ct_walk_end(struct ct_walk *walk);
 
-/* params.c: what can be set; apply.c: how it is set on a socket */
+/* params.c: what can be set, and how */
 
 struct ct_settings {
 	u32 given;		/* bit per key */
@@ -200,9 +204,14 @@ static inline struct ct_net *ct_net_of(const struct net *net)
 	return net_generic(net, ct_net_id);
 }
 
+/* Wake the programs that watch this namespace: its tables have changed. */
+static inline void ct_net_changed(struct ct_net *cn)
+{
+	atomic64_inc(&cn->generation);
+	wake_up_interruptible_poll(&cn->changed, EPOLLPRI);
+}
+
 /* versions.c */
-struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_settings *set,
-				  const struct ct_real *real);
 struct ct_version *ct_version_get(struct ct_version __rcu **from);
 void ct_version_put(struct ct_version *version);
 void ct_publish(struct ct_net *cn, struct ct_version __rcu **slot, struct ct_version *version);
@@ -224,14 +233,13 @@ int ct_profile_params(const struct configtron_param *params, u32 count, const st
 /* netns.c */
 int ct_net_init(struct ct_net *cn, const struct ct_real *real);
 void ct_net_exit(struct ct_net *cn);
-void ct_net_changed(struct ct_net *cn);
 int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
 		   const struct ct_real *plain);
 
 /* wrap.c: where TCP calls us */
 
-void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
-	     const struct ct_settings *set);
+struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_settings *set,
+				  const struct ct_real *real);
 void ct_attach(struct sock *sk, struct ct_version *version);
 const struct ct_version *ct_version_held(const struct sock *sk);
 void ct_disinherit(struct net *net, const struct ct_real *plain);

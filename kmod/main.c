@@ -21,7 +21,7 @@
 unsigned int ct_net_id;
 const struct ct_real *ct_default_real;
 
-/* A million entries take 70 MB; more is a mistake until somebody shows otherwise. */
+/* A million entries take 70 MB; more is taken for a mistake. */
 unsigned int ct_prefixes_max = 1000000;
 module_param_named(prefixes_max, ct_prefixes_max, uint, 0444);
 MODULE_PARM_DESC(prefixes_max, "prefixes that one network namespace may hold");
@@ -118,7 +118,7 @@ no_default:
 }
 
 /*
- * Nobody holds the module: no connection has a version, no socket the dispatcher, no file the
+ * Nothing holds the module: no connection has a version, no socket the dispatcher, no file the
  * device.
  */
 static void __exit ct_exit(void)

@@ -5,19 +5,12 @@
  *
  * A namespace begins with no profile and no prefix: every connection is left as it is, under the
  * plain congestion control; one that is made while we are loaded, under the first namespace's.
- * `generation` counts changes, so that a watcher sees with one cheap call that anybody changed
- * anything.
+ * `generation` counts changes, so that a watcher sees with one cheap call that something
+ * changed.
  */
 #include <linux/slab.h>
 
 #include "internal.h"
-
-/* Tell whoever watches that this namespace's tables are no longer what they were. */
-void ct_net_changed(struct ct_net *cn)
-{
-	atomic64_inc(&cn->generation);
-	wake_up_interruptible_poll(&cn->changed, EPOLLPRI);
-}
 
 /*
  * New versions of the profiles that follow the plain congestion control; all are made before any

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of the table of parameters, taken in whole: every row is told, every range holds.
+ * KUnit tests of the table of parameters: every row is listed, every range holds, and what can be
+ * set has its functions.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
 
 #include "params.c"
 
-static void ct_every_parameter_is_told(struct kunit *test)
+static void ct_every_parameter_is_listed(struct kunit *test)
 {
 	struct configtron_param_info info = {};
 	u32 key;
@@ -51,6 +52,23 @@ static void ct_ranges_hold(struct kunit *test)
 	}
 }
 
+static void ct_what_can_be_set_has_functions(struct kunit *test)
+{
+	const struct ct_row *row;
+	bool settable;
+	u32 key;
+
+	for (key = 0; key < CONFIGTRON_KEYS; key++) {
+		/* set by the choice of operations (wrap.c) */
+		if (key == CONFIGTRON_CONGESTION_CONTROL || key == CONFIGTRON_SLOW_START_AFTER_IDLE)
+			continue;
+		row = &ct_rows[key];
+		settable = row->flags & CONFIGTRON_PARAM_SETTABLE;
+		KUNIT_EXPECT_EQ_MSG(test, settable, row->before || row->after, "%s", row->name);
+		KUNIT_EXPECT_EQ_MSG(test, settable, !!row->get, "%s", row->name);
+	}
+}
+
 static void ct_malformed_is_refused(struct kunit *test)
 {
 	struct configtron_param param = { .key = CONFIGTRON_KEYS };
@@ -67,8 +85,9 @@ static void ct_malformed_is_refused(struct kunit *test)
 }
 
 static struct kunit_case ct_param_cases[] = {
-	KUNIT_CASE(ct_every_parameter_is_told),
+	KUNIT_CASE(ct_every_parameter_is_listed),
 	KUNIT_CASE(ct_ranges_hold),
+	KUNIT_CASE(ct_what_can_be_set_has_functions),
 	KUNIT_CASE(ct_malformed_is_refused),
 	{}
 };

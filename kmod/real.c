@@ -2,12 +2,13 @@
 /*
  * The congestion controls that the kernel has, found by name and held.
  *
- * tcp_ca_find() is not exported, nor are reno, cubic and bbr's operations. But any socket can be
- * told to use one by name, and then points to it: so there is one unconnected kernel socket per
- * congestion control in use. It also holds that module: while the socket is there its functions
- * are, and so a copy of the operations stays valid. Being told a name loads tcp_NAME if need be
- * (in the first user namespace, by CAP_NET_ADMIN), which may take as long as modprobe likes: it
- * happens before a profile is set, never when a connection begins, and under no lock of ours.
+ * tcp_ca_find() is not exported, nor are reno, cubic and bbr's operations. But any socket can
+ * choose one by name (TCP_CONGESTION), and then points to it: so there is one unconnected kernel
+ * socket per congestion control in use. It also holds that module: while the socket is there its
+ * functions are, and so a copy of the operations stays valid. Choosing a name loads tcp_NAME if
+ * need be (in the first user namespace, by CAP_NET_ADMIN), which may take as long as modprobe
+ * likes: it happens before a profile is set, never when a connection begins, and under no lock of
+ * ours.
  *
  * Refused are:
  *   -EOPNOTSUPP       BPF's struct_ops: they are counted by a function that is not exported.
@@ -25,29 +26,62 @@
 #include "internal.h"
 
 /*
- * Bytes of icsk_ca_priv in use; ct_cwnd_event() keeps 12 at its end where there is room. Those
- * not listed are taken to use it all. Read from 6.1 and 6.12: struct bictcp 60, struct vegas 28,
- * struct bbr 104 (by pahole); rounded up.
+ * Bytes of icsk_ca_priv that a congestion control of the kernel uses, so that ct_cwnd_event() can
+ * keep struct ct_saved behind them. Read by pahole from 6.1 and 6.12: struct bictcp 60, struct
+ * vegas 28; rounded up. Those not listed are taken to use it all. Other modules may change theirs:
+ * ct_private_bytes() checks, when one is looked up for the first time, how far its init() writes.
+ * On kernels that the list was not read from (CT_ANY_KERNEL), all are taken to use all.
  */
 static const struct {
 	const char *name;
 	unsigned int bytes;
 } ct_private[] = {
 	{ "reno", 0 },
+#ifndef CT_ANY_KERNEL
 	{ "cubic", 64 },
 	{ "vegas", 40 },
+#endif
 };
+
+#define CT_POISON	0xa5
 
 static LIST_HEAD(ct_reals);
 static DEFINE_MUTEX(ct_reals_lock);	/* the list only: no module is loaded under it */
 
-static unsigned int ct_private_bytes(const char *name)
+/* How many bytes of its state init() reaches, on a socket that has no connection. */
+static unsigned int ct_private_written(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
-	unsigned int i;
+	u8 *state = inet_csk_ca(sk);
+	unsigned int bytes = ICSK_CA_PRIV_SIZE;
+
+	if (!ops->init)
+		return 0;
+	if (ops->release)
+		return bytes;	/* init() may have taken what only release() gives back */
+	lock_sock(sk);
+	memset(state, CT_POISON, ICSK_CA_PRIV_SIZE);
+	ops->init(sk);
+	while (bytes && state[bytes - 1] == CT_POISON)
+		bytes--;
+	memset(state, 0, ICSK_CA_PRIV_SIZE);
+	release_sock(sk);
+	return bytes;
+}
+
+static unsigned int ct_private_bytes(struct sock *sk, const struct tcp_congestion_ops *ops)
+{
+	unsigned int i, written;
 
 	for (i = 0; i < ARRAY_SIZE(ct_private); i++)
-		if (!strcmp(name, ct_private[i].name))
-			return ct_private[i].bytes;
+		if (!strcmp(ops->name, ct_private[i].name))
+			break;
+	if (i == ARRAY_SIZE(ct_private))
+		return ICSK_CA_PRIV_SIZE;
+	written = ct_private_written(sk, ops);
+	if (written <= ct_private[i].bytes)
+		return ct_private[i].bytes;
+	pr_notice("configtron: %s keeps %u bytes, %u were expected; its window after idle is left alone\n",
+		  ops->name, written, ct_private[i].bytes);
 	return ICSK_CA_PRIV_SIZE;
 }
 
@@ -92,7 +126,7 @@ static struct ct_real *ct_real_new(const char *name)
 		return ERR_PTR(err);
 	}
 	real->ops = inet_csk(real->pin->sk)->icsk_ca_ops;
-	real->private_bytes = ct_private_bytes(name);
+	real->private_bytes = ct_private_bytes(real->pin->sk, real->ops);
 	return real;
 }
 
@@ -132,7 +166,7 @@ const struct ct_real *ct_real_find(const char *name)
 	if (IS_ERR(made))
 		return made;
 	mutex_lock(&ct_reals_lock);
-	real = ct_real_listed(name);	/* by somebody else meanwhile? */
+	real = ct_real_listed(name);	/* by another caller meanwhile? */
 	if (!real)
 		list_add_tail(&made->list, &ct_reals);
 	mutex_unlock(&ct_reals_lock);

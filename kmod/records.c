@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records: what a connection came to, told once at its end to whoever reads /dev/configtron.
+ * Records: what a connection came to, written once at its end for readers of /dev/configtron.
  *
  * Each reader has a ring of its own, so readers do not take records from one another, and one
  * that sleeps does not hold the others up. The end of a connection never waits: a full ring loses
@@ -49,7 +49,7 @@ struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity)
 	return ERR_PTR(-ENOSPC);
 }
 
-/* The file is gone: nobody reads or polls any more. */
+/* The file is gone: there is no reader and no poller any more. */
 void ct_reader_free(struct ct_net *cn, struct ct_reader *reader)
 {
 	spin_lock_bh(&cn->readers_lock);

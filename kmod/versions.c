@@ -56,25 +56,6 @@ struct ct_version *ct_version_get(struct ct_version __rcu **from)
 	return version;
 }
 
-struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_settings *set,
-				  const struct ct_real *real)
-{
-	struct ct_version *version = kzalloc(sizeof(*version), GFP_KERNEL_ACCOUNT);
-
-	if (!version)
-		return NULL;
-	refcount_set(&version->users, 1);
-	version->real = real;
-	version->set = *set;
-	version->profile = profile;
-	if (profile)
-		refcount_inc(&profile->users);
-	memcpy(&version->ops, real->ops, sizeof(version->ops));
-	ct_wrap(&version->ops, real, set);
-	atomic_inc(&ct_versions);
-	return version;
-}
-
 /* Puts `version` in the place of what is there, whose reference of the place is dropped. */
 void ct_publish(struct ct_net *cn, struct ct_version __rcu **slot, struct ct_version *version)
 {

@@ -27,11 +27,12 @@
  * goes while it is in use.
  *
  * slow_start_after_idle is a sysctl of the namespace, read by the core where no hook is. But the
- * core tells the congestion control before it cuts the window (CWND_RESTART) and when the first
+ * core calls the congestion control before it cuts the window (CWND_RESTART) and when the first
  * segment after idle leaves (TX_START): what was saved at the one is put back at the other. The
  * first segments leave under the cut window, the rest at once.
  */
 #include <linux/module.h>
+#include <linux/slab.h>
 
 #include "internal.h"
 
@@ -243,8 +244,8 @@ static bool ct_minds_idle(const struct ct_real *real, const struct ct_settings *
  * Makes a copy of a congestion control's operations ours. TCP calls init() of the dispatcher
  * only.
  */
-void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
-	     const struct ct_settings *set)
+static void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
+		    const struct ct_settings *set)
 {
 	INIT_LIST_HEAD(&ops->list);
 	ops->owner = THIS_MODULE;
@@ -252,6 +253,25 @@ void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
 	ops->release = ct_release;
 	if (ct_minds_idle(real, set))
 		ops->cwnd_event = ct_cwnd_event;
+}
+
+struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_settings *set,
+				  const struct ct_real *real)
+{
+	struct ct_version *version = kzalloc(sizeof(*version), GFP_KERNEL_ACCOUNT);
+
+	if (!version)
+		return NULL;
+	refcount_set(&version->users, 1);
+	version->real = real;
+	version->set = *set;
+	version->profile = profile;
+	if (profile)
+		refcount_inc(&profile->users);
+	memcpy(&version->ops, real->ops, sizeof(version->ops));
+	ct_wrap(&version->ops, real, set);
+	atomic_inc(&ct_versions);
+	return version;
 }
 
 /* The version that a socket is held by, or NULL. The caller owns the socket. */
@@ -276,7 +296,7 @@ void ct_wrap_unregister(void)
  * first one had before instead: it has no profile, so that is how its connections would run
  * anyhow, and it neither holds this module nor keeps us when the first one is put back. As
  * tcp_set_default_congestion_control(), which is not exported. The namespace is being made:
- * nobody else has it.
+ * nothing else has it.
  */
 void ct_disinherit(struct net *net, const struct ct_real *plain)
 {

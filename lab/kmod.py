@@ -42,6 +42,10 @@ DECIDING = (".config", "include/generated/utsrelease.h", "include/config/auto.co
 ARCHITECTURES: Mapping[str, str] = {"aarch64": "arm64"}
 
 
+# Warnings are errors in the laboratory's builds, not in an operator's.
+WERROR = "CONFIGTRON_WERROR=1"
+
+
 def sources() -> Path:
     """kmod/ of the checkout; of an installed package the copy that DKMS would take, src/configtron-VERSION."""
     beside = Path(__file__).resolve().parent.parent / "kmod"
@@ -54,7 +58,7 @@ def sources() -> Path:
 
 def module_for_guest(progress: Progress, recipe: Recipe = LAB, variables: tuple[str, ...] = ()) -> Path:
     """configtron.ko for a lab kernel; the tree it is built in is made first if need be."""
-    return module_for_tree(ensure_tree(progress, recipe), recipe.arch, progress, variables)
+    return module_for_tree(ensure_tree(progress, recipe), recipe.arch, progress, (*variables, WERROR))
 
 
 def module_for_installed(progress: Progress, release: str = "", variables: tuple[str, ...] = ()) -> Path:

@@ -32,7 +32,7 @@ from configtron.lab.debian import ensure_debian
 from configtron.lab.debian import tree as debian_tree
 from configtron.lab.enclosure import Job
 from configtron.lab.kernel import ensure_kernel
-from configtron.lab.kmod import module_for_tree
+from configtron.lab.kmod import WERROR, module_for_tree
 from configtron.lab.modules import ensure_tree, make_module
 from configtron.lab.qemu import QemuDebian, QemuDebug
 from configtron.lab.recipes import UML_DEBUG, X86_DEBUG
@@ -163,7 +163,7 @@ def compile_programs(folder: Path) -> None:
 
 def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
-    modules = [*module_for_tree(net.tree(), net.arch, say).parent.glob("*.ko")]
+    modules = [*module_for_tree(net.tree(), net.arch, say, (WERROR,)).parent.glob("*.ko")]
     modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
     modules += net.schemes().glob("tcp_*.ko")
     for module in modules:
