@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from configtron.lab.kernel import Progress, build_lock, cache_folder, is_whole, keep, key
+from configtron.model.congestion import OF_LINUX, OF_TABLE1, TABLE1_MODULES
 from configtron.model.errors import Missing
 
 HEADERS_PACKAGE = "linux-headers-amd64"
@@ -28,12 +29,9 @@ ROOT_MODULES = (
     "9pnet", "9pnet_virtio", "9p",
 )  # fmt: skip
 # What profiles name and tests build links of; loaded by the lab's first process, since no modprobe finds them there.
-LAB_MODULES = ("tcp_bbr", "tcp_vegas", "veth", "sch_netem", "sch_fq")
+LAB_MODULES = (*TABLE1_MODULES, "veth", "sch_netem", "sch_fq")
 # Every congestion control that Debian has as a module; kept, not loaded.
-SCHEMES = (
-    "tcp_bic", "tcp_cdg", "tcp_dctcp", "tcp_highspeed", "tcp_htcp", "tcp_hybla", "tcp_illinois", "tcp_lp", "tcp_nv",
-    "tcp_scalable", "tcp_veno", "tcp_westwood", "tcp_yeah",
-)  # fmt: skip
+SCHEMES = tuple(sorted(f"tcp_{name}" for name in OF_LINUX if name not in OF_TABLE1))
 KEPT = (*ROOT_MODULES, *LAB_MODULES, *SCHEMES)
 
 

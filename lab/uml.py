@@ -32,6 +32,7 @@ from configtron.lab.enclosure import (
 from configtron.lab.kernel import ensure_programs
 from configtron.lab.recipes import LAB, UML_DEBUG
 from configtron.model.choices import NETNS, UML_REAL, UML_VIRTUAL
+from configtron.model.congestion import TABLE1_MODULES
 from configtron.model.errors import BadInput, Missing
 
 __all__ = [
@@ -56,8 +57,9 @@ REAL_KERNEL = Path("/usr/bin/linux.uml")
 REAL_MODULES_FOLDER = Path("/usr/lib/uml/modules")
 REAL_MODULES = (
     "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/dummy", "drivers/net/tun", "net/sched/sch_netem",
-    "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32", "net/ipv4/tcp_bbr",
-    "net/ipv4/tcp_vegas", "net/ipv4/inet_diag", "net/ipv4/tcp_diag", "net/netfilter/nfnetlink", "lib/libcrc32c",
+    "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32",
+    *(f"net/ipv4/{module}" for module in TABLE1_MODULES), "net/ipv4/inet_diag", "net/ipv4/tcp_diag",
+    "net/netfilter/nfnetlink", "lib/libcrc32c",
     "net/netfilter/nf_tables", "net/sched/sch_ingress", "net/sched/cls_bpf",
 )  # fmt: skip
 

@@ -31,6 +31,7 @@ from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
 from configtron.learner.reached import Mask, twins
 from configtron.learner.served import Served
 from configtron.learner.state import keep
+from configtron.model.congestion import FAIR
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile, Value
@@ -45,7 +46,7 @@ LEAST_HALF = 0.02
 # Distance from a class's centroid, in standard deviations of clients: a quarter of a class's members are as near.
 REACH = 1.0
 # Congestion controls that share a queue with cubic as cubic does, or yield to it (RFC 9438, 5.1; Mo et al. 1999).
-FAIR_CONTROLS = frozenset({"cubic", "reno", "vegas"})
+FAIR_CONTROLS = FAIR
 # Segments in one burst (Table 1 of the paper ends there); what browsers open to an origin over HTTP/1.1, and over h2.
 MOST_BURST, MOST_CONNECTIONS = 30.0, 6
 CONNECTIONS = {"http/1.1": 6, "h2": 1}

@@ -14,9 +14,9 @@ import pytest
 
 from tests.test_layers import ROOT
 
-# A step of a recipe: a new file, or lines before or after a line of a file.
+# A step of a recipe: a new file, lines before or after a line of a file, or a command that makes files.
 STEP = re.compile(
-    r"<!-- (?P<kind>file|add): (?P<path>\S+)(?: (?P<where>before|after): (?P<line>[^\n]*?))? -->\n"
+    r"<!-- (?P<kind>file|add|run)(?:: (?P<path>\S+))?(?: (?P<where>before|after): (?P<line>[^\n]*?))? -->\n"
     r"```\w*\n(?P<text>.*?)\n```",
     re.S,
 )
@@ -53,6 +53,10 @@ def copy(folder: Path) -> None:
 
 
 def follow(step: Step, folder: Path) -> None:
+    if step.kind == "run":
+        words = [sys.executable, *step.text.split()[1:]]
+        subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        return
     file = folder / step.path
     if step.kind == "file":
         assert not file.exists(), f"{step.path} is there already"
@@ -91,3 +95,26 @@ def test_a_recipe_without_its_last_step_fails_its_check(recipe: str, tmp_path: P
     for step in steps(recipe)[:-1]:
         follow(step, tmp_path)
     assert checked(recipe, tmp_path).returncode != 0
+
+
+# Recipes whose check names the place that lacks a step.
+NAMED = ("knob", "congestion-control")
+
+
+@pytest.mark.parametrize("recipe", NAMED)
+def test_a_check_names_the_place_of_a_step_left_out(recipe: str, tmp_path: Path) -> None:
+    copy(tmp_path)
+    plan = [step for step in steps(recipe) if step.kind != "run"]
+    before = {step.path: (tmp_path / step.path).read_text() for step in plan}
+    unnamed = []
+    for left_out in plan:
+        for path, text in before.items():
+            (tmp_path / path).write_text(text)
+        for step in plan:
+            if step is not left_out:
+                follow(step, tmp_path)
+        done = checked(recipe, tmp_path)
+        assert done.returncode != 0, f"without the step in {left_out.path} the check passes"
+        if left_out.path not in done.stdout + done.stderr:
+            unnamed.append(left_out.path)
+    assert unnamed == []

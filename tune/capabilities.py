@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.model.knobs import KERNEL, KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.nouns import Value
 from configtron.model.tuning import Reach
 from configtron.model.tuning_json import value_text
@@ -76,10 +76,23 @@ def cells(drivers: Mapping[str, Tables]) -> Iterator[Cell]:
             yield Cell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
 
 
+NAMES_HEAD = (
+    "| knob | key of /dev/configtron | socket option (level, number; above 1000: BPF only) | route metric | sysctl |"
+)
+
+
 def page(drivers: Mapping[str, Tables]) -> str:
     """The page, in Markdown."""
-    return "\n".join([HEAD, *_matrix(drivers), "", *(line for name in drivers for line in _driver(name,
-    drivers[name]))])
+    return "\n".join(
+        [
+            HEAD,
+            *_matrix(drivers),
+            "",
+            *_names(),
+            "",
+            *(line for name in drivers for line in _driver(name, drivers[name])),
+        ]
+    )
 
 
 def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
@@ -94,6 +107,16 @@ def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
     yield f"| connections that are open (`tune move`) | {' | '.join(moves)} |"
     listens = ("yes" if tables.listens else "-" for tables in drivers.values())
     yield f"| only some listeners (`--listen`) | {' | '.join(listens)} |"
+
+
+def _names() -> Iterator[str]:
+    """Yield what each interface of the kernel calls a knob."""
+    yield from ("## What the kernel calls them", "", NAMES_HEAD, "|---|---|---|---|---|")
+    for knob, names in KERNEL.items():
+        key = f"`CONFIGTRON_{names.key[1]}`" if names.key else "-"
+        option = "{}, {}".format(*names.option) if names.option else "-"
+        sysctl = f"`{names.sysctl}`" if names.sysctl else "-"
+        yield f"| `{knob}` | {key} | {option} | {names.metric or '-'} | {sysctl} |"
 
 
 def _driver(name: str, tables: Tables) -> Iterator[str]:

@@ -23,13 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from configtron.model.congestion import FAIR
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
 
 # Congestion controls that share a queue with cubic as cubic does with itself, or yield to it.
-# reno: RFC 9438 section 5.1; vegas yields to it: Mo et al., INFOCOM 1999.
-FAIR_CONTROLS = frozenset({"cubic", "reno", "vegas"})
+FAIR_CONTROLS = FAIR
 # Segments in one burst, without an ACK: RFC 6928 tried 10; Table 1 of the paper ends at 30.
 MOST_WINDOW = 30
 # The same, spread over a round trip: Rüth and Hohlfeld (arXiv 1902.08937) found CDNs that send up to 100.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
 from configtron.model.errors import BadInput
-from configtron.model.knobs import KNOBS
+from configtron.model.knobs import KERNEL, KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
 from configtron.tune.elsewhere import ELSEWHERE
@@ -59,14 +59,7 @@ REACHES: Mapping[str, Reach] = {
     )
 }  # fmt: skip
 REFUSED: Mapping[str, str] = {
-    **{
-        name: "the kernel's, not the server's; drivers kmod, ebpf, route and sysctl"
-        for name in (
-            "tcp_congestion_control initcwnd tcp_slow_start_after_idle tcp_autocorking pacing synack_rto data_rto "
-            "min_rto max_pacing_rate initrwnd delack_max quickack notsent_lowat window_clamp cwnd_clamp priority mark "
-            "busy_poll nagle tcp_window_scaling"
-        ).split()
-    },
+    **dict.fromkeys(KERNEL, "the kernel's, not the server's; drivers kmod, ebpf, route and sysctl"),
     **{knob: why for knob, why in ELSEWHERE.items() if knob not in REACHES},
     "tcp_low_latency": "no kernel since Linux 4.14 reads it",
 }

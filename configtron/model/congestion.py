@@ -50,3 +50,5 @@ OF_TABLE1: tuple[str, ...] = tuple(
     row.name for row in sorted(CONGESTION_CONTROLS, key=lambda row: row.table1) if row.table1
 )
 FAIR: frozenset[str] = frozenset(row.name for row in CONGESTION_CONTROLS if row.fair)
+# Those of them that Debian's kernels have as modules: reno and cubic are built in.
+TABLE1_MODULES: tuple[str, ...] = tuple(sorted(f"tcp_{name}" for name in OF_TABLE1 if name not in ("reno", "cubic")))

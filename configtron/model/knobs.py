@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Every knob by name: what the papers set (Table 1), what they measured (Table 2), what else a fingerprint holds.
+"""Every knob by name: what the papers set (Table 1), what they measured (Table 2), what else a fingerprint holds, and
+what each interface of the kernel calls it (`KERNEL`), from which the drivers make their tables.
 
 Rules for this file: one literal table per purpose, nothing computed but the dictionaries at the end; a row's `note`
 says what a user of that knob would get wrong without it; `source` says where default and values come from.
+docs/recipes/knob.md adds a knob; tests/tune/test_knob_places.py names each place that lacks one.
 
 CT is "ConfigTron" (Naseer and Benson, 2019), HC is "Configtron" (HotCloud 2017). Kernel facts are from the kernel's
 own Documentation/networking/ip-sysctl.rst and from reading back a 6.12 kernel.
@@ -10,10 +12,24 @@ own Documentation/networking/ip-sysctl.rst and from reading back a 6.12 kernel.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from configtron.model.congestion import OF_TABLE1
 from configtron.model.measured import MEASURED, TABLE2
 from configtron.model.nouns import Knob
 
-__all__ = ["KNOBS", "MEASURED", "NAMED_BY_HC", "PER_CONNECTION", "TABLE2", "TUNABLE", "space_size"]
+__all__ = [
+    "KERNEL",
+    "KNOBS",
+    "MEASURED",
+    "NAMED_BY_HC",
+    "PER_CONNECTION",
+    "TABLE2",
+    "TUNABLE",
+    "KernelNames",
+    "space_size",
+]
 
 # What can be set: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
 TUNABLE: tuple[Knob, ...] = (
@@ -21,7 +37,7 @@ TUNABLE: tuple[Knob, ...] = (
         "tcp_congestion_control",
         "tcp",
         default="cubic",
-        values=("cubic", "reno", "vegas", "bbr"),
+        values=OF_TABLE1,
         scope="socket",
         note="HC: the same four. Outside the first namespace a name is refused (EPERM) until the first namespace's "
         "tcp_allowed_congestion_control lists it: read back what was set",
@@ -127,6 +143,49 @@ PER_CONNECTION: tuple[Knob, ...] = (
 
 # `http_version` is both set and measured; the measured row is the one a fingerprint's reader wants.
 KNOBS: dict[str, Knob] = {knob.name: knob for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION, *MEASURED)}
+
+
+class KernelNames(NamedTuple):
+    """What the kernel's interfaces call a knob. The defaults stand for an interface that has no such setting.
+
+    key      its place and name in `enum configtron_key` of kmod/configtron.h, without CONFIGTRON_
+    step     its number in the tables of the BPF programs, which pinned maps keep: numbers are only ever added
+    option   level and number of setsockopt(2), or of bpf_setsockopt where the number is above 1000
+    metric   its number among the metrics of a route (RTAX_*)
+    sysctl   its file in /proc/sys/net/ipv4
+    """
+
+    key: tuple[int, str] | None = None
+    step: int | None = None
+    option: tuple[int, int] | None = None
+    metric: int | None = None
+    sysctl: str = ""
+
+
+# Every knob that some driver of the kernel's stack sets, or that the module's table explains.
+KERNEL: Mapping[str, KernelNames] = {
+    "tcp_congestion_control": KernelNames((0, "CONGESTION_CONTROL"), 0, metric=16, sysctl="tcp_congestion_control"),
+    "initcwnd": KernelNames((1, "INITCWND"), 1, (6, 1001), metric=11),
+    "tcp_slow_start_after_idle": KernelNames((2, "SLOW_START_AFTER_IDLE"), 2, sysctl="tcp_slow_start_after_idle"),
+    "pacing": KernelNames((3, "PACING"), 3),
+    "max_pacing_rate": KernelNames((4, "MAX_PACING_RATE"), 4, (1, 47)),
+    "min_rto": KernelNames((5, "MIN_RTO"), 7, (6, 1004), metric=13, sysctl="tcp_rto_min_us"),
+    "data_rto": KernelNames((6, "DATA_RTO")),
+    "delack_max": KernelNames((7, "DELACK_MAX"), 8, (6, 1003)),
+    "notsent_lowat": KernelNames((8, "NOTSENT_LOWAT"), 9, (6, 25), sysctl="tcp_notsent_lowat"),
+    "window_clamp": KernelNames((9, "WINDOW_CLAMP"), 10, (6, 10), metric=3),
+    "cwnd_clamp": KernelNames((10, "CWND_CLAMP"), 11, (6, 1002), metric=7),
+    "priority": KernelNames((11, "PRIORITY"), 12, (1, 12)),
+    "mark": KernelNames((12, "MARK"), 13, (1, 36)),
+    "busy_poll": KernelNames((13, "BUSY_POLL"), option=(1, 46)),
+    "quickack": KernelNames((14, "QUICKACK"), metric=15),
+    "nagle": KernelNames((15, "NAGLE"), 14, (6, 1)),
+    "tcp_low_latency": KernelNames((16, "LOW_LATENCY")),
+    "tcp_autocorking": KernelNames((17, "AUTOCORKING"), sysctl="tcp_autocorking"),
+    "synack_rto": KernelNames((18, "SYNACK_RTO"), 6),
+    "initrwnd": KernelNames((19, "INITRWND"), 5, metric=14),
+    "tcp_window_scaling": KernelNames(sysctl="tcp_window_scaling"),
+}
 
 
 def space_size() -> int:

@@ -27,15 +27,13 @@ from configtron.lab.bed.conditions import Condition
 from configtron.lab.bed.evaluate import parts
 from configtron.lab.bed.evaluate.study import Given
 from configtron.lab.bed.journeys import Figures
+from configtron.model.congestion import OF_LINUX
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical, pairs_form, pairs_of
 
 # Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
-SCHEMES = (
-    "reno", "bic", "cubic", "westwood", "htcp", "highspeed", "hybla", "vegas", "nv", "scalable", "lp", "veno", "yeah",
-    "illinois", "dctcp", "cdg", "bbr",
-)  # fmt: skip
+SCHEMES = OF_LINUX
 # Beyond this the client's and the servers' buffers fill a guest's memory.
 MOST_FLOWS = 32
 # Whose `perform` a guest calls.

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from configtron.lab import links
 from configtron.lab.bed.conditions import PACKET_BYTES
+from configtron.model.congestion import OF_TABLE1
 from configtron.model.errors import Mismatch, Missing
 
 # Namespaces: servers run in the one (all origins' addresses are there), page loads in the other.
@@ -45,7 +46,7 @@ ENDS = (
     ("net/core/somaxconn", "4096"),
 )
 # Vegas is refused in a new namespace, without a word to the writer's reader, unless the first one allows it.
-CONGESTION_CONTROLS = ("cubic", "reno", "vegas", "bbr")
+CONGESTION_CONTROLS = OF_TABLE1
 
 
 class Pair(NamedTuple):

@@ -11,15 +11,11 @@ import re
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.model.congestion import OF_LINUX
 from configtron.tune.drivers.bpf.layout import WRAPPED
 
 REGISTERED = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-# Those that Linux has, whether a kernel was built with them or not.
-OF_LINUX = (
-    "bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno", "scalable",
-    "vegas", "veno", "westwood", "yeah",
-)  # fmt: skip
 # What a profile cannot ask for: our module's dispatcher, and our own wraps of the kernel's.
 OURS = frozenset({"configtron", *WRAPPED})
 _MODULES = Path("/lib/modules")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `kmod/configtron.h` says, said again for `struct`: numbers of calls, layouts of arguments, keys and flags.
+"""`kmod/configtron.h` for Python's `struct`: numbers of calls, layouts of arguments, keys and flags.
 
 One table a purpose, in the header's order. tests/tune/test_kmod_abi.py compiles the header and compares every size,
 offset, number and flag, so neither can change without the other. No structure has hidden padding: a layout's format is
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+
+from configtron.model.knobs import KERNEL
 
 DEVICE = "/dev/configtron"
 ABI = 2
@@ -81,28 +83,9 @@ CALLS: Mapping[str, tuple[int, int, str]] = {
 }
 MAGIC = 0xC7
 
-# Keys of parameters in the header's order; each is named there in capitals, and here as `knobs.py` names it.
+# Keys of parameters in the header's order: their names there -> the knob's.
 KEYS: Mapping[str, str] = {
-    "CONGESTION_CONTROL": "tcp_congestion_control",
-    "INITCWND": "initcwnd",
-    "SLOW_START_AFTER_IDLE": "tcp_slow_start_after_idle",
-    "PACING": "pacing",
-    "MAX_PACING_RATE": "max_pacing_rate",
-    "MIN_RTO": "min_rto",
-    "DATA_RTO": "data_rto",
-    "DELACK_MAX": "delack_max",
-    "NOTSENT_LOWAT": "notsent_lowat",
-    "WINDOW_CLAMP": "window_clamp",
-    "CWND_CLAMP": "cwnd_clamp",
-    "PRIORITY": "priority",
-    "MARK": "mark",
-    "BUSY_POLL": "busy_poll",
-    "QUICKACK": "quickack",
-    "NAGLE": "nagle",
-    "LOW_LATENCY": "tcp_low_latency",
-    "AUTOCORKING": "tcp_autocorking",
-    "SYNACK_RTO": "synack_rto",
-    "INITRWND": "initrwnd",
+    name: knob for (_, name), knob in sorted((names.key, knob) for knob, names in KERNEL.items() if names.key)
 }
 KEY_OF: Mapping[str, int] = {knob: key for key, knob in enumerate(KEYS.values())}
 

@@ -33,6 +33,7 @@ from pathlib import Path
 from configtron.linux import netns
 from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, sockets_of_cgroup, tcp_lines
 from configtron.model.errors import ConfigtronError
+from configtron.model.knobs import KERNEL
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Driver, Mover
 from configtron.model.tuning import Changes, Place, Rules
@@ -70,15 +71,13 @@ class Option:
         descriptor.setsockopt(self.level, self.number, (value or self.unset).to_bytes(self.width, sys.byteorder))
 
 
-# linux/tcp.h, asm-generic/socket.h. A window clamp is unset by the kernel's own first value, the largest of RFC 7323.
+# Width and value that unsets it, where they are not 4 and 0. A window clamp is unset by the kernel's own first value,
+# the largest of RFC 7323.
+SHAPES: Mapping[str, tuple[int, ...]] = {"max_pacing_rate": (8,), "window_clamp": (4, 65535 << 14)}
 OPTIONS: Mapping[str, Option] = {
-    "max_pacing_rate": Option(1, 47, 8),
-    "window_clamp": Option(6, 10, unset=65535 << 14),
-    "notsent_lowat": Option(6, 25),
-    "priority": Option(1, 12),
-    "mark": Option(1, 36),
-    "busy_poll": Option(1, 46),
-    "nagle": Option(6, 1),
+    knob: Option(*names.option, *SHAPES.get(knob, ()))
+    for knob, names in KERNEL.items()
+    if names.option and names.option[1] < 1000  # above: bpf_setsockopt alone
 }
 # Settings without a socket option, with the kernel's defaults (TCP_RTO_MIN, TCP_DELACK_MAX; a clamp that never binds).
 DRIVERS_OWN: Mapping[str, Value] = {"cwnd_clamp": 65535, "min_rto": 0.2, "delack_max": 0.2}

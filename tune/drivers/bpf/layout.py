@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What stands in the maps of clients.h: knobs as options of the kernel, profiles and prefixes as bytes, and back.
+"""The maps of clients.h: knobs as options of the kernel, profiles and prefixes as bytes, and back.
 
-One table says it all: a row's place is the knob's number in the programs, so rows are only ever added at the end. A row
-with an option is a step that the program takes by `bpf_setsockopt`; the others are fields of the profile of their own.
+`ROWS` is made from `configtron/model/knobs.py`: a row's place is the knob's number in the programs. A row with an
+option is a step that the program takes by `bpf_setsockopt`; the others are fields of the profile of their own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 from configtron.model.errors import BadInput, Refused
+from configtron.model.knobs import KERNEL, KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.tune.listeners import Listener
 
-SOL_SOCKET, SOL_TCP = 1, 6
 US_PER_S = 1_000_000
 # The most that 32 bits hold, less the two that mean something else.
 PACED_UNBOUNDED = 0xFFFF_FFFE
@@ -33,23 +33,17 @@ class Row:
     scale: int = 1
 
 
-ROWS: tuple[Row, ...] = (
-    Row("tcp_congestion_control"),
-    Row("initcwnd", SOL_TCP, 1001),
-    Row("tcp_slow_start_after_idle"),
-    Row("pacing"),
-    Row("max_pacing_rate", SOL_SOCKET, 47),
-    Row("initrwnd"),
-    Row("synack_rto", scale=US_PER_S),
-    Row("min_rto", SOL_TCP, 1004, US_PER_S),
-    Row("delack_max", SOL_TCP, 1003, US_PER_S),
-    Row("notsent_lowat", SOL_TCP, 25),
-    Row("window_clamp", SOL_TCP, 10),
-    Row("cwnd_clamp", SOL_TCP, 1002),
-    Row("priority", SOL_SOCKET, 12),
-    Row("mark", SOL_SOCKET, 36),
-    Row("nagle", SOL_TCP, 1),
-)
+def _rows() -> tuple[Row, ...]:
+    """Return a row for each step of `KERNEL`; the kernel counts times in microseconds."""
+    steps = sorted((names.step, knob) for knob, names in KERNEL.items() if names.step is not None)
+    assert [step for step, _ in steps] == list(range(len(steps))), "a row's place is its number"
+    return tuple(
+        Row(knob, *(KERNEL[knob].option or (0, 0)), scale=US_PER_S if KNOBS[knob].unit == "s" else 1)
+        for _, knob in steps
+    )
+
+
+ROWS: tuple[Row, ...] = _rows()
 NUMBERS: Mapping[str, int] = {row.knob: number for number, row in enumerate(ROWS)}
 
 # Congestion controls of our own, by the kernel's and what of it is otherwise (keep.bpf.c, unpaced.bpf.c).
