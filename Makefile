@@ -98,8 +98,9 @@ golden: $(INSTALLED)
 	@$(BIN)/configtron replay packets fixtures
 
 lint: $(INSTALLED)
-	$(call say,lint: ruff and mypy --strict)
+	$(call say,lint: ruff and mypy --strict - C by clang-format)
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks kmod lab tests tune -name "*.[ch]")
 	@$(BIN)/reuse lint --quiet
 	@.ci/told $(BIN)/mypy
 

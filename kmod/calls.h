@@ -8,16 +8,20 @@
 
 #include "internal.h"
 
-enum ct_dump { CT_DUMP_IDLE, CT_DUMP_RUNS, CT_DUMP_DONE };
+enum ct_dump {
+	CT_DUMP_IDLE,
+	CT_DUMP_RUNS,
+	CT_DUMP_DONE
+};
 
 struct ct_file {
 	struct net *net;
 	struct ct_net *cn;
-	struct mutex lock;		/* reading, dumping, becoming a reader */
-	struct ct_reader *reader;	/* set once */
+	struct mutex lock; /* reading, dumping, becoming a reader */
+	struct ct_reader *reader; /* set once */
 	struct ct_walk walk;
 	enum ct_dump dump;
-	u64 seen;			/* generation that this file last saw */
+	u64 seen; /* generation that this file last saw */
 };
 
 union ct_argument {

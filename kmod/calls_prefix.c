@@ -203,8 +203,8 @@ int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a)
 struct ct_flush {
 	struct ct_net *cn;
 	struct ct_walk walk;
-	u32 id;			/* of this profile only; 0: of all */
-	u32 epoch;		/* set no later than this */
+	u32 id; /* of this profile only; 0: of all */
+	u32 epoch; /* set no later than this */
 	u32 removed;
 };
 

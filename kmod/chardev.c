@@ -70,7 +70,7 @@ static int ct_call_options_set(struct ct_file *cf, union ct_argument *a)
 		return -EINVAL;
 	if (!arg->plain[0] || strnlen(arg->plain, sizeof(arg->plain)) == sizeof(arg->plain))
 		return -EINVAL;
-	plain = ct_real_find(arg->plain);	/* may load a module: no lock is held */
+	plain = ct_real_find(arg->plain); /* may load a module: no lock is held */
 	if (IS_ERR(plain))
 		return PTR_ERR(plain);
 	mutex_lock(&cf->cn->lock);
@@ -121,7 +121,7 @@ static int ct_call_records(struct ct_file *cf, union ct_argument *a)
 	if (!cf->reader) {
 		reader = ct_reader_new(cf->cn, a->records.capacity);
 		err = PTR_ERR_OR_ZERO(reader);
-		if (!err)	/* complete before it is seen */
+		if (!err) /* complete before it is seen */
 			smp_store_release(&cf->reader, reader);
 	}
 	mutex_unlock(&cf->lock);
@@ -149,7 +149,7 @@ static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *
 		mutex_unlock(&cf->lock);
 		if (!got && file->f_flags & O_NONBLOCK)
 			return -EAGAIN;
-	} while (!got);		/* another thread took them */
+	} while (!got); /* another thread took them */
 	return got;
 }
 

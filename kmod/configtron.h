@@ -26,12 +26,12 @@
  * Raised when a structure or a meaning changes; additions raise `features` or `parameters`
  * instead.
  */
-#define CONFIGTRON_ABI			2
+#define CONFIGTRON_ABI 2
 
-#define CONFIGTRON_CC_BYTES		16	/* TCP_CA_NAME_MAX */
-#define CONFIGTRON_NAME_BYTES		64
-#define CONFIGTRON_UNIT_BYTES		16
-#define CONFIGTRON_WORDS_BYTES		104
+#define CONFIGTRON_CC_BYTES 16 /* TCP_CA_NAME_MAX */
+#define CONFIGTRON_NAME_BYTES 64
+#define CONFIGTRON_UNIT_BYTES 16
+#define CONFIGTRON_WORDS_BYTES 104
 
 /* Parameters. The numbers never change; CONFIGTRON_PARAM_INFO gives the names. */
 enum configtron_key {
@@ -59,74 +59,74 @@ enum configtron_key {
 };
 
 /* configtron_version.features */
-#define CONFIGTRON_HAS_ACTIVE_OPENS	0x1
-#define CONFIGTRON_HAS_RECORDS		0x2
-#define CONFIGTRON_HAS_SOCKET_GET	0x4
+#define CONFIGTRON_HAS_ACTIVE_OPENS 0x1
+#define CONFIGTRON_HAS_RECORDS 0x2
+#define CONFIGTRON_HAS_SOCKET_GET 0x4
 
 struct configtron_version {
 	__u32 abi;
 	__u32 features;
-	__u32 parameters;	/* keys below this exist */
+	__u32 parameters; /* keys below this exist */
 	__u32 profiles_max;
 	__u32 prefixes_max;
-	__u32 record_bytes;	/* size of struct configtron_record */
-	char  release[16];	/* of the module */
+	__u32 record_bytes; /* size of struct configtron_record */
+	char release[16]; /* of the module */
 };
 
 /* configtron_param_info.flags */
-#define CONFIGTRON_PARAM_SETTABLE	0x1
-#define CONFIGTRON_PARAM_TEXT		0x2	/* in `text`, not in `value` */
+#define CONFIGTRON_PARAM_SETTABLE 0x1
+#define CONFIGTRON_PARAM_TEXT 0x2 /* in `text`, not in `value` */
 
 struct configtron_param_info {
-	__u32 key;		/* in */
+	__u32 key; /* in */
 	__u32 flags;
 	__s64 min;
 	__s64 max;
-	char  name[CONFIGTRON_NAME_BYTES];
-	char  unit[CONFIGTRON_UNIT_BYTES];
-	char  words[CONFIGTRON_WORDS_BYTES];	/* how it acts, or why it cannot be set */
+	char name[CONFIGTRON_NAME_BYTES];
+	char unit[CONFIGTRON_UNIT_BYTES];
+	char words[CONFIGTRON_WORDS_BYTES]; /* how it acts, or why it cannot be set */
 };
 
 /* configtron_param.flags */
-#define CONFIGTRON_PARAM_UNSET		0x1	/* back to what the kernel does by itself */
+#define CONFIGTRON_PARAM_UNSET 0x1 /* back to what the kernel does by itself */
 
 struct configtron_param {
 	__u32 key;
 	__u32 flags;
 	__s64 value;
-	char  text[CONFIGTRON_CC_BYTES];
+	char text[CONFIGTRON_CC_BYTES];
 };
 
 struct configtron_profile {
-	__u32 id;		/* never 0, not used again before 2^31 others were */
+	__u32 id; /* never 0, not used again before 2^31 others were */
 	__u32 reserved;
 	/* the owner's word for it; ends in NUL, need not be unique */
-	char  name[CONFIGTRON_NAME_BYTES];
+	char name[CONFIGTRON_NAME_BYTES];
 };
 
 /* configtron_params.flags */
-#define CONFIGTRON_REPLACE		0x1	/* parameters not named become unset */
+#define CONFIGTRON_REPLACE 0x1 /* parameters not named become unset */
 
 /* All parameters of the batch are in force together or, after an error, none is. */
 struct configtron_params {
 	__u32 profile;
 	__u32 flags;
-	__u32 count;		/* set: how many; get: room in, number out */
-	__u32 refused;		/* out, after an error of set: which one of the batch, from 0 */
-	__u64 params;		/* struct configtron_param * */
+	__u32 count; /* set: how many; get: room in, number out */
+	__u32 refused; /* out, after an error of set: which one of the batch, from 0 */
+	__u64 params; /* struct configtron_param * */
 };
 
 struct configtron_prefix {
-	__u8  family;		/* AF_INET or AF_INET6; v4-mapped clients are AF_INET */
-	__u8  length;
+	__u8 family; /* AF_INET or AF_INET6; v4-mapped clients are AF_INET */
+	__u8 length;
 	__u16 reserved;
-	__u32 profile;		/* ignored when deleting */
-	__u8  address[16];	/* bits below the length must be zero */
+	__u32 profile; /* ignored when deleting */
+	__u8 address[16]; /* bits below the length must be zero */
 };
 
 /* configtron_prefixes.flags */
-#define CONFIGTRON_ABSENT_OK		0x1	/* del: a prefix that is not there is no error */
-#define CONFIGTRON_FROM_START		0x2	/* dump: begin anew */
+#define CONFIGTRON_ABSENT_OK 0x1 /* del: a prefix that is not there is no error */
+#define CONFIGTRON_FROM_START 0x2 /* dump: begin anew */
 
 /*
  * Set and del: after an error, or a fatal signal, `done` prefixes are in force. Dump: `done` were
@@ -134,7 +134,7 @@ struct configtron_prefix {
  * others are deleted: compare `generation` before and after.
  */
 struct configtron_prefixes {
-	__u64 prefixes;		/* struct configtron_prefix * */
+	__u64 prefixes; /* struct configtron_prefix * */
 	__u32 count;
 	__u32 done;
 	__u32 flags;
@@ -143,8 +143,8 @@ struct configtron_prefixes {
 
 /* What others set meanwhile stays. After a fatal signal `removed` are gone, the rest is there. */
 struct configtron_flush {
-	__u32 profile;		/* 0: all prefixes */
-	__u32 removed;		/* out */
+	__u32 profile; /* 0: all prefixes */
+	__u32 removed; /* out */
 };
 
 struct configtron_socket {
@@ -155,29 +155,29 @@ struct configtron_socket {
 /* Read back from a socket: what is in force there, also if another program set it. */
 struct configtron_socket_params {
 	__s32 fd;
-	__u32 profile;		/* out: 0 when the module does not hold this socket */
-	__u32 count;		/* room in, number out */
+	__u32 profile; /* out: 0 when the module does not hold this socket */
+	__u32 count; /* room in, number out */
 	__u32 reserved;
-	__u64 params;		/* struct configtron_param * */
+	__u64 params; /* struct configtron_param * */
 };
 
 /* configtron_options.flags */
-#define CONFIGTRON_ENABLED		0x1	/* off: new connections are left as they are */
-#define CONFIGTRON_ACTIVE_OPENS		0x2	/* also connections that this side opens */
+#define CONFIGTRON_ENABLED 0x1 /* off: new connections are left as they are */
+#define CONFIGTRON_ACTIVE_OPENS 0x2 /* also connections that this side opens */
 
 struct configtron_options {
 	__u32 flags;
 	/* profile of clients that no prefix holds; 0: none, they are left as they are */
 	__u32 unmatched;
 	/* congestion control of connections that are left as they are */
-	char  plain[CONFIGTRON_CC_BYTES];
+	char plain[CONFIGTRON_CC_BYTES];
 };
 
 struct configtron_status {
 	/* one more with every change of this namespace's tables, by any program */
 	__u64 generation;
-	__u64 records;		/* close records written since the namespace began */
-	__u64 records_lost;	/* not written because a reader's ring was full */
+	__u64 records; /* close records written since the namespace began */
+	__u64 records_lost; /* not written because a reader's ring was full */
 	__u32 profiles;
 	__u32 prefixes;
 	/* whole module: versions of profiles alive; old ones live as long as their connections */
@@ -188,12 +188,12 @@ struct configtron_status {
 struct configtron_stats {
 	__u32 profile;
 	__u32 prefixes;
-	__u64 opened;		/* connections given to this profile, any version */
-	__u64 closed;		/* ... that ended or left; opened - closed are alive */
+	__u64 opened; /* connections given to this profile, any version */
+	__u64 closed; /* ... that ended or left; opened - closed are alive */
 	__u64 bytes_acked;
-	__u64 segs_out;		/* with data, retransmissions included */
+	__u64 segs_out; /* with data, retransmissions included */
 	__u64 retrans;
-	__u64 srtt_us;		/* sums over closed connections, as the five above */
+	__u64 srtt_us; /* sums over closed connections, as the five above */
 	__u64 min_rtt_us;
 	/*
 	 * of `closed`: those whose congestion control replaced its own operations when it began and
@@ -204,65 +204,65 @@ struct configtron_stats {
 
 /* Begin to receive close records on this file; reading before that is ENODATA. */
 struct configtron_records {
-	__u32 capacity;		/* in: records to keep, a power of two up to 65536; 0: 4096 */
+	__u32 capacity; /* in: records to keep, a power of two up to 65536; 0: 4096 */
 	__u32 reserved;
 };
 
 /* configtron_record.flags */
-#define CONFIGTRON_RECORD_LEFT		0x1	/* alive: other profile or cc, or replaced */
+#define CONFIGTRON_RECORD_LEFT 0x1 /* alive: other profile or cc, or replaced */
 
 /*
  * One connection at its end. read() gives whole records; a full ring never holds a connection up.
  */
 struct configtron_record {
-	__u64 time_ns;		/* CLOCK_REALTIME */
+	__u64 time_ns; /* CLOCK_REALTIME */
 	__u64 bytes_acked;
 	__u64 bytes_received;
 	__u64 bytes_retrans;
-	__u64 busy_us;		/* time with data to send or unacknowledged */
-	__u64 delivery_rate;	/* bytes/s, latest sample; 0: none */
-	__u32 lost;		/* records this reader lost just before this one */
+	__u64 busy_us; /* time with data to send or unacknowledged */
+	__u64 delivery_rate; /* bytes/s, latest sample; 0: none */
+	__u32 lost; /* records this reader lost just before this one */
 	__u32 profile;
 	__u32 segs_out;
 	__u32 retrans;
 	__u32 srtt_us;
-	__u32 min_rtt_us;	/* 0: no sample */
+	__u32 min_rtt_us; /* 0: no sample */
 	__u32 cwnd;
 	__u32 ssthresh;
 	__u32 mss;
 	__u16 flags;
-	__u8  family;
-	__u8  reserved;
+	__u8 family;
+	__u8 reserved;
 	__u16 remote_port;
 	__u16 local_port;
-	__u8  remote[16];
-	__u8  local[16];
-	char  cc[CONFIGTRON_CC_BYTES];
+	__u8 remote[16];
+	__u8 local[16];
+	char cc[CONFIGTRON_CC_BYTES];
 	__u32 reserved2;
 };
 
-#define CONFIGTRON_IOC			0xC7
-#define CONFIGTRON_VERSION		_IOR(CONFIGTRON_IOC, 1, struct configtron_version)
-#define CONFIGTRON_PARAM_INFO		_IOWR(CONFIGTRON_IOC, 2, struct configtron_param_info)
+#define CONFIGTRON_IOC 0xC7
+#define CONFIGTRON_VERSION _IOR(CONFIGTRON_IOC, 1, struct configtron_version)
+#define CONFIGTRON_PARAM_INFO _IOWR(CONFIGTRON_IOC, 2, struct configtron_param_info)
 /* The six calls of the paper's Table 3 */
-#define CONFIGTRON_PROFILE_NEW		_IOWR(CONFIGTRON_IOC, 3, struct configtron_profile)
-#define CONFIGTRON_PROFILE_DEL		_IOW(CONFIGTRON_IOC, 4, struct configtron_profile)
-#define CONFIGTRON_PARAMS_SET		_IOWR(CONFIGTRON_IOC, 5, struct configtron_params)
-#define CONFIGTRON_PARAMS_GET		_IOWR(CONFIGTRON_IOC, 6, struct configtron_params)
-#define CONFIGTRON_PREFIX_SET		_IOWR(CONFIGTRON_IOC, 7, struct configtron_prefixes)
-#define CONFIGTRON_SOCKET_ASSIGN	_IOW(CONFIGTRON_IOC, 8, struct configtron_socket)
+#define CONFIGTRON_PROFILE_NEW _IOWR(CONFIGTRON_IOC, 3, struct configtron_profile)
+#define CONFIGTRON_PROFILE_DEL _IOW(CONFIGTRON_IOC, 4, struct configtron_profile)
+#define CONFIGTRON_PARAMS_SET _IOWR(CONFIGTRON_IOC, 5, struct configtron_params)
+#define CONFIGTRON_PARAMS_GET _IOWR(CONFIGTRON_IOC, 6, struct configtron_params)
+#define CONFIGTRON_PREFIX_SET _IOWR(CONFIGTRON_IOC, 7, struct configtron_prefixes)
+#define CONFIGTRON_SOCKET_ASSIGN _IOW(CONFIGTRON_IOC, 8, struct configtron_socket)
 /* Around them. PROFILE_NEXT: the first profile whose id is at least `id`; ENOENT after the last */
-#define CONFIGTRON_PROFILE_NEXT		_IOWR(CONFIGTRON_IOC, 9, struct configtron_profile)
-#define CONFIGTRON_PREFIX_DEL		_IOWR(CONFIGTRON_IOC, 10, struct configtron_prefixes)
-#define CONFIGTRON_PREFIX_DUMP		_IOWR(CONFIGTRON_IOC, 11, struct configtron_prefixes)
-#define CONFIGTRON_PREFIX_FLUSH		_IOWR(CONFIGTRON_IOC, 12, struct configtron_flush)
-#define CONFIGTRON_SOCKET_GET		_IOWR(CONFIGTRON_IOC, 13, struct configtron_socket_params)
-#define CONFIGTRON_OPTIONS_SET		_IOW(CONFIGTRON_IOC, 14, struct configtron_options)
-#define CONFIGTRON_OPTIONS_GET		_IOR(CONFIGTRON_IOC, 15, struct configtron_options)
-#define CONFIGTRON_STATUS		_IOR(CONFIGTRON_IOC, 16, struct configtron_status)
-#define CONFIGTRON_STATS		_IOWR(CONFIGTRON_IOC, 17, struct configtron_stats)
-#define CONFIGTRON_RECORDS		_IOW(CONFIGTRON_IOC, 18, struct configtron_records)
+#define CONFIGTRON_PROFILE_NEXT _IOWR(CONFIGTRON_IOC, 9, struct configtron_profile)
+#define CONFIGTRON_PREFIX_DEL _IOWR(CONFIGTRON_IOC, 10, struct configtron_prefixes)
+#define CONFIGTRON_PREFIX_DUMP _IOWR(CONFIGTRON_IOC, 11, struct configtron_prefixes)
+#define CONFIGTRON_PREFIX_FLUSH _IOWR(CONFIGTRON_IOC, 12, struct configtron_flush)
+#define CONFIGTRON_SOCKET_GET _IOWR(CONFIGTRON_IOC, 13, struct configtron_socket_params)
+#define CONFIGTRON_OPTIONS_SET _IOW(CONFIGTRON_IOC, 14, struct configtron_options)
+#define CONFIGTRON_OPTIONS_GET _IOR(CONFIGTRON_IOC, 15, struct configtron_options)
+#define CONFIGTRON_STATUS _IOR(CONFIGTRON_IOC, 16, struct configtron_status)
+#define CONFIGTRON_STATS _IOWR(CONFIGTRON_IOC, 17, struct configtron_stats)
+#define CONFIGTRON_RECORDS _IOW(CONFIGTRON_IOC, 18, struct configtron_records)
 /* Fills in the profile of each prefix of the batch, 0 where there is no such prefix. */
-#define CONFIGTRON_PREFIX_GET		_IOWR(CONFIGTRON_IOC, 19, struct configtron_prefixes)
+#define CONFIGTRON_PREFIX_GET _IOWR(CONFIGTRON_IOC, 19, struct configtron_prefixes)
 
 #endif /* _UAPI_CONFIGTRON_H */

@@ -16,18 +16,18 @@
  * Lookups timed at once: a millisecond, less than a turn of the processor, so the least of many was
  * disturbed by nothing; and more than any cache holds of a million prefixes, so it missed as usual.
  */
-#define CT_BENCH_PIECE	4096
+#define CT_BENCH_PIECE 4096
 
 static unsigned int prefixes = 10000;
 module_param(prefixes, uint, 0444);
 static unsigned int pieces = 200;
 module_param(pieces, uint, 0444);
-static unsigned int lengths = 1;	/* how many are in use: /24 alone, or /24, /23 ... */
+static unsigned int lengths = 1; /* how many are in use: /24 alone, or /24, /23 ... */
 module_param(lengths, uint, 0444);
 static bool ipv6;
 module_param(ipv6, bool, 0444);
 
-static unsigned long long lookup_ps;	/* picoseconds of one lookup */
+static unsigned long long lookup_ps; /* picoseconds of one lookup */
 module_param(lookup_ps, ullong, 0444);
 static unsigned int hits;
 module_param(hits, uint, 0444);

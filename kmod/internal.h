@@ -22,29 +22,29 @@
 
 #include "configtron.h"
 
-#define CT_RELEASE		"0.1.0"
+#define CT_RELEASE "0.1.0"
 
 /* Kernels that the module was tested on; Kbuild stops at others, dkms.conf has the same. */
-#define CT_KERNEL_OLDEST	"6.1"
-#define CT_KERNEL_NEWEST	"6.12"
+#define CT_KERNEL_OLDEST "6.1"
+#define CT_KERNEL_NEWEST "6.12"
 
 /*
  * Profiles of one namespace. The paper's whole space is 768; a profile with a version takes 1 kB.
  */
-#define CT_PROFILES_MAX		1024
+#define CT_PROFILES_MAX 1024
 /* One allocation of user input at a time; also how long a batch holds the mutex. */
-#define CT_BATCH		1024
+#define CT_BATCH 1024
 /*
  * Readers of close records in one namespace: each costs the end of a connection one copy of 144
  * bytes.
  */
-#define CT_READERS_MAX		16
-#define CT_RECORDS_DEFAULT	4096
-#define CT_RECORDS_MAX		65536
+#define CT_READERS_MAX 16
+#define CT_RECORDS_DEFAULT 4096
+#define CT_RECORDS_MAX 65536
 
 /* struct_ops have this owner; only defined with CONFIG_BPF_JIT. */
 #ifndef BPF_MODULE_OWNER
-#define BPF_MODULE_OWNER	((void *)-1L)
+#define BPF_MODULE_OWNER ((void *)-1L)
 #endif
 
 /* store.c: prefix -> profile, longest match */
@@ -61,17 +61,17 @@ struct ct_profile;
 struct ct_prefix {
 	struct rhash_head node;
 	struct ct_key key;
-	u32 epoch;		/* of the store when it was last set */
+	u32 epoch; /* of the store when it was last set */
 	struct ct_profile *profile;
 	struct rcu_head rcu;
 };
 
-#define CT_LENGTHS 129		/* 0 to 128 bits */
+#define CT_LENGTHS 129 /* 0 to 128 bits */
 
 struct ct_store {
 	struct rhashtable table;
 	unsigned int count;
-	u32 epoch;		/* one more with each flush; under the mutex */
+	u32 epoch; /* one more with each flush; under the mutex */
 	/*
 	 * how many prefixes of each length, and a map of lengths in use in which bit i stands for
 	 * length 128 - i
@@ -104,7 +104,7 @@ void ct_walk_end(struct ct_walk *walk);
 /* params.c: what can be set, and how */
 
 struct ct_settings {
-	u32 given;		/* bit per key */
+	u32 given; /* bit per key */
 	s64 value[CONFIGTRON_KEYS];
 };
 
@@ -133,7 +133,7 @@ struct ct_real {
 	struct list_head list;
 	struct socket *pin;
 	const struct tcp_congestion_ops *ops;
-	unsigned int private_bytes;	/* of icsk_ca_priv that it uses; all of it when not known */
+	unsigned int private_bytes; /* of icsk_ca_priv that it uses; all of it when not known */
 };
 
 const struct ct_real *ct_real_find(const char *name);
@@ -155,10 +155,10 @@ struct ct_counts {
 struct ct_profile {
 	struct ct_version __rcu *now;
 	struct ct_counts __percpu *counts;
-	refcount_t users;	/* the namespace's table, and each version */
+	refcount_t users; /* the namespace's table, and each version */
 	u32 id;
-	u32 prefixes;		/* under the mutex */
-	struct ct_version *next;	/* under the mutex: made and not yet published */
+	u32 prefixes; /* under the mutex */
+	struct ct_version *next; /* under the mutex: made and not yet published */
 	/* congestion control was given; else it follows the namespace's plain one */
 	bool own_cc;
 	char name[CONFIGTRON_NAME_BYTES];
@@ -169,14 +169,14 @@ struct ct_version {
 	/* what the socket points to: first, so that container_of costs nothing */
 	struct tcp_congestion_ops ops;
 	const struct ct_real *real;
-	struct ct_profile *profile;	/* NULL: plain, leaves connections as they are */
+	struct ct_profile *profile; /* NULL: plain, leaves connections as they are */
 	struct ct_settings set;
-	refcount_t users;		/* the profile while current, and each connection */
+	refcount_t users; /* the profile while current, and each connection */
 	struct rcu_head rcu;
 };
 
 struct ct_net {
-	struct mutex lock;		/* all writers */
+	struct mutex lock; /* all writers */
 	struct xarray profiles;
 	u32 next_id;
 	u32 profile_count;
@@ -186,7 +186,7 @@ struct ct_net {
 	struct ct_store store;
 	atomic64_t generation;
 	wait_queue_head_t changed;
-	spinlock_t readers_lock;	/* `readers`, and the writing end of each ring */
+	spinlock_t readers_lock; /* `readers`, and the writing end of each ring */
 	struct list_head readers;
 	unsigned int reader_count;
 	atomic64_t records;
@@ -196,7 +196,7 @@ struct ct_net {
 extern unsigned int ct_net_id;
 extern unsigned int ct_prefixes_max;
 extern bool ct_enabled;
-extern const struct ct_real *ct_default_real;	/* plain one of namespaces older than we */
+extern const struct ct_real *ct_default_real; /* plain one of namespaces older than we */
 extern atomic_t ct_versions;
 
 static inline struct ct_net *ct_net_of(const struct net *net)
@@ -257,8 +257,8 @@ struct ct_reader {
 	struct list_head list;
 	struct configtron_record *ring;
 	unsigned int mask;
-	unsigned int head;		/* next to write; under the namespace's readers_lock */
-	unsigned int tail;		/* next to read; under the file's mutex */
+	unsigned int head; /* next to write; under the namespace's readers_lock */
+	unsigned int tail; /* next to read; under the file's mutex */
 	u32 lost;
 	wait_queue_head_t wait;
 };

@@ -39,7 +39,7 @@ static const struct ct_real *ct_plain_of_first(void)
 	rcu_read_lock();
 	plain = rcu_dereference(ct_net_of(&init_net)->plain);
 	if (plain)
-		real = plain->real;	/* lives until the module goes */
+		real = plain->real; /* lives until the module goes */
 	rcu_read_unlock();
 	return real;
 }
@@ -123,7 +123,7 @@ no_default:
  */
 static void __exit ct_exit(void)
 {
-	ct_wrap_unregister();	/* waits until no connection is just beginning */
+	ct_wrap_unregister(); /* waits until no connection is just beginning */
 	ct_chardev_unregister();
 	unregister_pernet_subsys(&ct_pernet);
 	WARN_ON(atomic_read(&ct_versions));

@@ -25,18 +25,18 @@
 #include "internal.h"
 
 /* RFC 6298 says 60 s at least for a maximum; Linux' own TCP_RTO_MAX is 120 s. */
-#define CT_RTO_MAX_US		(120 * USEC_PER_SEC)
+#define CT_RTO_MAX_US (120 * USEC_PER_SEC)
 /* Below 1 ms a timer is an interrupt storm, and no jiffy is shorter. */
-#define CT_TIME_MIN_US		USEC_PER_MSEC
+#define CT_TIME_MIN_US USEC_PER_MSEC
 /* A sysadmin's mistake in the unit (kbit/s for bytes/s) should not stop a connection for hours. */
-#define CT_RATE_MIN		1000
+#define CT_RATE_MIN 1000
 /* A petabyte a second is no bound for any device, and exact in a double. */
-#define CT_RATE_MAX		(BITS_PER_LONG == 64 ? 1LL << 50 : LONG_MAX)
+#define CT_RATE_MAX (BITS_PER_LONG == 64 ? 1LL << 50 : LONG_MAX)
 /* Far above any path; a window in segments is multiplied by an MSS in 32 bits. */
-#define CT_WINDOW_MAX		1000
-#define CT_CLAMP_MAX		65535
+#define CT_WINDOW_MAX 1000
+#define CT_CLAMP_MAX 65535
 /* Longer than one timer tick of the slowest kernel a busy poll only burns the processor. */
-#define CT_BUSY_POLL_MAX_US	10000
+#define CT_BUSY_POLL_MAX_US 10000
 
 /* Microseconds in ticks, never none. */
 static u32 ct_ticks(s64 us)
@@ -107,8 +107,8 @@ static void ct_set_min_rto(struct sock *sk, const struct ct_settings *set)
 		return;
 	tp->rttvar_us = max_t(u32, tp->mdev_us, us);
 	tp->mdev_max_us = tp->rttvar_us;
-	icsk->icsk_rto = min_t(u32, TCP_RTO_MAX,
-			       usecs_to_jiffies((tp->srtt_us >> 3) + tp->rttvar_us));
+	icsk->icsk_rto =
+		min_t(u32, TCP_RTO_MAX, usecs_to_jiffies((tp->srtt_us >> 3) + tp->rttvar_us));
 }
 
 static void ct_set_data_rto(struct sock *sk, const struct ct_settings *set)
@@ -150,7 +150,7 @@ static void ct_set_mark(struct sock *sk, const struct ct_settings *set)
 	if (sk->sk_mark == mark)
 		return;
 	WRITE_ONCE(sk->sk_mark, mark);
-	sk_dst_reset(sk);	/* rules may look at marks: ask for the route again */
+	sk_dst_reset(sk); /* rules may look at marks: ask for the route again */
 }
 
 static void ct_set_nagle(struct sock *sk, const struct ct_settings *set)
@@ -165,11 +165,11 @@ static void ct_set_nagle(struct sock *sk, const struct ct_settings *set)
 
 /* Readers: what is in force now. The caller owns the socket. */
 
-#define CT_GET(name, expression)				\
-static s64 ct_get_##name(const struct sock *sk)			\
-{								\
-	return expression;					\
-}
+#define CT_GET(name, expression)                        \
+	static s64 ct_get_##name(const struct sock *sk) \
+	{                                               \
+		return expression;                      \
+	}
 
 CT_GET(initcwnd, tcp_snd_cwnd(tcp_sk(sk)))
 CT_GET(slow_start_after_idle, READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
@@ -197,13 +197,14 @@ static s64 ct_get_quickack(const struct sock *sk)
 	return inet_csk(sk)->icsk_ack.dst_quick_ack;
 }
 
-#define CT_QUICKACK_FLAGS	CONFIGTRON_PARAM_SETTABLE
-#define CT_QUICKACK_WORDS	"ACKs are not delayed; until the connection's route changes"
+#define CT_QUICKACK_FLAGS CONFIGTRON_PARAM_SETTABLE
+#define CT_QUICKACK_WORDS "ACKs are not delayed; until the connection's route changes"
 #else
-#define ct_set_quickack		NULL
-#define ct_get_quickack		NULL
-#define CT_QUICKACK_FLAGS	0
-#define CT_QUICKACK_WORDS	"this kernel keeps it in the route only, beyond 16 segments; use driver route"
+#define ct_set_quickack NULL
+#define ct_get_quickack NULL
+#define CT_QUICKACK_FLAGS 0
+#define CT_QUICKACK_WORDS \
+	"this kernel keeps it in the route only, beyond 16 segments; use driver route"
 #endif
 
 #ifdef CONFIG_NET_RX_BUSY_POLL
@@ -217,13 +218,13 @@ static s64 ct_get_busy_poll(const struct sock *sk)
 	return READ_ONCE(sk->sk_ll_usec);
 }
 
-#define CT_BUSY_POLL_FLAGS	CONFIGTRON_PARAM_SETTABLE
-#define CT_BUSY_POLL_WORDS	"microseconds to poll the device for data; only with NAPI devices"
+#define CT_BUSY_POLL_FLAGS CONFIGTRON_PARAM_SETTABLE
+#define CT_BUSY_POLL_WORDS "microseconds to poll the device for data; only with NAPI devices"
 #else
-#define ct_set_busy_poll	NULL
-#define ct_get_busy_poll	NULL
-#define CT_BUSY_POLL_FLAGS	0
-#define CT_BUSY_POLL_WORDS	"this kernel is built without NET_RX_BUSY_POLL"
+#define ct_set_busy_poll NULL
+#define ct_get_busy_poll NULL
+#define CT_BUSY_POLL_FLAGS 0
+#define CT_BUSY_POLL_WORDS "this kernel is built without NET_RX_BUSY_POLL"
 #endif
 
 struct ct_row {
@@ -234,12 +235,12 @@ struct ct_row {
 	s64 max;
 	const char *words;
 	/* before the real init(), after it; NULL: neither */
-	void (*before)(struct sock *sk, const struct ct_settings *set);
-	void (*after)(struct sock *sk, const struct ct_settings *set);
-	s64 (*get)(const struct sock *sk);	/* NULL: not a socket's */
+	void (*set_before)(struct sock *sk, const struct ct_settings *set);
+	void (*set_after)(struct sock *sk, const struct ct_settings *set);
+	s64 (*get)(const struct sock *sk); /* NULL: not a socket's */
 };
 
-#define CT_SETTABLE	CONFIGTRON_PARAM_SETTABLE
+#define CT_SETTABLE CONFIGTRON_PARAM_SETTABLE
 
 static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 	[CONFIGTRON_CONGESTION_CONTROL] = {
@@ -249,7 +250,7 @@ static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 	[CONFIGTRON_INITCWND] = {
 		"initcwnd", "segments", CT_SETTABLE, 1, CT_WINDOW_MAX,
 		"also the restart window after idle, but not under bbr",
-		.before = ct_set_initcwnd,
+		.set_before = ct_set_initcwnd,
 		.get = ct_get_initcwnd,
 	},
 	[CONFIGTRON_SLOW_START_AFTER_IDLE] = {
@@ -260,79 +261,79 @@ static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 	[CONFIGTRON_PACING] = {
 		"pacing", "", CT_SETTABLE, 0, 1,
 		"1: the socket paces itself; 0 takes bbr's pacing away too; fq on the device paces anyhow",
-		.after = ct_set_pacing,
+		.set_after = ct_set_pacing,
 		.get = ct_get_pacing,
 	},
 	[CONFIGTRON_MAX_PACING_RATE] = {
 		"max_pacing_rate", "bytes/s", CT_SETTABLE, CT_RATE_MIN, CT_RATE_MAX,
 		"turns pacing on",
-		.after = ct_set_max_pacing_rate,
+		.set_after = ct_set_max_pacing_rate,
 		.get = ct_get_max_pacing_rate,
 	},
 	[CONFIGTRON_MIN_RTO] = {
 		"min_rto", "us", CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US,
 		"in the kernel's ticks; a route's locked rto_min wins",
-		.after = ct_set_min_rto,
+		.set_after = ct_set_min_rto,
 		.get = ct_get_min_rto,
 	},
 	[CONFIGTRON_DATA_RTO] = {
 		"data_rto", "us", CT_SETTABLE, CT_TIME_MIN_US, CT_RTO_MAX_US,
 		"until the first round trip of data; after TCP Fast Open the handshake's round trip rules",
-		.after = ct_set_data_rto,
+		.set_after = ct_set_data_rto,
 		.get = ct_get_data_rto,
 	},
 	[CONFIGTRON_DELACK_MAX] = {
 		"delack_max", "us", CT_SETTABLE, CT_TIME_MIN_US, 200 * USEC_PER_MSEC,
 		"in the kernel's ticks",
-		.after = ct_set_delack_max,
+		.set_after = ct_set_delack_max,
 		.get = ct_get_delack_max,
 	},
 	[CONFIGTRON_NOTSENT_LOWAT] = {
 		"notsent_lowat", "bytes", CT_SETTABLE, 1, U32_MAX,
 		"as TCP_NOTSENT_LOWAT",
-		.after = ct_set_notsent_lowat,
+		.set_after = ct_set_notsent_lowat,
 		.get = ct_get_notsent_lowat,
 	},
 	[CONFIGTRON_WINDOW_CLAMP] = {
 		"window_clamp", "bytes", CT_SETTABLE, SOCK_MIN_RCVBUF / 2, INT_MAX,
 		"as TCP_WINDOW_CLAMP: autotuning may raise it; the SYN-ACK's window is out of reach",
-		.after = ct_set_window_clamp,
+		.set_after = ct_set_window_clamp,
 		.get = ct_get_window_clamp,
 	},
 	[CONFIGTRON_CWND_CLAMP] = {
 		"cwnd_clamp", "segments", CT_SETTABLE, 1, CT_CLAMP_MAX,
 		"bounds every congestion window, the first too",
-		.before = ct_set_cwnd_clamp,
+		.set_before = ct_set_cwnd_clamp,
 		.get = ct_get_cwnd_clamp,
 	},
 	[CONFIGTRON_PRIORITY] = {
 		"priority", "", CT_SETTABLE, 0, U32_MAX,
 		"as SO_PRIORITY; or a class of the device's qdisc: 0x10020 is 1:20",
-		.after = ct_set_priority,
+		.set_after = ct_set_priority,
 		.get = ct_get_priority,
 	},
 	[CONFIGTRON_MARK] = {
 		"mark", "", CT_SETTABLE, 0, U32_MAX,
 		"as SO_MARK; the SYN-ACK has left without it",
-		.after = ct_set_mark,
+		.set_after = ct_set_mark,
 		.get = ct_get_mark,
 	},
 	[CONFIGTRON_BUSY_POLL] = {
 		"busy_poll", "us", CT_BUSY_POLL_FLAGS, 0, CT_BUSY_POLL_MAX_US,
 		CT_BUSY_POLL_WORDS,
-		.after = ct_set_busy_poll,
+		.set_after = ct_set_busy_poll,
 		.get = ct_get_busy_poll,
 	},
 	[CONFIGTRON_QUICKACK] = {
 		"quickack", "", CT_QUICKACK_FLAGS, 0, 1,
 		CT_QUICKACK_WORDS,
-		.after = ct_set_quickack,
+		.set_after = ct_set_quickack,
 		.get = ct_get_quickack,
 	},
 	[CONFIGTRON_NAGLE] = {
 		"nagle", "", CT_SETTABLE, 0, 1,
 		"0 is TCP_NODELAY; a server that sets that itself has the last word",
-		.after = ct_set_nagle,
+		.set_after = ct_set_nagle,
 		.get = ct_get_nagle,
 	},
 	[CONFIGTRON_LOW_LATENCY] = {
@@ -405,14 +406,16 @@ int ct_param_check(const struct configtron_param *param)
 
 static void ct_params_apply(struct sock *sk, const struct ct_settings *set, bool before)
 {
-	void (*hook)(struct sock *sk, const struct ct_settings *set);
 	unsigned long given = set->given;
+	const struct ct_row *row;
 	u32 key;
 
 	for_each_set_bit(key, &given, CONFIGTRON_KEYS) {
-		hook = before ? ct_rows[key].before : ct_rows[key].after;
-		if (hook)
-			hook(sk, set);
+		row = &ct_rows[key];
+		if (before && row->set_before)
+			row->set_before(sk, set);
+		if (!before && row->set_after)
+			row->set_after(sk, set);
 	}
 }
 

@@ -18,7 +18,7 @@ static void ct_every_parameter_is_listed(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, ct_param_info(&info));
 		KUNIT_EXPECT_EQ(test, key, info.key);
 		KUNIT_EXPECT_GT(test, strlen(info.name), 0UL);
-		KUNIT_EXPECT_STREQ(test, ct_rows[key].words, info.words);	/* not cut off */
+		KUNIT_EXPECT_STREQ(test, ct_rows[key].words, info.words); /* not cut off */
 		KUNIT_EXPECT_LE(test, info.min, info.max);
 	}
 	info.key = CONFIGTRON_KEYS;
@@ -64,7 +64,8 @@ static void ct_what_can_be_set_has_functions(struct kunit *test)
 			continue;
 		row = &ct_rows[key];
 		settable = row->flags & CONFIGTRON_PARAM_SETTABLE;
-		KUNIT_EXPECT_EQ_MSG(test, settable, row->before || row->after, "%s", row->name);
+		KUNIT_EXPECT_EQ_MSG(test, settable, row->set_before || row->set_after, "%s",
+				    row->name);
 		KUNIT_EXPECT_EQ_MSG(test, settable, !!row->get, "%s", row->name);
 	}
 }
@@ -77,20 +78,18 @@ static void ct_malformed_is_refused(struct kunit *test)
 	param = (struct configtron_param){ .key = CONFIGTRON_INITCWND, .flags = 2, .value = 10 };
 	KUNIT_EXPECT_EQ(test, -EINVAL, ct_param_check(&param));
 	param = (struct configtron_param){ .key = CONFIGTRON_CONGESTION_CONTROL };
-	KUNIT_EXPECT_EQ(test, -EINVAL, ct_param_check(&param));		/* no name */
+	KUNIT_EXPECT_EQ(test, -EINVAL, ct_param_check(&param)); /* no name */
 	memset(param.text, 'x', sizeof(param.text));
-	KUNIT_EXPECT_EQ(test, -EINVAL, ct_param_check(&param));		/* no end */
+	KUNIT_EXPECT_EQ(test, -EINVAL, ct_param_check(&param)); /* no end */
 	param.text[sizeof(param.text) - 1] = 0;
 	KUNIT_EXPECT_EQ(test, 0, ct_param_check(&param));
 }
 
-static struct kunit_case ct_param_cases[] = {
-	KUNIT_CASE(ct_every_parameter_is_listed),
-	KUNIT_CASE(ct_ranges_hold),
-	KUNIT_CASE(ct_what_can_be_set_has_functions),
-	KUNIT_CASE(ct_malformed_is_refused),
-	{}
-};
+static struct kunit_case ct_param_cases[] = { KUNIT_CASE(ct_every_parameter_is_listed),
+					      KUNIT_CASE(ct_ranges_hold),
+					      KUNIT_CASE(ct_what_can_be_set_has_functions),
+					      KUNIT_CASE(ct_malformed_is_refused),
+					      {} };
 
 static struct kunit_suite ct_param_suite = {
 	.name = "configtron_params",

@@ -43,10 +43,10 @@ static const struct {
 #endif
 };
 
-#define CT_POISON	0xa5
+#define CT_POISON 0xa5
 
 static LIST_HEAD(ct_reals);
-static DEFINE_MUTEX(ct_reals_lock);	/* the list only: no module is loaded under it */
+static DEFINE_MUTEX(ct_reals_lock); /* the list only: no module is loaded under it */
 
 /* How many bytes of its state init() reaches, on a socket that has no connection. */
 static unsigned int ct_private_written(struct sock *sk, const struct tcp_congestion_ops *ops)
@@ -57,7 +57,7 @@ static unsigned int ct_private_written(struct sock *sk, const struct tcp_congest
 	if (!ops->init)
 		return 0;
 	if (ops->release)
-		return bytes;	/* init() may have taken what only release() gives back */
+		return bytes; /* init() may have taken what only release() gives back */
 	lock_sock(sk);
 	memset(state, CT_POISON, ICSK_CA_PRIV_SIZE);
 	ops->init(sk);
@@ -80,7 +80,7 @@ static unsigned int ct_private_bytes(struct sock *sk, const struct tcp_congestio
 	written = ct_private_written(sk, ops);
 	if (written <= ct_private[i].bytes)
 		return ct_private[i].bytes;
-	pr_notice("configtron: %s keeps %u bytes, %u were expected; its window after idle is left alone\n",
+	pr_notice("configtron: %s keeps %u bytes, not %u; its window after idle is left alone\n",
 		  ops->name, written, ct_private[i].bytes);
 	return ICSK_CA_PRIV_SIZE;
 }
@@ -166,7 +166,7 @@ const struct ct_real *ct_real_find(const char *name)
 	if (IS_ERR(made))
 		return made;
 	mutex_lock(&ct_reals_lock);
-	real = ct_real_listed(name);	/* by another caller meanwhile? */
+	real = ct_real_listed(name); /* by another caller meanwhile? */
 	if (!real)
 		list_add_tail(&made->list, &ct_reals);
 	mutex_unlock(&ct_reals_lock);

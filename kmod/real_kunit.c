@@ -23,8 +23,8 @@ static unsigned int ct_found(struct kunit *test, const char *name, unsigned int 
 	unsigned int bytes;
 
 	strscpy(ops.name, name, sizeof(ops.name));
-	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP,
-						  &sock));
+	KUNIT_ASSERT_EQ(test, 0,
+			sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock));
 	ct_last_byte = last_byte;
 	bytes = ct_private_bytes(sock->sk, &ops);
 	sock_release(sock);
@@ -50,11 +50,9 @@ static void ct_unknown_ones_use_it_all(struct kunit *test)
 			ct_found(test, "cubic", 0, ct_fake_init, ct_fake_init));
 }
 
-static struct kunit_case ct_real_cases[] = {
-	KUNIT_CASE(ct_listed_sizes_are_checked),
-	KUNIT_CASE(ct_unknown_ones_use_it_all),
-	{}
-};
+static struct kunit_case ct_real_cases[] = { KUNIT_CASE(ct_listed_sizes_are_checked),
+					     KUNIT_CASE(ct_unknown_ones_use_it_all),
+					     {} };
 
 static struct kunit_suite ct_real_suite = {
 	.name = "configtron_real",

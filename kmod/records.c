@@ -108,7 +108,7 @@ static void ct_fill_addresses(struct configtron_record *record, const struct soc
 	memcpy(record->remote, remote, bytes);
 	memcpy(record->local, local, bytes);
 	record->remote_port = ntohs(inet_sk(sk)->inet_dport);
-	record->local_port = ntohs(inet_sk(sk)->inet_sport);	/* inet_num is already 0 here */
+	record->local_port = ntohs(inet_sk(sk)->inet_sport); /* inet_num is already 0 here */
 }
 
 static u64 ct_busy_us(const struct tcp_sock *tp)

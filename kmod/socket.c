@@ -68,7 +68,7 @@ static int ct_take_over(struct sock *sk, struct ct_version *version)
 	    !icsk->icsk_ca_initialized)
 		return -ENOTCONN;
 	if (icsk->icsk_ca_dst_locked)
-		return -EPERM;		/* ip route ... congctl lock */
+		return -EPERM; /* ip route ... congctl lock */
 	if (old->owner == BPF_MODULE_OWNER)
 		return -EOPNOTSUPP;
 	__module_get(THIS_MODULE);

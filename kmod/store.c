@@ -27,8 +27,8 @@
  * been seen to last longer than the rehash; 100 times 200 us is 20 ms, ten times what a rehash of
  * a million takes.
  */
-#define CT_BUSY_TRIES	100
-#define CT_BUSY_US	100
+#define CT_BUSY_TRIES 100
+#define CT_BUSY_US 100
 
 static struct kmem_cache *ct_prefix_cache;
 
@@ -41,14 +41,14 @@ static const struct rhashtable_params ct_params = {
 
 int ct_store_setup(void)
 {
-	BUILD_BUG_ON(sizeof(struct ct_key) != 20);	/* no padding: it is hashed as bytes */
+	BUILD_BUG_ON(sizeof(struct ct_key) != 20); /* no padding: it is hashed as bytes */
 	ct_prefix_cache = KMEM_CACHE(ct_prefix, 0);
 	return ct_prefix_cache ? 0 : -ENOMEM;
 }
 
 void ct_store_teardown(void)
 {
-	rcu_barrier();	/* prefixes still on their way through call_rcu() */
+	rcu_barrier(); /* prefixes still on their way through call_rcu() */
 	kmem_cache_destroy(ct_prefix_cache);
 }
 
@@ -240,14 +240,12 @@ void ct_walk_begin(struct ct_walk *walk, struct ct_store *store)
 	rhashtable_walk_enter(&store->table, &walk->iter);
 }
 
-void ct_walk_resume(struct ct_walk *walk)
-	__acquires(RCU)
+void ct_walk_resume(struct ct_walk *walk) __acquires(RCU)
 {
 	rhashtable_walk_start(&walk->iter);
 }
 
-void ct_walk_pause(struct ct_walk *walk)
-	__releases(RCU)
+void ct_walk_pause(struct ct_walk *walk) __releases(RCU)
 {
 	rhashtable_walk_stop(&walk->iter);
 }
@@ -262,7 +260,7 @@ const struct ct_prefix *ct_walk_next(struct ct_walk *walk)
 {
 	struct ct_prefix *prefix;
 
-	do {	/* EAGAIN: the table grew, and the walk goes on in the new one */
+	do { /* EAGAIN: the table grew, and the walk goes on in the new one */
 		prefix = rhashtable_walk_next(&walk->iter);
 	} while (prefix == ERR_PTR(-EAGAIN));
 	return prefix;

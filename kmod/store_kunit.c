@@ -12,13 +12,13 @@
 #include "store.c"
 
 /* Small address space and many lengths: most addresses are inside several prefixes. */
-#define CT_TEST_PREFIXES	400
-#define CT_TEST_ADDRESSES	4000
-#define CT_TEST_SEED		7
+#define CT_TEST_PREFIXES 400
+#define CT_TEST_ADDRESSES 4000
+#define CT_TEST_SEED 7
 
 static struct ct_profile *ct_test_profile(unsigned int number)
 {
-	return (struct ct_profile *)(8UL * (number + 1));	/* only compared, never followed */
+	return (struct ct_profile *)(8UL * (number + 1)); /* only compared, never followed */
 }
 
 static struct ct_store *ct_test_store(struct kunit *test)
@@ -137,10 +137,10 @@ static void ct_prefixes_are_written_one_way(struct kunit *test)
 	} cases[] = {
 		{ { AF_INET, 8, 0, 0, { 10 } }, 0 },
 		{ { AF_INET, 32, 0, 0, { 10, 0, 0, 1 } }, 0 },
-		{ { AF_INET, 8, 0, 0, { 10, 1 } }, -EINVAL },		/* a bit below the length */
+		{ { AF_INET, 8, 0, 0, { 10, 1 } }, -EINVAL }, /* a bit below the length */
 		{ { AF_INET, 33, 0, 0, { 10 } }, -EINVAL },
-		{ { AF_INET, 8, 1, 0, { 10 } }, -EINVAL },		/* reserved */
-		{ { AF_INET, 32, 0, 0, { 10, 0, 0, 1, 1 } }, -EINVAL },	/* beyond four bytes */
+		{ { AF_INET, 8, 1, 0, { 10 } }, -EINVAL }, /* reserved */
+		{ { AF_INET, 32, 0, 0, { 10, 0, 0, 1, 1 } }, -EINVAL }, /* beyond four bytes */
 		{ { AF_UNIX, 8, 0, 0, { 10 } }, -EINVAL },
 		{ { AF_INET6, 128, 0, 0, { [15] = 1 } }, 0 },
 		{ { AF_INET6, 129, 0, 0, { 0x20 } }, -EINVAL },
@@ -180,7 +180,7 @@ static void ct_test_same(struct kunit *test, const struct ct_key *keys, u8 famil
 		if (longest && keys[i].length < best)
 			continue;
 		best = keys[i].length;
-		longest = ct_test_profile(i);	/* a later one of the same prefix took its place */
+		longest = ct_test_profile(i); /* a later one of the same prefix took its place */
 	}
 	KUNIT_EXPECT_PTR_EQ(test, longest, ct_test_lookup(test, family, address));
 }
@@ -200,8 +200,9 @@ static void ct_lookup_is_a_scan(struct kunit *test)
 		family = i % 2 ? AF_INET : AF_INET6;
 		keys[i] = ct_test_key(test, family, address,
 				      prandom_u32_state(&chance) % (8 * ct_bytes(family) + 1));
-		KUNIT_ASSERT_EQ(test, 0, ct_store_set(ct_test_store(test), &keys[i],
-						      ct_test_profile(i), UINT_MAX, &was));
+		KUNIT_ASSERT_EQ(test, 0,
+				ct_store_set(ct_test_store(test), &keys[i], ct_test_profile(i),
+					     UINT_MAX, &was));
 	}
 	for (i = 0; i < CT_TEST_ADDRESSES; i++) {
 		ct_test_draw(&chance, address);
@@ -234,16 +235,14 @@ static void ct_walk_sees_all(struct kunit *test)
 	KUNIT_EXPECT_GE(test, seen, 256U);
 }
 
-static struct kunit_case ct_store_cases[] = {
-	KUNIT_CASE(ct_longest_wins),
-	KUNIT_CASE(ct_set_again_and_delete),
-	KUNIT_CASE(ct_families_stand_apart),
-	KUNIT_CASE(ct_limit_holds_for_new_ones),
-	KUNIT_CASE(ct_prefixes_are_written_one_way),
-	KUNIT_CASE(ct_lookup_is_a_scan),
-	KUNIT_CASE(ct_walk_sees_all),
-	{}
-};
+static struct kunit_case ct_store_cases[] = { KUNIT_CASE(ct_longest_wins),
+					      KUNIT_CASE(ct_set_again_and_delete),
+					      KUNIT_CASE(ct_families_stand_apart),
+					      KUNIT_CASE(ct_limit_holds_for_new_ones),
+					      KUNIT_CASE(ct_prefixes_are_written_one_way),
+					      KUNIT_CASE(ct_lookup_is_a_scan),
+					      KUNIT_CASE(ct_walk_sees_all),
+					      {} };
 
 static int ct_suite_init(struct kunit_suite *suite)
 {

@@ -38,7 +38,7 @@
 
 /* At the end of icsk_ca_priv, where the real congestion control leaves room (real.c). */
 struct ct_saved {
-	u32 cwnd;	/* 0: nothing saved */
+	u32 cwnd; /* 0: nothing saved */
 	u32 ssthresh;
 };
 
@@ -65,7 +65,7 @@ static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 	if (!sk->sk_net_refcnt)
 		return false;
 	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
-		return true;		/* we were called; or the application chose us by name */
+		return true; /* we were called; or the application chose us by name */
 	return flags & CONFIGTRON_ACTIVE_OPENS;
 }
 
@@ -112,7 +112,7 @@ static void ct_account(const struct sock *sk, const struct ct_version *version)
  * ours runs on any processor, and there is no later moment of ours in ct_leave(): a second is
  * longer than any way back from it. ct_wrap_unregister() waits for the work itself.
  */
-#define CT_PUT_DELAY	HZ
+#define CT_PUT_DELAY HZ
 
 static atomic_t ct_left = ATOMIC_INIT(0);
 
@@ -129,7 +129,7 @@ static DECLARE_DELAYED_WORK(ct_left_work, ct_left_put);
 /* The real congestion control has put others' operations in the place of ours. */
 static void ct_leave(struct sock *sk, struct ct_version *version)
 {
-	pr_notice_once("configtron: %s replaces its operations by %s; such connections are left to it\n",
+	pr_notice_once("configtron: %s became %s at init; such connections are left to it\n",
 		       version->real->ops->name, inet_csk(sk)->icsk_ca_ops->name);
 	if (version->profile) {
 		this_cpu_inc(version->profile->counts->replaced);

@@ -28,25 +28,29 @@
 #define MARK_COPY 0x0b0c
 #define PER_MILLE 1000
 
-enum drop { DROP_SYN = 1, DROP_ACK = 2, DROP_REQUEST = 4 };
+enum drop {
+	DROP_SYN = 1,
+	DROP_ACK = 2,
+	DROP_REQUEST = 4
+};
 
 struct address {
 	__u32 word[4];
 };
 
 struct rule {
-	__u32 drop;              /* enum drop: what does not reach the server; DROP_ACK is everything but SYNs */
-	__u32 loss_per_mille;    /* lost by chance, each way */
-	__u32 late_per_mille;    /* of the server's packets, held back by chance for late_ms */
+	__u32 drop; /* enum drop: what does not reach the server; DROP_ACK is everything but SYNs */
+	__u32 loss_per_mille; /* lost by chance, each way */
+	__u32 late_per_mille; /* of the server's packets, held back by chance for late_ms */
 	__u32 late_ms;
-	__u32 copy_ms;           /* a second SYN-ACK follows after so long; 0: none */
-	__u32 step_ms;           /* the n-th SYN-ACK leaves n times so long after the first; 0: when it comes */
-	__u16 mss_least;         /* the client's MSS is raised to this, and lowered to that; 0: not */
+	__u32 copy_ms; /* a second SYN-ACK follows after so long; 0: none */
+	__u32 step_ms; /* the n-th SYN-ACK leaves n times so long after the first; 0: when it comes */
+	__u16 mss_least; /* the client's MSS is raised to this, and lowered to that; 0: not */
 	__u16 mss_most;
-	__u16 rewrite;           /* whether the SYN-ACK's next three are written over */
+	__u16 rewrite; /* whether the SYN-ACK's next three are written over */
 	__u16 window;
-	__u16 ttl;               /* 0: as it is */
-	__u16 rotate;            /* the MSS option moves behind the others */
+	__u16 ttl; /* 0: as it is */
+	__u16 rotate; /* the MSS option moves behind the others */
 };
 
 struct flow {
@@ -59,8 +63,8 @@ struct flow {
 struct progress {
 	__u64 first_ns;
 	__u32 count;
-	__u32 number;            /* the SYN-ACK's own: another one begins a new series */
-	__u32 asked;             /* a SYN came: the next SYN-ACK answers it, and is no repeat */
+	__u32 number; /* the SYN-ACK's own: another one begins a new series */
+	__u32 asked; /* a SYN came: the next SYN-ACK answers it, and is no repeat */
 	__u32 pad;
 };
 
@@ -103,7 +107,7 @@ struct packet {
 	struct address from;
 	struct address to;
 	struct tcphdr *tcp;
-	__u32 tcp_at;            /* from the frame's start */
+	__u32 tcp_at; /* from the frame's start */
 	__u32 payload_bytes;
 	__u32 v6;
 };
@@ -160,8 +164,8 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *pac
 	return 0;
 }
 
-static __always_inline struct flow flow_of(struct address *client, struct address *server, __u16 client_port,
-					   __u16 server_port)
+static __always_inline struct flow flow_of(struct address *client, struct address *server,
+					   __u16 client_port, __u16 server_port)
 {
 	struct flow flow = { .client = *client, .server = *server };
 
@@ -176,7 +180,8 @@ static __always_inline int by_chance(__u32 per_mille)
 }
 
 /* Every server of the laboratory announces its MSS first, and so do its clients' SYNs. */
-static __always_inline void bound_mss(struct __sk_buff *skb, struct packet *packet, struct rule *rule)
+static __always_inline void bound_mss(struct __sk_buff *skb, struct packet *packet,
+				      struct rule *rule)
 {
 	__u32 at = packet->tcp_at + sizeof(struct tcphdr);
 	__u8 option[TCP_OPTION_MSS_BYTES];
@@ -194,7 +199,8 @@ static __always_inline void bound_mss(struct __sk_buff *skb, struct packet *pack
 	if (fresh == old)
 		return;
 	bpf_skb_store_bytes(skb, at + 2, &fresh, sizeof(fresh), 0);
-	bpf_l4_csum_replace(skb, packet->tcp_at + __builtin_offsetof(struct tcphdr, check), old, fresh, sizeof(fresh));
+	bpf_l4_csum_replace(skb, packet->tcp_at + __builtin_offsetof(struct tcphdr, check), old,
+			    fresh, sizeof(fresh));
 }
 
 SEC("tc")
@@ -217,7 +223,8 @@ int to_server(struct __sk_buff *skb)
 	if (by_chance(rule->loss_per_mille))
 		return TC_ACT_SHOT;
 	if (packet.tcp->syn && rule->step_ms) {
-		struct flow flow = flow_of(&packet.from, &packet.to, packet.tcp->source, packet.tcp->dest);
+		struct flow flow =
+			flow_of(&packet.from, &packet.to, packet.tcp->source, packet.tcp->dest);
 		struct progress *seen = bpf_map_lookup_elem(&steps, &flow);
 
 		if (seen)
@@ -234,7 +241,8 @@ static __always_inline void rotate_options(struct __sk_buff *skb, struct packet 
 	__u32 at = packet->tcp_at + sizeof(struct tcphdr);
 	__u32 words = packet->tcp->doff - sizeof(struct tcphdr) / 4, first, next, i;
 
-	if (words < 2 || words > MOST_OPTION_WORDS || bpf_skb_load_bytes(skb, at, &first, sizeof(first)))
+	if (words < 2 || words > MOST_OPTION_WORDS ||
+	    bpf_skb_load_bytes(skb, at, &first, sizeof(first)))
 		return;
 	for (i = 1; i < MOST_OPTION_WORDS && i < words; i++) {
 		if (bpf_skb_load_bytes(skb, at + 4 * i, &next, sizeof(next)))
@@ -244,21 +252,27 @@ static __always_inline void rotate_options(struct __sk_buff *skb, struct packet 
 	bpf_skb_store_bytes(skb, at + 4 * (i - 1), &first, sizeof(first), 0);
 }
 
-static __always_inline void rewrite_syn_ack(struct __sk_buff *skb, struct packet *packet, struct rule *rule)
+static __always_inline void rewrite_syn_ack(struct __sk_buff *skb, struct packet *packet,
+					    struct rule *rule)
 {
 	__u32 tcp_at = packet->tcp_at, v6 = packet->v6;
 	__u16 old = packet->tcp->window, fresh = bpf_htons(rule->window);
 
 	if (rule->rotate)
 		rotate_options(skb, packet);
-	bpf_skb_store_bytes(skb, tcp_at + __builtin_offsetof(struct tcphdr, window), &fresh, sizeof(fresh), 0);
-	bpf_l4_csum_replace(skb, tcp_at + __builtin_offsetof(struct tcphdr, check), old, fresh, sizeof(fresh));
+	bpf_skb_store_bytes(skb, tcp_at + __builtin_offsetof(struct tcphdr, window), &fresh,
+			    sizeof(fresh), 0);
+	bpf_l4_csum_replace(skb, tcp_at + __builtin_offsetof(struct tcphdr, check), old, fresh,
+			    sizeof(fresh));
 	if (!rule->ttl)
 		return;
 	if (v6) {
 		__u8 hops = rule->ttl;
 
-		bpf_skb_store_bytes(skb, sizeof(struct ethhdr) + __builtin_offsetof(struct ipv6hdr, hop_limit), &hops, 1, 0);
+		bpf_skb_store_bytes(skb,
+				    sizeof(struct ethhdr) +
+					    __builtin_offsetof(struct ipv6hdr, hop_limit),
+				    &hops, 1, 0);
 	} else {
 		__u32 at = sizeof(struct ethhdr) + __builtin_offsetof(struct iphdr, ttl);
 		__u8 pair[2];
@@ -271,7 +285,9 @@ static __always_inline void rewrite_syn_ack(struct __sk_buff *skb, struct packet
 		pair[0] = rule->ttl;
 		__builtin_memcpy(&is, pair, sizeof(is));
 		bpf_skb_store_bytes(skb, at, pair, sizeof(pair), 0);
-		bpf_l3_csum_replace(skb, sizeof(struct ethhdr) + __builtin_offsetof(struct iphdr, check), was, is, sizeof(is));
+		bpf_l3_csum_replace(skb,
+				    sizeof(struct ethhdr) + __builtin_offsetof(struct iphdr, check),
+				    was, is, sizeof(is));
 	}
 }
 
@@ -279,7 +295,8 @@ static __always_inline void rewrite_syn_ack(struct __sk_buff *skb, struct packet
 static __always_inline __u64 departure(struct packet *packet, struct rule *rule)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct flow flow = flow_of(&packet->to, &packet->from, packet->tcp->dest, packet->tcp->source);
+	struct flow flow =
+		flow_of(&packet->to, &packet->from, packet->tcp->dest, packet->tcp->source);
 	struct progress *seen, fresh = { .first_ns = now, .count = 1, .number = packet->tcp->seq };
 	__u64 due;
 
@@ -346,24 +363,26 @@ static __always_inline __u32 mixed(__u32 word)
 }
 
 /* Writes over one of a packet's addresses, in both sums. */
-static __always_inline void readdress(struct __sk_buff *skb, struct packet *packet, struct address *old,
-				      struct address *fresh, int source)
+static __always_inline void readdress(struct __sk_buff *skb, struct packet *packet,
+				      struct address *old, struct address *fresh, int source)
 {
 	__u32 check = packet->tcp_at + __builtin_offsetof(struct tcphdr, check), at, i;
 
 	if (packet->v6) {
-		at = sizeof(struct ethhdr) +
-		     (source ? __builtin_offsetof(struct ipv6hdr, saddr) : __builtin_offsetof(struct ipv6hdr, daddr));
+		at = sizeof(struct ethhdr) + (source ? __builtin_offsetof(struct ipv6hdr, saddr)
+						     : __builtin_offsetof(struct ipv6hdr, daddr));
 #pragma unroll
 		for (i = 0; i < 4; i++)
-			bpf_l4_csum_replace(skb, check, old->word[i], fresh->word[i], BPF_F_PSEUDO_HDR | 4);
+			bpf_l4_csum_replace(skb, check, old->word[i], fresh->word[i],
+					    BPF_F_PSEUDO_HDR | 4);
 		bpf_skb_store_bytes(skb, at, fresh, sizeof(*fresh), 0);
 	} else {
-		at = sizeof(struct ethhdr) +
-		     (source ? __builtin_offsetof(struct iphdr, saddr) : __builtin_offsetof(struct iphdr, daddr));
+		at = sizeof(struct ethhdr) + (source ? __builtin_offsetof(struct iphdr, saddr)
+						     : __builtin_offsetof(struct iphdr, daddr));
 		bpf_l4_csum_replace(skb, check, old->word[3], fresh->word[3], BPF_F_PSEUDO_HDR | 4);
-		bpf_l3_csum_replace(skb, sizeof(struct ethhdr) + __builtin_offsetof(struct iphdr, check), old->word[3],
-				    fresh->word[3], 4);
+		bpf_l3_csum_replace(skb,
+				    sizeof(struct ethhdr) + __builtin_offsetof(struct iphdr, check),
+				    old->word[3], fresh->word[3], 4);
 		bpf_skb_store_bytes(skb, at, &fresh->word[3], 4, 0);
 	}
 }

@@ -84,7 +84,8 @@ static __always_inline void set_established(struct bpf_sock_ops *ops, struct set
 	if (icw && bpf_setsockopt(ops, SOL_TCP, TCP_BPF_IW, &icw, sizeof(icw)))
 		count_refusal();
 	if (wanted->congestion_control[0] &&
-	    bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, wanted->congestion_control, sizeof(wanted->congestion_control)))
+	    bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, wanted->congestion_control,
+			   sizeof(wanted->congestion_control)))
 		count_refusal();
 }
 

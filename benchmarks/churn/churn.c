@@ -70,7 +70,8 @@ static void serve(int port, const char *congestion)
 	char question[64];
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (congestion && setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, congestion, strlen(congestion)))
+	if (congestion &&
+	    setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, congestion, strlen(congestion)))
 		err(1, "TCP_CONGESTION %s", congestion);
 	if (bind(listener, (void *)&here, sizeof(here)) || listen(listener, BACKLOG))
 		err(1, "port %d", port);
@@ -83,7 +84,8 @@ static void serve(int port, const char *congestion)
 
 		if (visitor < 0)
 			err(1, "accept");
-		if (read(visitor, question, sizeof(question)) > 0 && write(visitor, answer, sizeof(answer)) < 0)
+		if (read(visitor, question, sizeof(question)) > 0 &&
+		    write(visitor, answer, sizeof(answer)) < 0)
 			warn("write");
 		close(visitor);
 	}
@@ -93,7 +95,8 @@ static int visitor(unsigned int number, const struct sockaddr_in *there, int64_t
 {
 	unsigned int client = (unsigned int)((uint64_t)number * STRIDE % CLIENTS);
 	struct sockaddr_in here = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(FIRST_CLIENT + client * SPACING),
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(FIRST_CLIENT + client * SPACING),
 	};
 	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 	int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -161,8 +164,8 @@ static void visits(void)
 		began = now(CLOCK_MONOTONIC) - began;
 		cpu = now(theirs) + now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 		qsort(setup_ns, count, sizeof(*setup_ns), compare);
-		printf("%u %ld %ld %ld %ld\n", count, (long)began, (long)cpu, (long)setup_ns[count / 2],
-		       (long)setup_ns[count * 99ull / 100]);
+		printf("%u %ld %ld %ld %ld\n", count, (long)began, (long)cpu,
+		       (long)setup_ns[count / 2], (long)setup_ns[count * 99ull / 100]);
 		fflush(stdout);
 	}
 }

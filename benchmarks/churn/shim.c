@@ -47,7 +47,8 @@ __attribute__((constructor)) static void load(void)
 	real_accept4 = dlsym(RTLD_NEXT, "accept4");
 	if (!file)
 		err(1, "CHURN_PREFIXES");
-	while (count < MOST && fscanf(file, "%63[0-9.]/%d %15s\n", address, &length, rules[count].name) == 3) {
+	while (count < MOST &&
+	       fscanf(file, "%63[0-9.]/%d %15s\n", address, &length, rules[count].name) == 3) {
 		if (!inet_aton(address, &parsed))
 			errx(1, "%s: %s is no address", path, address);
 		rules[count++].prefix = ntohl(parsed.s_addr);
@@ -74,7 +75,8 @@ static int settled(int visitor, const struct sockaddr *peer)
 	memcpy(&key, &six->sin6_addr.s6_addr[12], sizeof(key));
 	key = ntohl(key) & mask;
 	rule = bsearch(&key, rules, count, sizeof(*rules), by_prefix);
-	if (rule && setsockopt(visitor, IPPROTO_TCP, TCP_CONGESTION, rule->name, strlen(rule->name)))
+	if (rule &&
+	    setsockopt(visitor, IPPROTO_TCP, TCP_CONGESTION, rule->name, strlen(rule->name)))
 		err(1, "TCP_CONGESTION %s", rule->name);
 	return visitor;
 }

@@ -76,14 +76,16 @@ static void release(struct way *way, uint64_t now)
 
 static void set_way(const char *words, uint64_t now)
 {
-	unsigned long long number, period, offset, delay, packets, bytes, rate, bucket, outage, seed;
+	unsigned long long number, period, offset, delay, packets, bytes, rate, bucket, outage,
+		seed;
 	int waits;
 	struct way *way;
 	char path[4096];
 	double loss;
 
-	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu %llu %llu %llu %d", &number, path, &period,
-		   &offset, &delay, &loss, &packets, &bytes, &rate, &bucket, &outage, &seed, &waits) != 13 ||
+	if (sscanf(words, "way %llu %4095s %llu %llu %llu %lf %llu %llu %llu %llu %llu %llu %d",
+		   &number, path, &period, &offset, &delay, &loss, &packets, &bytes, &rate, &bucket,
+		   &outage, &seed, &waits) != 13 ||
 	    number >= WAYS) {
 		errno = EINVAL;
 		fail(words);
@@ -109,18 +111,19 @@ static void set_way(const char *words, uint64_t now)
 	else
 		release(way, now);
 	printf("way %llu opportunities %lu period_us %lu offset_us %lu delay_us %lu loss %.9g packets %lu bytes %lu ",
-	       number, way->count, way->period_us, way->offset_us, way->delay_us, way->loss, way->most_packets,
-	       way->most_bytes);
-	printf("rate %lu bucket %lu outage_us %lu seed %lu waits %d\n", way->rate, way->bucket, way->outage_us, way->seed,
-	       way->waits);
+	       number, way->count, way->period_us, way->offset_us, way->delay_us, way->loss,
+	       way->most_packets, way->most_bytes);
+	printf("rate %lu bucket %lu outage_us %lu seed %lu waits %d\n", way->rate, way->bucket,
+	       way->outage_us, way->seed, way->waits);
 }
 
 static void tell_counts(void)
 {
 	printf("counts");
 	for (struct way *way = ways; way < ways + WAYS; way++)
-		printf(" %lu %lu %lu %lu %lu %lu", way->arrived, way->dropped, way->lost, way->delivered,
-		       way->delivered_bytes, way->queue.packets + way->flight.packets);
+		printf(" %lu %lu %lu %lu %lu %lu", way->arrived, way->dropped, way->lost,
+		       way->delivered, way->delivered_bytes,
+		       way->queue.packets + way->flight.packets);
 	printf("\n");
 }
 
@@ -182,7 +185,9 @@ static void enter(const char *netns)
 static void run(void)
 {
 	for (;;) {
-		struct pollfd ready[] = { { 0, POLLIN, 0 }, { ways[0].in, POLLIN, 0 }, { ways[1].in, POLLIN, 0 } };
+		struct pollfd ready[] = { { 0, POLLIN, 0 },
+					  { ways[0].in, POLLIN, 0 },
+					  { ways[1].in, POLLIN, 0 } };
 		uint64_t now = now_ns(), next = NEVER, wait;
 		struct timespec timeout;
 

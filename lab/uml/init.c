@@ -96,7 +96,8 @@ static void mount_output(void)
 {
 	if (!mount("hostfs", OUTPUT, "hostfs", MS_NOATIME | MS_NODIRATIME, HOST_OUTPUT))
 		return;
-	if (errno != ENODEV || mount("output", OUTPUT, "9p", MS_NOATIME, "trans=virtio,version=9p2000.L"))
+	if (errno != ENODEV ||
+	    mount("output", OUTPUT, "9p", MS_NOATIME, "trans=virtio,version=9p2000.L"))
 		power_off(OUTPUT);
 }
 

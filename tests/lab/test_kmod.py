@@ -79,7 +79,7 @@ def test_dkms_has_the_modules_version() -> None:
 
 def test_the_kernels_that_the_module_was_tested_on_are_the_same_everywhere() -> None:
     texts = {name: (ROOT / "kmod" / name).read_text() for name in ("dkms.conf", "internal.h", "Kbuild")}
-    oldest, newest = re.findall(r'CT_KERNEL_\w+EST\t"([\d.]+)"', texts["internal.h"])
+    oldest, newest = re.findall(r'CT_KERNEL_\w+EST "([\d.]+)"', texts["internal.h"])
     assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in texts["dkms.conf"]
     assert f'BUILD_EXCLUSIVE_KERNEL_MAX="{newest}.999"' in texts["dkms.conf"]
     assert f"tested on Linux {oldest} to {newest}, not on" in texts["Kbuild"]

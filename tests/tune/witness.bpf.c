@@ -59,10 +59,11 @@ int witness(struct bpf_iter__tcp *ctx)
 	if (!tp)
 		return 0;
 	sk = (struct sock *)tp;
-	BPF_SEQ_PRINTF(ctx->meta->seq,
-		       "{\"local\": %u, \"remote\": %u, \"paced\": %u, \"rto_min\": %u, \"delack_max\": %u, \"cwnd_clamp\": %u}\n",
-		       common->skc_num, __builtin_bswap16(common->skc_dport), sk->sk_pacing_status,
-		       tp->inet_conn.icsk_rto_min, tp->inet_conn.icsk_delack_max, tp->snd_cwnd_clamp);
+	BPF_SEQ_PRINTF(
+		ctx->meta->seq,
+		"{\"local\": %u, \"remote\": %u, \"paced\": %u, \"rto_min\": %u, \"delack_max\": %u, \"cwnd_clamp\": %u}\n",
+		common->skc_num, __builtin_bswap16(common->skc_dport), sk->sk_pacing_status,
+		tp->inet_conn.icsk_rto_min, tp->inet_conn.icsk_delack_max, tp->snd_cwnd_clamp);
 	return 0;
 }
 

@@ -45,7 +45,8 @@ static void serve(void *connection)
 	char request[REQUEST_MOST + 1];
 	int socket = (int)(long)connection, length = 0, got;
 
-	while (length < REQUEST_MOST && (got = lwip_recv(socket, request + length, REQUEST_MOST - length, 0)) > 0) {
+	while (length < REQUEST_MOST &&
+	       (got = lwip_recv(socket, request + length, REQUEST_MOST - length, 0)) > 0) {
 		length += got;
 		request[length] = 0;
 		if (strstr(request, "\r\n\r\n"))
@@ -68,7 +69,7 @@ static char *page_of(int size)
 
 int main(int count, char **words)
 {
-	struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = lwip_htons(80)};
+	struct sockaddr_in here = { .sin_family = AF_INET, .sin_port = lwip_htons(80) };
 	int listener, connection;
 
 	if (count != 4 || !ip4addr_aton(words[1], &address) || !ip4addr_aton(words[2], &gateway)) {

@@ -109,7 +109,8 @@ static void release(void)
 	if (!head_done(0, things()[0].size + 1))
 		most = DELAYABLE_BEFORE_BODY;
 	for (int i = 0; i < load.page->object_count; i++)
-		under_way += is_delayable(&things()[i]) && (things()[i].state == READY || things()[i].state == ASKED);
+		under_way += is_delayable(&things()[i]) &&
+			     (things()[i].state == READY || things()[i].state == ASKED);
 	while ((thing = next_held()) && (!is_delayable(thing) || under_way < most)) {
 		under_way += is_delayable(thing);
 		thing->state = READY;

@@ -10,11 +10,13 @@
 void ask_h1(struct connection *c, struct object *thing)
 {
 	char request[1024];
-	int count = snprintf(request, sizeof(request),
-			     "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: keep-alive\r\nUser-Agent: " AGENT "\r\n"
-			     "Accept: */*\r\nSec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\n"
-			     "Accept-Encoding: identity\r\nAccept-Language: en-US,en;q=0.9\r\n\r\n",
-			     thing->path, c->pool->host);
+	int count =
+		snprintf(request, sizeof(request),
+			 "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: keep-alive\r\nUser-Agent: " AGENT
+			 "\r\n"
+			 "Accept: */*\r\nSec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\n"
+			 "Accept-Encoding: identity\r\nAccept-Language: en-US,en;q=0.9\r\n\r\n",
+			 thing->path, c->pool->host);
 
 	thing->state = ASKED;
 	thing->asked = now();

@@ -15,15 +15,19 @@
 #define TABLE_BYTES 65536
 #define LONGEST_HEAD_BYTES (256 * 1024)
 
-#define FIELD(name, value) \
-	{ (uint8_t *)(name), (uint8_t *)(value), strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE }
+#define FIELD(name, value)                                                          \
+	{                                                                           \
+		(uint8_t *)(name), (uint8_t *)(value), strlen(name), strlen(value), \
+			NGHTTP2_NV_FLAG_NONE                                        \
+	}
 
 static struct object *stream_object(nghttp2_session *session, int32_t stream)
 {
 	return nghttp2_session_get_stream_user_data(session, stream);
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t count, void *c)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes,
+		   size_t count, void *c)
 {
 	struct object *thing = stream_object(session, stream);
 
@@ -33,15 +37,17 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	return 0;
 }
 
-static int on_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
-		    const uint8_t *value, size_t value_bytes, uint8_t flags, void *c)
+static int on_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		    size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
+		    void *c)
 {
 	struct object *thing = stream_object(session, frame->hd.stream_id);
 
 	(void)flags, (void)c;
 	if (thing && !thing->first)
 		thing->first = now();
-	if (name_bytes == 7 && !memcmp(name, ":status", 7) && (value_bytes != 3 || memcmp(value, "200", 3)))
+	if (name_bytes == 7 && !memcmp(name, ":status", 7) &&
+	    (value_bytes != 3 || memcmp(value, "200", 3)))
 		load.failed = "answer";
 	return 0;
 }
@@ -74,7 +80,8 @@ void begin_h2(struct connection *c)
 	nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_close);
 	nghttp2_session_client_new(&c->session, calls, c);
 	nghttp2_session_callbacks_del(calls);
-	nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(*settings));
+	nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
+				sizeof(settings) / sizeof(*settings));
 	nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
 }
 
@@ -86,7 +93,8 @@ static int32_t above(struct connection *c, struct object *asked)
 	for (int i = 0; i < load.page->object_count; i++) {
 		struct object *thing = &load.page->objects[i];
 
-		if (thing != asked && thing->state == ASKED && thing->on == c && thing->priority >= asked->priority &&
+		if (thing != asked && thing->state == ASKED && thing->on == c &&
+		    thing->priority >= asked->priority &&
 		    (!last || thing->priority < last->priority ||
 		     (thing->priority == last->priority && thing->stream > last->stream)))
 			last = thing;
@@ -99,15 +107,22 @@ void ask_h2(struct connection *c, struct object *thing)
 	/* net/spdy/spdy_http_utils.cc: HIGHEST 256, MEDIUM 220, LOW 183, LOWEST 147 */
 	static const int weights[] = { 110, 110, 147, 183, 220, 256 };
 	const nghttp2_nv fields[] = {
-		FIELD(":method", "GET"), FIELD(":authority", c->pool->host), FIELD(":scheme", "https"),
-		FIELD(":path", thing->path), FIELD("user-agent", AGENT), FIELD("accept", "*/*"),
-		FIELD("sec-fetch-site", "same-site"), FIELD("sec-fetch-mode", "no-cors"),
-		FIELD("accept-encoding", "identity"), FIELD("accept-language", "en-US,en;q=0.9"),
+		FIELD(":method", "GET"),
+		FIELD(":authority", c->pool->host),
+		FIELD(":scheme", "https"),
+		FIELD(":path", thing->path),
+		FIELD("user-agent", AGENT),
+		FIELD("accept", "*/*"),
+		FIELD("sec-fetch-site", "same-site"),
+		FIELD("sec-fetch-mode", "no-cors"),
+		FIELD("accept-encoding", "identity"),
+		FIELD("accept-language", "en-US,en;q=0.9"),
 	};
 	nghttp2_priority_spec place;
 
 	nghttp2_priority_spec_init(&place, above(c, thing), weights[thing->priority], 1);
-	thing->stream = nghttp2_submit_request(c->session, &place, fields, sizeof(fields) / sizeof(*fields), NULL, thing);
+	thing->stream = nghttp2_submit_request(c->session, &place, fields,
+					       sizeof(fields) / sizeof(*fields), NULL, thing);
 	if (thing->stream < 0)
 		load.failed = "stream";
 	thing->state = ASKED;

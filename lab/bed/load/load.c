@@ -124,13 +124,14 @@ static void report(const char *http, uint64_t seed)
 	printf("{\"page\":\"%s\",\"http\":\"%s\",\"seed\":%llu,\"failed\":\"%s\",\"plt_ms\":%.3f,\"elapsed_ms\":%.3f,"
 	       "\"connect_ms\":%.3f,\"ttfb_ms\":%.3f,\"index_ms\":%.3f,\"bytes\":%ld,\"connections\":%d,\"resumed\":%d,\"times\":[",
 	       load.page->name, http, (unsigned long long)seed, load.failed ? load.failed : "",
-	       load.failed ? 0 : ms(last - gaps), ms(last), ms(load.connected), ms(load.page->objects[0].first),
-	       load.failed ? 0 : shown_ms(), load.bytes, load.connections,
-	       load.resumed);
+	       load.failed ? 0 : ms(last - gaps), ms(last), ms(load.connected),
+	       ms(load.page->objects[0].first), load.failed ? 0 : shown_ms(), load.bytes,
+	       load.connections, load.resumed);
 	for (int i = 0; i < load.page->object_count; i++) {
 		struct object *thing = &load.page->objects[i];
 
-		printf("%s[%.3f,%.3f,%.3f]", i ? "," : "", ms(thing->asked), ms(thing->first), ms(thing->done));
+		printf("%s[%.3f,%.3f,%.3f]", i ? "," : "", ms(thing->asked), ms(thing->first),
+		       ms(thing->done));
 	}
 	printf("]}\n");
 	fflush(stdout);
@@ -148,7 +149,8 @@ static void visit(struct page *page, const char *http, uint64_t seed, double lim
 }
 
 /* Loads the page once before, where the visit is no first one; a failure is that of the load. */
-static void one(struct page *page, const char *http, uint64_t seed, double limit_s, bool resumes, double warm_s)
+static void one(struct page *page, const char *http, uint64_t seed, double limit_s, bool resumes,
+		double warm_s)
 {
 	if (resumes || warm_s) {
 		visit(page, http, seed, limit_s, false);
@@ -172,20 +174,24 @@ int main(int count, char **words)
 	double limit_s, warm_s;
 
 	if (count != 2) {
-		fprintf(stderr, "usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S VISIT\n");
+		fprintf(stderr,
+			"usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S VISIT\n");
 		return 2;
 	}
 	pages = read_plan(words[1]);
 	watch = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	epoll_ctl(watch, EPOLL_CTL_ADD, timer, &(struct epoll_event){ .events = EPOLLIN | EPOLLET });
+	epoll_ctl(watch, EPOLL_CTL_ADD, timer,
+		  &(struct epoll_event){ .events = EPOLLIN | EPOLLET });
 	prepare_tls();
 	while (fgets(line, sizeof(line), stdin)) {
 		warm_s = 0;
 		strcpy(kind, "first");
-		if (sscanf(line, "%63s %15s %llu %lf %31s", name, http, &seed, &limit_s, kind) < 4 ||
+		if (sscanf(line, "%63s %15s %llu %lf %31s", name, http, &seed, &limit_s, kind) <
+			    4 ||
 		    (strcmp(http, "h2") && strcmp(http, "http/1.1")) ||
-		    (strcmp(kind, "first") && strcmp(kind, "resumed") && sscanf(kind, "warm:%lf", &warm_s) != 1)) {
+		    (strcmp(kind, "first") && strcmp(kind, "resumed") &&
+		     sscanf(kind, "warm:%lf", &warm_s) != 1)) {
 			fprintf(stderr, "load: a command without sense: %s", line);
 			return 2;
 		}

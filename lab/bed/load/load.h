@@ -34,9 +34,24 @@
 
 typedef int64_t ns_t;
 
-enum kind { HTML, STYLE, SCRIPT, FONT, IMAGE, JSON, KINDS };
+enum kind {
+	HTML,
+	STYLE,
+	SCRIPT,
+	FONT,
+	IMAGE,
+	JSON,
+	KINDS
+};
 /* known after HIDDEN; HELD back for what is more urgent; READY to take a connection */
-enum state { HIDDEN, DELAYED, HELD, READY, ASKED, DONE };
+enum state {
+	HIDDEN,
+	DELAYED,
+	HELD,
+	READY,
+	ASKED,
+	DONE
+};
 
 struct connection;
 
@@ -101,10 +116,11 @@ struct load {
 	struct page *page;
 	bool h2, resumes; /* resumes: TLS sessions of the visit before are used */
 	ns_t begun, limit, quiet_until, connected;
-	ns_t read;  /* this wake-up's time; 0 when nobody asked yet */
-	bool due;   /* the timer rang */
+	ns_t read; /* this wake-up's time; 0 when nobody asked yet */
+	bool due; /* the timer rang */
 	long bytes;
-	int done, wave, connections, resumed; /* resumed: handshakes that went on with an earlier session */
+	int done, wave, connections,
+		resumed; /* resumed: handshakes that went on with an earlier session */
 	const char *failed; /* NULL, or the reason that ends this load */
 };
 
@@ -143,6 +159,7 @@ void ask_h2(struct connection *c, struct object *thing);
 void read_h2(struct connection *c, const unsigned char *bytes, size_t count);
 void send_h2(struct connection *c);
 
-#define AGENT "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) configtron/1.0 Safari/537.36"
+#define AGENT \
+	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) configtron/1.0 Safari/537.36"
 
 #endif

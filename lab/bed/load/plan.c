@@ -33,7 +33,8 @@ static void add_origin(struct page *page, const char *line)
 		bad(line);
 	for (int i = 0; i < 2; i++) {
 		page->pools = grown(page->pools, page->pool_count, sizeof(*page->pools));
-		page->pools[page->pool_count++] = (struct pool){ .host = strdup(name), .address = parsed.s_addr };
+		page->pools[page->pool_count++] =
+			(struct pool){ .host = strdup(name), .address = parsed.s_addr };
 	}
 }
 
@@ -46,9 +47,9 @@ static void add_object(struct page *page, const char *line)
 
 	page->objects = grown(page->objects, page->object_count, sizeof(*page->objects));
 	thing = &page->objects[page->object_count];
-	if (sscanf(line, "object %15s %d %d %ld %lf %d %d %d %lf %ld %255s", kind, &thing->pool, &thing->parent,
-		   &thing->offset, &delay_ms, &thing->wave, &thing->priority, &blocks, &thing->area, &thing->size,
-		   thing->path) != 11)
+	if (sscanf(line, "object %15s %d %d %ld %lf %d %d %d %lf %ld %255s", kind, &thing->pool,
+		   &thing->parent, &thing->offset, &delay_ms, &thing->wave, &thing->priority,
+		   &blocks, &thing->area, &thing->size, thing->path) != 11)
 		bad(line);
 	while (strcmp(kinds[thing->kind], kind))
 		if (++thing->kind == KINDS)

@@ -99,7 +99,8 @@ void prepare_tls(void)
 		abort();
 	SSL_CTX_set_verify(context, SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_read_ahead(context, 0);
-	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_mode(context,
+			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(context, keep_session);
 	BIO_meth_set_read(method, take);
@@ -129,9 +130,12 @@ static void begin_tls(struct connection *c)
 
 struct connection *open_connection(struct pool *pool)
 {
-	struct sockaddr_in there = { .sin_family = AF_INET, .sin_port = htons(443), .sin_addr.s_addr = pool->address };
+	struct sockaddr_in there = { .sin_family = AF_INET,
+				     .sin_port = htons(443),
+				     .sin_addr.s_addr = pool->address };
 	struct connection *c = malloc(sizeof(*c)), **last = &pool->connections;
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				     .data.ptr = c };
 	int yes = 1;
 
 	if (!c)

@@ -39,17 +39,16 @@ static void replacing_put(struct sock *sk)
 	module_put(THIS_MODULE);
 }
 
-#define REPLACING(...) { \
-	.flags = TCP_CONG_NON_RESTRICTED, \
-	.ssthresh = tcp_reno_ssthresh, \
-	.undo_cwnd = tcp_reno_undo_cwnd, \
-	.owner = THIS_MODULE, \
-	__VA_ARGS__ \
-}
+#define REPLACING(...)                                                             \
+	{                                                                          \
+		.flags = TCP_CONG_NON_RESTRICTED, .ssthresh = tcp_reno_ssthresh,   \
+		.undo_cwnd = tcp_reno_undo_cwnd, .owner = THIS_MODULE, __VA_ARGS__ \
+	}
 
 static struct tcp_congestion_ops replacing[] = {
 	REPLACING(.name = "rep_init", .cong_avoid = tcp_reno_cong_avoid, .init = replacing_replace),
-	REPLACING(.name = "rep_release", .cong_avoid = tcp_reno_cong_avoid, .release = replacing_replace),
+	REPLACING(.name = "rep_release", .cong_avoid = tcp_reno_cong_avoid,
+		  .release = replacing_replace),
 	REPLACING(.name = "rep_late", .cong_avoid = replacing_late),
 	REPLACING(.name = "lost_get", .cong_avoid = tcp_reno_cong_avoid, .init = replacing_get),
 	REPLACING(.name = "lost_put", .cong_avoid = tcp_reno_cong_avoid, .release = replacing_put),

@@ -45,7 +45,8 @@ void change_params(unsigned int seed)
 		struct configtron_param params[3] = { any_param(), any_param(), any_param() };
 		uint32_t count = 1 + below(3);
 
-		if (!params_set(device, any_profile(), params, count, below(4) ? 0 : CONFIGTRON_REPLACE))
+		if (!params_set(device, any_profile(), params, count,
+				below(4) ? 0 : CONFIGTRON_REPLACE))
 			count_one(&shared->changes);
 	}
 }
@@ -82,7 +83,8 @@ void change_prefixes(unsigned int seed)
 		if (what < 12 && prefixes(device, CONFIGTRON_PREFIX_SET, list, BATCH, 0) > 0)
 			count_one(&shared->changes);
 		else if (what < 18)
-			prefixes(device, CONFIGTRON_PREFIX_DEL, list, 1 + below(10), CONFIGTRON_ABSENT_OK);
+			prefixes(device, CONFIGTRON_PREFIX_DEL, list, 1 + below(10),
+				 CONFIGTRON_ABSENT_OK);
 		else if (what == 18)
 			dump(device);
 		else
@@ -99,7 +101,8 @@ void change_profiles(unsigned int seed)
 
 	while (wait_for_connections(PER_PROFILE)) {
 		if (!profile_new(device, &id)) {
-			struct configtron_param params[] = { congestion_control(names[below(4)]), number(CONFIGTRON_INITCWND, 5) };
+			struct configtron_param params[] = { congestion_control(names[below(4)]),
+							     number(CONFIGTRON_INITCWND, 5) };
 			struct configtron_prefix prefix = any_prefix(id);
 
 			params_set(device, id, params, 2, 0);
@@ -111,7 +114,8 @@ void change_profiles(unsigned int seed)
 			profile_del(device, id);
 			count_one(&shared->changes);
 		}
-		options_set(device, below(10) ? CONFIGTRON_ENABLED | below(2) * CONFIGTRON_ACTIVE_OPENS : 0,
+		options_set(device,
+			    below(10) ? CONFIGTRON_ENABLED | below(2) * CONFIGTRON_ACTIVE_OPENS : 0,
 			    below(2) ? any_profile() : 0, names[below(4)]);
 		write_text("/sys/module/configtron/parameters/enabled", below(10) ? "Y" : "N");
 	}
@@ -193,10 +197,12 @@ void read_records(unsigned int seed)
 		device = device_open();
 		if (device < 0 || records_begin(device, 64))
 			die("records");
-		for (unsigned int turn = 0; turn < READS && wait_for_connections(PER_READ); turn++) {
+		for (unsigned int turn = 0; turn < READS && wait_for_connections(PER_READ);
+		     turn++) {
 			size = read(device, got, sizeof(got));
 			if (size > 0)
-				__atomic_add_fetch(&shared->records, size / sizeof(*got), __ATOMIC_RELAXED);
+				__atomic_add_fetch(&shared->records, size / sizeof(*got),
+						   __ATOMIC_RELAXED);
 		}
 		close(device);
 	}

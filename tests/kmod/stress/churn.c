@@ -53,7 +53,8 @@ static void wait_for(pid_t *children, unsigned int count)
 	int status;
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (waitpid(children[i], &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {
+		if (waitpid(children[i], &status, 0) < 0 || !WIFEXITED(status) ||
+		    WEXITSTATUS(status)) {
 			fprintf(stderr, "child %u of %u ended with status %#x\n", i, count, status);
 			exit(1);
 		}
@@ -89,7 +90,8 @@ static int balance(int device, unsigned long *opened, struct configtron_status *
 			return 0;
 		usleep(100000);
 	}
-	fprintf(stderr, left ? "unbalanced: %ld connections are counted as alive\n" : "versions: %ld\n",
+	fprintf(stderr,
+		left ? "unbalanced: %ld connections are counted as alive\n" : "versions: %ld\n",
 		left ? left : (long)status->versions);
 	return 1;
 }
@@ -100,10 +102,12 @@ static void profiles_make(int device)
 
 	for (unsigned int i = 0; i < PROFILES; i++) {
 		struct configtron_param params[] = {
-			congestion_control(names[i % 4]), number(CONFIGTRON_INITCWND, 1 + 10 * i),
+			congestion_control(names[i % 4]),
+			number(CONFIGTRON_INITCWND, 1 + 10 * i),
 		};
 
-		if (profile_new(device, &shared->profile[i]) || params_set(device, shared->profile[i], params, 2, 0))
+		if (profile_new(device, &shared->profile[i]) ||
+		    params_set(device, shared->profile[i], params, 2, 0))
 			die("making a profile");
 	}
 }
@@ -111,7 +115,8 @@ static void profiles_make(int device)
 int main(int count, char **words)
 {
 	static void (*const roles[])(unsigned int) = {
-		change_params, change_prefixes, change_profiles, flip_default, make_namespaces, try_unload, read_records,
+		change_params,	 change_prefixes, change_profiles, flip_default,
+		make_namespaces, try_unload,	  read_records,
 	};
 	pid_t clients[CLIENTS], others[sizeof(roles) / sizeof(*roles)], server;
 	struct configtron_status status;
@@ -124,7 +129,8 @@ int main(int count, char **words)
 		return 2;
 	}
 	seed = atoi(words[2]);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	device = device_open();
 	if (shared == MAP_FAILED || device < 0)
 		die(DEVICE);
@@ -146,8 +152,9 @@ int main(int count, char **words)
 	printf("{\"connections\": %lu, \"refused\": %lu, \"accepted\": %lu, \"held\": %lu, \"assigned\": %lu, "
 	       "\"overridden\": %lu, \"reconnected\": %lu, \"changes\": %lu, \"namespaces\": %lu, "
 	       "\"unloads_refused\": %lu, \"records\": %lu, \"versions\": %u, \"balanced\": %s}\n",
-	       shared->connected, shared->refused, shared->accepted, opened, shared->assigned, shared->overridden,
-	       shared->reconnected, shared->changes, shared->namespaces, shared->unloads_refused, shared->records,
-	       status.versions, failed ? "false" : "true");
+	       shared->connected, shared->refused, shared->accepted, opened, shared->assigned,
+	       shared->overridden, shared->reconnected, shared->changes, shared->namespaces,
+	       shared->unloads_refused, shared->records, status.versions,
+	       failed ? "false" : "true");
 	return failed;
 }

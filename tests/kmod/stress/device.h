@@ -46,10 +46,14 @@ static inline int profile_del(int device, uint32_t id)
 	return ioctl(device, CONFIGTRON_PROFILE_DEL, &profile);
 }
 
-static inline int params_set(int device, uint32_t id, struct configtron_param *params, uint32_t count, uint32_t flags)
+static inline int params_set(int device, uint32_t id, struct configtron_param *params,
+			     uint32_t count, uint32_t flags)
 {
 	struct configtron_params batch = {
-		.profile = id, .flags = flags, .count = count, .params = (uintptr_t)params,
+		.profile = id,
+		.flags = flags,
+		.count = count,
+		.params = (uintptr_t)params,
 	};
 
 	return ioctl(device, CONFIGTRON_PARAMS_SET, &batch);
@@ -69,7 +73,8 @@ static inline struct configtron_param congestion_control(const char *name)
 }
 
 /* 127.a.b.0/length, with the bits below the length cleared */
-static inline struct configtron_prefix prefix4(unsigned int a, unsigned int b, unsigned int length, uint32_t id)
+static inline struct configtron_prefix prefix4(unsigned int a, unsigned int b, unsigned int length,
+					       uint32_t id)
 {
 	struct configtron_prefix prefix = { .family = AF_INET, .length = length, .profile = id };
 
@@ -79,7 +84,8 @@ static inline struct configtron_prefix prefix4(unsigned int a, unsigned int b, u
 	return prefix;
 }
 
-static inline struct configtron_prefix prefix6(const unsigned char *address, unsigned int length, uint32_t id)
+static inline struct configtron_prefix prefix6(const unsigned char *address, unsigned int length,
+					       uint32_t id)
 {
 	struct configtron_prefix prefix = { .family = AF_INET6, .length = length, .profile = id };
 	unsigned int bytes = length / 8;
@@ -88,9 +94,12 @@ static inline struct configtron_prefix prefix6(const unsigned char *address, uns
 	return prefix;
 }
 
-static inline int prefixes(int device, unsigned long call, struct configtron_prefix *list, uint32_t count, uint32_t flags)
+static inline int prefixes(int device, unsigned long call, struct configtron_prefix *list,
+			   uint32_t count, uint32_t flags)
 {
-	struct configtron_prefixes batch = { .prefixes = (uintptr_t)list, .count = count, .flags = flags };
+	struct configtron_prefixes batch = { .prefixes = (uintptr_t)list,
+					     .count = count,
+					     .flags = flags };
 	int failed = ioctl(device, call, &batch);
 
 	return failed ? -1 : (int)batch.done;
@@ -113,7 +122,9 @@ static inline int socket_assign(int device, int fd, uint32_t id)
 static inline int socket_get(int device, int fd)
 {
 	struct configtron_param params[CONFIGTRON_KEYS];
-	struct configtron_socket_params get = { .fd = fd, .count = CONFIGTRON_KEYS, .params = (uintptr_t)params };
+	struct configtron_socket_params get = { .fd = fd,
+						.count = CONFIGTRON_KEYS,
+						.params = (uintptr_t)params };
 
 	return ioctl(device, CONFIGTRON_SOCKET_GET, &get);
 }

@@ -38,7 +38,8 @@ static int new_profile(void)
 static int set_numbers(void)
 {
 	struct configtron_param params[] = {
-		number(CONFIGTRON_INITCWND, 20), number(CONFIGTRON_SLOW_START_AFTER_IDLE, 0),
+		number(CONFIGTRON_INITCWND, 20),
+		number(CONFIGTRON_SLOW_START_AFTER_IDLE, 0),
 	};
 
 	return params_set(device, profile, params, 2, 0);
@@ -56,7 +57,9 @@ static int get_params(void)
 {
 	struct configtron_param params[CONFIGTRON_KEYS];
 	struct configtron_params get = {
-		.profile = profile, .count = CONFIGTRON_KEYS, .params = (uintptr_t)params,
+		.profile = profile,
+		.count = CONFIGTRON_KEYS,
+		.params = (uintptr_t)params,
 	};
 
 	return ioctl(device, CONFIGTRON_PARAMS_GET, &get);
@@ -68,7 +71,8 @@ static int set_and_delete(uint32_t count)
 	int failed = ioctl(device, CONFIGTRON_PREFIX_SET, &set), error = errno;
 
 	/* what was set before the failure stays, and `done` says how much: put it back */
-	if (set.done && prefixes(device, CONFIGTRON_PREFIX_DEL, batch, set.done, 0) < 0 && errno != ENOMEM)
+	if (set.done && prefixes(device, CONFIGTRON_PREFIX_DEL, batch, set.done, 0) < 0 &&
+	    errno != ENOMEM)
 		die("PREFIX_DEL of what PREFIX_SET said it did");
 	prefix_flush(device, 0);
 	errno = error;
@@ -89,7 +93,8 @@ static int dump_prefixes(void)
 {
 	struct configtron_prefix list[10];
 
-	return prefixes(device, CONFIGTRON_PREFIX_DUMP, list, 10, CONFIGTRON_FROM_START) < 0 ? -1 : 0;
+	return prefixes(device, CONFIGTRON_PREFIX_DUMP, list, 10, CONFIGTRON_FROM_START) < 0 ? -1
+											     : 0;
 }
 
 static int get_prefixes(void)
@@ -143,9 +148,13 @@ static int ask_everything(void)
 	struct configtron_version version;
 	struct configtron_options options;
 
-	return ioctl(device, CONFIGTRON_VERSION, &version) || ioctl(device, CONFIGTRON_PARAM_INFO, &info) ||
-	       ioctl(device, CONFIGTRON_PROFILE_NEXT, &next) || ioctl(device, CONFIGTRON_STATS, &stats) ||
-	       ioctl(device, CONFIGTRON_OPTIONS_GET, &options) ? -1 : 0;
+	return ioctl(device, CONFIGTRON_VERSION, &version) ||
+			       ioctl(device, CONFIGTRON_PARAM_INFO, &info) ||
+			       ioctl(device, CONFIGTRON_PROFILE_NEXT, &next) ||
+			       ioctl(device, CONFIGTRON_STATS, &stats) ||
+			       ioctl(device, CONFIGTRON_OPTIONS_GET, &options)
+		       ? -1
+		       : 0;
 }
 
 static int make_namespace(void)
@@ -205,12 +214,21 @@ void calls_begin(int of)
 }
 
 const struct call calls[] = {
-	{ "open", open_it }, { "PROFILE_NEW", new_profile }, { "PARAMS_SET", set_numbers },
-	{ "PARAMS_SET of a congestion control", set_vegas }, { "PARAMS_GET", get_params },
-	{ "PREFIX_SET", one_prefix }, { "PREFIX_SET of 1000", many_prefixes }, { "PREFIX_DUMP", dump_prefixes },
-	{ "PREFIX_GET", get_prefixes }, { "PREFIX_FLUSH", flush_prefixes },
-	{ "SOCKET_ASSIGN", assign_socket }, { "SOCKET_GET", get_socket }, { "OPTIONS_SET", change_plain },
-	{ "RECORDS", begin_records }, { "the asking calls", ask_everything },
+	{ "open", open_it },
+	{ "PROFILE_NEW", new_profile },
+	{ "PARAMS_SET", set_numbers },
+	{ "PARAMS_SET of a congestion control", set_vegas },
+	{ "PARAMS_GET", get_params },
+	{ "PREFIX_SET", one_prefix },
+	{ "PREFIX_SET of 1000", many_prefixes },
+	{ "PREFIX_DUMP", dump_prefixes },
+	{ "PREFIX_GET", get_prefixes },
+	{ "PREFIX_FLUSH", flush_prefixes },
+	{ "SOCKET_ASSIGN", assign_socket },
+	{ "SOCKET_GET", get_socket },
+	{ "OPTIONS_SET", change_plain },
+	{ "RECORDS", begin_records },
+	{ "the asking calls", ask_everything },
 	{ "a network namespace", make_namespace, .shared = 1 },
 };
 const unsigned int calls_count = sizeof(calls) / sizeof(*calls);

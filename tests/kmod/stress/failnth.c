@@ -52,13 +52,16 @@ static int fail(const struct call *call, int fail_nth, unsigned int nth)
 	counts(after);
 	/* a namespace is made by all of the network's parts, and some tell EEXIST or EINVAL when they lack memory */
 	if (failed && error != ENOMEM && !call->shared) {
-		fprintf(stderr, "%s, allocation %u: another error: %s\n", call->name, nth, strerror(error));
+		fprintf(stderr, "%s, allocation %u: another error: %s\n", call->name, nth,
+			strerror(error));
 		exit(1);
 	}
 	/* one that came to an end is taken down later, by a worker */
 	if (failed && memcmp(before, after, sizeof(before)) && !call->shared) {
-		fprintf(stderr, "%s, allocation %u: half a change: profiles %u -> %u, prefixes %u -> %u, versions %u -> %u\n",
-			call->name, nth, before[0], after[0], before[1], after[1], before[2], after[2]);
+		fprintf(stderr,
+			"%s, allocation %u: half a change: profiles %u -> %u, prefixes %u -> %u, versions %u -> %u\n",
+			call->name, nth, before[0], after[0], before[1], after[1], before[2],
+			after[2]);
 		exit(1);
 	}
 	if (failed && atoi(left)) {
@@ -95,8 +98,10 @@ static void settle(uint32_t versions)
 static void count_all_allocations(void)
 {
 	const char *const settings[][2] = {
-		{ DEBUG_FS "/failslab/ignore-gfp-wait", "N" }, { DEBUG_FS "/failslab/verbose", "0" },
-		{ DEBUG_FS "/fail_page_alloc/ignore-gfp-wait", "N" }, { DEBUG_FS "/fail_page_alloc/verbose", "0" },
+		{ DEBUG_FS "/failslab/ignore-gfp-wait", "N" },
+		{ DEBUG_FS "/failslab/verbose", "0" },
+		{ DEBUG_FS "/fail_page_alloc/ignore-gfp-wait", "N" },
+		{ DEBUG_FS "/fail_page_alloc/verbose", "0" },
 		{ DEBUG_FS "/fail_page_alloc/min-order", "0" },
 	};
 

@@ -39,7 +39,8 @@ static void start(void (*role)(unsigned int), unsigned int seed)
 
 static void load(const char *module)
 {
-	struct configtron_param params[] = { congestion_control("bbr"), number(CONFIGTRON_INITCWND, 30) };
+	struct configtron_param params[] = { congestion_control("bbr"),
+					     number(CONFIGTRON_INITCWND, 30) };
 	int file = open(module, O_RDONLY | O_CLOEXEC), device;
 	struct configtron_prefix all;
 	uint32_t id;
@@ -51,7 +52,8 @@ static void load(const char *module)
 	if (device < 0 || profile_new(device, &id) || params_set(device, id, params, 2, 0))
 		die("a profile");
 	all = prefix4(0, 0, 8, id);
-	if (prefixes(device, CONFIGTRON_PREFIX_SET, &all, 1, 0) != 1 || write_text(DEFAULT_CC, "configtron"))
+	if (prefixes(device, CONFIGTRON_PREFIX_SET, &all, 1, 0) != 1 ||
+	    write_text(DEFAULT_CC, "configtron"))
 		die("a prefix");
 	while (1) {
 		struct configtron_stats stats = { .profile = id };
@@ -69,7 +71,8 @@ static void unload(void)
 {
 	if (write_text(DEFAULT_CC, "cubic"))
 		die(DEFAULT_CC);
-	for (unsigned int tries = 0; syscall(SYS_delete_module, "configtron", O_NONBLOCK); tries++) {
+	for (unsigned int tries = 0; syscall(SYS_delete_module, "configtron", O_NONBLOCK);
+	     tries++) {
 		if (errno != EAGAIN && errno != EBUSY)
 			die("unloading");
 		if (tries > PATIENCE_S * 1000)
@@ -87,7 +90,8 @@ int main(int count, char **words)
 		fprintf(stderr, "usage: loads TIMES MODULE SEED\n");
 		return 2;
 	}
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED)
 		die("mmap");
 	shared->wanted = ~0ul;
@@ -101,7 +105,7 @@ int main(int count, char **words)
 		load(words[2]);
 		unload();
 	}
-	printf("{\"loads\": %lu, \"connections\": %lu, \"unloads_refused\": %lu}\n", times, shared->connected,
-	       shared->unloads_refused);
+	printf("{\"loads\": %lu, \"connections\": %lu, \"unloads_refused\": %lu}\n", times,
+	       shared->connected, shared->unloads_refused);
 	return 0;
 }

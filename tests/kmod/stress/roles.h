@@ -62,7 +62,7 @@ static inline uint32_t any_profile(void)
 }
 
 /* traffic.c; by_name: one listener asks for us by name, and so holds the module */
-extern unsigned int keep_most;	/* connections that the server keeps open */
+extern unsigned int keep_most; /* connections that the server keeps open */
 void listen_everywhere(int by_name);
 void close_listeners(void);
 void serve(unsigned int seed);

@@ -17,7 +17,13 @@
 #endif
 
 /* An ordinary IPv4 one; one that asks for us by name; IPv6, which also takes v4-mapped clients; MPTCP, if there is any. */
-enum { PLAIN, BY_NAME, BOTH_FAMILIES, BY_MPTCP, LISTENERS };
+enum {
+	PLAIN,
+	BY_NAME,
+	BOTH_FAMILIES,
+	BY_MPTCP,
+	LISTENERS
+};
 
 #define FIRST_PORT 7001
 #define KEPT 256
@@ -48,7 +54,8 @@ void listen_everywhere(int by_name)
 	listeners[BY_NAME] = listener(AF_INET, 0, FIRST_PORT + BY_NAME);
 	listeners[BOTH_FAMILIES] = listener(AF_INET6, 0, FIRST_PORT + BOTH_FAMILIES);
 	listeners[BY_MPTCP] = listener(AF_INET, IPPROTO_MPTCP, FIRST_PORT + BY_MPTCP);
-	if (by_name && setsockopt(listeners[BY_NAME], IPPROTO_TCP, TCP_CONGESTION, "configtron", 10))
+	if (by_name &&
+	    setsockopt(listeners[BY_NAME], IPPROTO_TCP, TCP_CONGESTION, "configtron", 10))
 		die("TCP_CONGESTION configtron");
 }
 
@@ -135,7 +142,8 @@ static int client_socket(struct sockaddr_storage *to, socklen_t *length)
 	struct sockaddr_in four = { .sin_family = AF_INET }, *to4 = (void *)to;
 	int by_six = port == BOTH_FAMILIES && below(2), fd, failed;
 
-	fd = socket(by_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, port == BY_MPTCP ? IPPROTO_MPTCP : 0);
+	fd = socket(by_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
+		    port == BY_MPTCP ? IPPROTO_MPTCP : 0);
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -146,12 +154,14 @@ static int client_socket(struct sockaddr_storage *to, socklen_t *length)
 		six.sin6_addr.s6_addr[5] = below(NETWORKS);
 		six.sin6_addr.s6_addr[15] = 1 + below(250);
 		setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
-		*to6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(FIRST_PORT + port),
+		*to6 = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+					      .sin6_port = htons(FIRST_PORT + port),
 					      .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 		*length = sizeof(*to6);
 		failed = bind(fd, (void *)&six, sizeof(six));
 	} else {
-		four.sin_addr.s_addr = htonl(127u << 24 | (1 + below(NETWORKS)) << 16 | below(SUBNETS) << 8 | (1 + below(250)));
+		four.sin_addr.s_addr = htonl(127u << 24 | (1 + below(NETWORKS)) << 16 |
+					     below(SUBNETS) << 8 | (1 + below(250)));
 		to4->sin_family = AF_INET;
 		to4->sin_port = htons(FIRST_PORT + port);
 		to4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);

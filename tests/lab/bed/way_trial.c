@@ -22,9 +22,10 @@ int main(void)
 	for (uint64_t n = 0; n < way.count; n++)
 		if (scanf("%" SCNu64, &way.at_us[n]) != 1)
 			return 1;
-	if (scanf("%" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64 "%lf%" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64,
-		  &way.offset_us, &way.delay_us, &way.most_packets, &way.most_bytes, &way.loss, &way.rate, &way.bucket,
-		  &way.outage_us, &way.chance) != 9)
+	if (scanf("%" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64 "%lf%" SCNu64 "%" SCNu64 "%" SCNu64
+		  "%" SCNu64,
+		  &way.offset_us, &way.delay_us, &way.most_packets, &way.most_bytes, &way.loss,
+		  &way.rate, &way.bucket, &way.outage_us, &way.chance) != 9)
 		return 1;
 	begin_chance(&way, 0);
 	while (scanf("%" SCNu64 "%" SCNu64, &arrival_ns, &length) == 2) {

@@ -26,7 +26,8 @@ struct cell {
 	__u64 spilled;
 };
 
-#define MAX_CELLS 16 /* of one prefix, its own and those it passed: with four in a cell on average a few */
+#define MAX_CELLS \
+	16 /* of one prefix, its own and those it passed: with four in a cell on average a few */
 #define MIX_FIRST 0x9e3779b97f4a7c15ULL
 #define MIX_SECOND 0xd6e8feb86659fd93ULL
 

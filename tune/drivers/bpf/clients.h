@@ -50,7 +50,8 @@ struct match {
 
 #define LONGEST_BITS 128
 #define PLACES (LONGEST_BITS + 2) /* the list's head, and lengths 128 to 0 */
-#define ROWS 256 /* a power of two, so that an AND keeps every place inside: the verifier wants to see that */
+#define ROWS \
+	256 /* a power of two, so that an AND keeps every place inside: the verifier wants to see that */
 
 /* A length's place in the list is 129 less the length: longest first. The head is at 0, and 0 as the next is the end.
  * The masks are written before the map is frozen, the rest by write.bpf.c.
@@ -199,12 +200,14 @@ static __always_inline int is_meant(struct place *here, struct listener *local)
 
 static __always_inline __u32 check_of(const struct client *client)
 {
-	return client->length_bits ^ client->address[0] ^ client->address[1] ^ client->address[2] ^ client->address[3];
+	return client->length_bits ^ client->address[0] ^ client->address[1] ^ client->address[2] ^
+	       client->address[3];
 }
 
 static __always_inline int is_ipv4(const struct client *client)
 {
-	return !client->address[0] && !client->address[1] && client->address[2] == bpf_htonl(0xffff);
+	return !client->address[0] && !client->address[1] &&
+	       client->address[2] == bpf_htonl(0xffff);
 }
 
 static __always_inline struct lengths *lengths_for(__u32 family)
@@ -231,7 +234,8 @@ static __always_inline __u32 ipv4_number(__u32 address)
 		if (!place)
 			break;
 		row = row_at(used, place);
-		number = number_in_cells(slot_key(address & row->mask[3], LONGEST_BITS + 1 - place));
+		number =
+			number_in_cells(slot_key(address & row->mask[3], LONGEST_BITS + 1 - place));
 		if (number)
 			return number;
 		place = row->next;
