@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 9;
+PRAGMA user_version = 10;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -157,6 +157,13 @@ CREATE TABLE learned (
     kind TEXT NOT NULL CHECK (kind IN ('profile', 'prefix')),
     name TEXT NOT NULL,
     PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- What neighbours lose by a profile that the learner's export set: bytes for each byte of a page, upper end of what was
+-- measured under conditions near the classes that have it. The guard of `tune` judges by it instead of by names.
+CREATE TABLE learned_damage (
+    profile TEXT PRIMARY KEY,
+    bytes   REAL NOT NULL CHECK (bytes >= 0)
 ) STRICT, WITHOUT ROWID;
 
 -- Single facts of tuning: "default", the profile of clients without a prefix; "salt", which prefixes a share holds.

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from secrets import token_hex
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from zlib import compress, decompress
 
@@ -78,6 +79,9 @@ class Left(NamedTuple):
     inside: tuple[str, ...]
 
 
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
 class Tuning(Database):
     """The database as tuning sees it."""
 
@@ -123,9 +127,24 @@ class Tuning(Database):
         rows = ((kind, name) for name in names)
         self._connection.executemany("DELETE FROM learned WHERE (kind, name) = (?, ?)", rows)
 
-    def hand_over(self, profiles: Iterable[Profile], prefixes: Mapping[str, str]) -> Left:
+    def measured_damage(self) -> dict[str, float]:
+        """Return what neighbours lose by profiles, as measured near the classes that the export gave them to. A profile
+        that a human changed, gave to a prefix or made the default is not among them: that is another use."""
+        humans = "SELECT profile FROM prefix WHERE prefix NOT IN (SELECT name FROM learned WHERE kind = 'prefix')"
+        own = "SELECT name FROM learned WHERE kind = 'profile'"
+        query = (
+            f"SELECT profile, bytes FROM learned_damage WHERE profile IN ({own}) AND profile NOT IN ({humans})"
+            " AND profile <> ?"
+        )
+        with self._clear():
+            return dict(self._connection.execute(query, (self._fact("default") or "",)))
+
+    def hand_over(
+        self, profiles: Iterable[Profile], prefixes: Mapping[str, str], damage: Mapping[str, float] = NOTHING
+    ) -> Left:
         """Make these the learner's rules, in place of its earlier ones. What a human set stays as it is, and inside a
-        prefix that a human set there is no learned one. Returns the prefixes that were left."""
+        prefix that a human set there is no learned one. damage: of a profile, where it was measured. Returns the
+        prefixes that were left."""
         with self._clear(), self._transaction():
             before, mine = self.wanted(), self.learned("prefix")
             humans = {prefix for prefix in before.prefixes if prefix not in mine}
@@ -137,6 +156,9 @@ class Tuning(Database):
             self._connection.executemany(
                 "INSERT INTO prefix VALUES (?, ?)", ((prefix, named[name]) for prefix, name in taken.items())
             )
+            self._connection.execute("DELETE FROM learned_damage")
+            measured = ((named[name], lost) for name, lost in damage.items() if name in named)
+            self._connection.executemany("INSERT INTO learned_damage VALUES (?, ?)", measured)
             self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
             self._connection.executemany("INSERT INTO learned VALUES ('prefix', ?)", ((prefix,) for prefix in taken))
             self._forget_unused()

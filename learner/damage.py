@@ -84,13 +84,23 @@ class DamageBound:
 
     def allowed(self, classes: Classes) -> Mask:
         """(classes, configurations) whether a class may be served a configuration. Each has one."""
+        return np.stack([self.within(near) for near in self._near(classes)])
+
+    def most(self, classes: Classes) -> Floats:
+        """(classes, configurations) the greatest measured damage near each class; NaN where none was measured."""
+        near = self._near(classes)
+        some = np.where(near[:, :, None], self.high[None], np.nan)
+        most = np.where(np.isnan(some), -np.inf, some).max(axis=1, initial=-np.inf)
+        return np.where(np.isfinite(most), most, np.nan)
+
+    def _near(self, classes: Classes) -> Mask:
+        """(classes, conditions) which measured conditions are near each class."""
         points = classes.points(self._conditions())
         network = classes.assign(points)
-        found = np.zeros((len(classes), len(self.harmless)), dtype=np.bool_)
+        found = np.zeros((len(classes), len(points)), dtype=np.bool_)
         for k in range(len(classes)):
             away = np.nan_to_num((points - classes.centroid[k]) / classes.scale[k])
-            near = (network == k) | ((away**2).sum(axis=1) <= REACH**2)
-            found[k] = self.within(near)
+            found[k] = (network == k) | ((away**2).sum(axis=1) <= REACH**2)
         return found
 
     def within(self, near: Mask) -> Mask:

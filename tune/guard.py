@@ -7,7 +7,8 @@ Method     Four checks of what is to be in force, all of them before anything is
            reach     the driver reaches the knob, and the value lies in the driver's range
            bounds    the operator's own range per knob (`--bound initcwnd=1..30`)
            size      at most so many prefixes
-           fairness  the table below: profiles that take from other people's cubic flows what would be theirs
+           fairness  the table below: profiles that take from other people's cubic flows what would be theirs; where
+                     what neighbours lose was measured, that alone
 
 Stop when  All refusals are known.
 Reads as   One line a refusal; none: the guard lets it pass.
@@ -37,6 +38,8 @@ MOST_PACED_WINDOW = 100
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. Sooner than any delayed ACK of 40 ms, a sender repeats what was
 # not lost, into the queue that others wait in.
 LEAST_RTO_S = 0.04
+# Bytes that neighbours may lose for each byte of a page, where that was measured: a quarter more than it needs.
+MOST_DAMAGE = 1.25
 
 
 class Unfair(NamedTuple):
@@ -116,11 +119,16 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the operator allows. `allow_unfair`: he answers for fairness himself."""
+    """What the operator allows.
+
+    allow_unfair   the operator answers for fairness
+    damage         of profiles: bytes that neighbours lose for each byte of a page, as measured where they are used
+    """
 
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     max_prefixes: int = 1_000_000
     allow_unfair: bool = False
+    damage: Mapping[str, float] = field(default_factory=dict)
 
 
 def refusals(
@@ -134,7 +142,7 @@ def refusals(
             if wrong := _out_of_bounds(knob, value, reach.get(knob), limits, refused.get(knob, ""), driver):
                 yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
         if not limits.allow_unfair:
-            yield from _unfair(profile)
+            yield from _unfair(profile, limits)
 
 
 def barred(profile: Profile, limits: Limits) -> Iterator[str]:
@@ -144,7 +152,7 @@ def barred(profile: Profile, limits: Limits) -> Iterator[str]:
         if bound is not None and not bound.holds(value):
             yield f"profile {profile.name}: {knob}={value_text(value)} is beyond your bound, {bound.text} (--bound)"
     if not limits.allow_unfair:
-        yield from _unfair(profile)
+        yield from _unfair(profile, limits)
 
 
 def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits, refused: str, driver: str) -> str:
@@ -172,8 +180,13 @@ def _range(least: float | None, most: float | None) -> str:
     return "..".join(ends)
 
 
-def _unfair(profile: Profile) -> Iterator[str]:
-    settings = dict(profile.settings)
+def _unfair(profile: Profile, limits: Limits) -> Iterator[str]:
+    lost, settings = limits.damage.get(profile.name), dict(profile.settings)
+    if lost is not None:
+        if lost > MOST_DAMAGE:
+            why = f"neighbours lose {lost:.2f} bytes for each byte of a page, more than {MOST_DAMAGE:g}"
+            yield f"profile {profile.name} is unfair as measured: {why}; --allow-unfair if you answer for it"
+        return
     for rule in UNFAIR:
         if rule.broken(settings):
             why = f"{rule.wrong} ({rule.source}); --allow-unfair if you answer for it"

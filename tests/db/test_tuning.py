@@ -198,3 +198,16 @@ def test_many_prefixes(book: Tuning) -> None:
     assert book.wanted().prefixes == many
     act = book.begin(replace(ACT, rules=Rules({"web": WEB}, many)))
     assert book.act(act.id) == act
+
+
+def test_measured_damage_is_of_what_the_learner_set_and_no_human_changed(tmp_path: Path) -> None:
+    bbr, fast = (Profile(name, (("tcp_congestion_control", one),)) for name, one in (("b", "bbr"), ("f", "reno")))
+    with Tuning(tmp_path / "t.db") as tuning:
+        tuning.hand_over([bbr, fast], {"10.0.0.0/8": "b", "11.0.0.0/8": "f"}, {"b": 1.1, "f": 1.2, "gone": 9.0})
+        assert tuning.measured_damage() == {"b": 1.1, "f": 1.2}
+        tuning.set_prefixes({"12.0.0.0/8": "b"})
+        assert tuning.measured_damage() == {"f": 1.2}, "a human gave it to clients that nobody measured"
+        tuning.set_profiles([fast])
+        assert tuning.measured_damage() == {}, "a human's profile now"
+        tuning.hand_over([bbr], {"10.0.0.0/8": "b"})
+        assert tuning.measured_damage() == {}, "the next export has no measurement"

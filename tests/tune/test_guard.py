@@ -98,3 +98,12 @@ def test_reach_and_bounds() -> None:
 def test_size() -> None:
     assert said(Limits(max_prefixes=1)) == []
     assert "1 prefixes are more than --max-prefixes 0" in said(Limits(max_prefixes=0))[0]
+
+
+@pytest.mark.parametrize(("lost", "refused"), [(1.1, False), (1.25, False), (1.6, True)])
+@pytest.mark.parametrize("settings", [{"tcp_congestion_control": "bbr"}, {"initcwnd": 60}, {"initcwnd": 10}])
+def test_measured_damage_decides_in_place_of_names(settings: dict[str, Value], lost: float, *, refused: bool) -> None:
+    lines = said(Limits(damage={"p": lost}), **settings)
+    assert bool(lines) == refused and all("1.60 bytes" in line and "--allow-unfair" in line for line in lines)
+    assert said(Limits(damage={"p": lost}, allow_unfair=True), **settings) == []
+    assert said(Limits(damage={"other": 1.0}), tcp_congestion_control="bbr"), "another profile's says nothing"

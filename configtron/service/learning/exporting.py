@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.db.tuning import Left, Tuning
 from configtron.learner.classpolicy import ClassPolicy
@@ -91,7 +93,7 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
     exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{_instead(made.tune)}")
     if test is not None:
         notice(progress, _of_test(test, made.tune))
-    return _handed_over(exported, options, progress) if options.hand_over else exported
+    return _handed_over(exported, options, _damage(policy, made.tune), progress) if options.hand_over else exported
 
 
 def _check_handing(found: Learner, options: ExportOptions, why: str) -> None:
@@ -153,12 +155,25 @@ def _of_test(test: Tested, tune: Rulebook) -> str:
     return f"{of}: not proven to gain; the log is tested again {test.next_at} outcomes after test {test.tests}"
 
 
-def _handed_over(exported: Exported, options: ExportOptions, progress: Progress) -> Exported:
+def _damage(policy: TablePolicy, book: Rulebook) -> dict[str, float]:
+    """Return the greatest measured damage of each profile over the classes that have it; those without one are left
+    out."""
+    if policy.bound is None or not isinstance(policy, ClassPolicy):
+        return {}
+    most = policy.bound.most(policy.classes_)[np.arange(len(book.by_class)), book.by_class]
+    found: dict[str, float] = {}
+    for (_, name, _), lost in zip(book.classes, most.tolist(), strict=True):
+        if name and not np.isnan(lost):
+            found[name] = max(lost, found.get(name, 0.0))
+    return found
+
+
+def _handed_over(exported: Exported, options: ExportOptions, damage: dict[str, float], progress: Progress) -> Exported:
     """Keep the rules as wanted in place of an earlier export's."""
     book, unknown = exported.made.tune, exported.made.losses["tune"]
     prefixes = {canonical(prefix): name for prefix, name in book.prefixes.items()}
     with Tuning(options.db) as wanted:
-        left = wanted.hand_over(book.profiles.values(), prefixes)
+        left = wanted.hand_over(book.profiles.values(), prefixes, damage)
     count = len(prefixes) - len(left.set) - len(left.inside)
     untested = "; unjudged" + (f": {unknown}" if isinstance(unknown, str) else "") if options.unjudged else ""
     kept = f"{len(book.profiles)} profiles and {count} prefixes are wanted ({exported.driver}){untested}"

@@ -93,6 +93,11 @@ def test_measured_damage_decides_what_is_unfair(
     share = {name: np.mean([one.get("tcp_congestion_control") == "bbr" for one in settings_of(name, tmp_path)])
              for name in ("priced", "named")}  # fmt: skip
     assert (share["priced"] > 0.1) == chosen and share["named"] == 0.0
+    assert typed("learn", "run", "--policy", "thompson", "--classes", "4", "--warm", "measured.npz")[0] == DONE
+    code, out, _ = typed("learn", "export", "--policy", "thompson", "--to-tune", "--unjudged", "-f", "jsonl")
+    profiles = [row["settings"] for row in lines(out) if row["kind"] == "profile"]
+    control = "tcp_congestion_control"
+    assert code == DONE and any(one.get(control) == "bbr" for one in profiles) == chosen  # type: ignore[attr-defined]
 
 
 def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
