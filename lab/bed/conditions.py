@@ -31,9 +31,9 @@ class Way:
     loss           fraction lost by chance, 0 to 1
     queue_bytes    room before the bottleneck; queue_packets in packets; both 0: endless
     kind           when a packet may leave: "constant", evenly; "poisson", by chance; "bursts", `burst_packets` at once
-                   (all `rate_kbit` in the mean); "trace", when the trace's file says, from `offset_s` on; "policer",
-                   at once if a bucket of `bucket_bytes`, filled at `rate_kbit`, holds as many bytes, else never
-    offset_drawn   a trace begins where the load's seed says, not at `offset_s`
+                   (all `rate_kbit` in the mean); "trace", by the times of its file, from `offset_s` on; "policer", at
+                   once if a bucket of `bucket_bytes`, filled at `rate_kbit`, holds as many bytes, else never
+    offset_drawn   a trace begins at a moment drawn from the load's seed, not at `offset_s`
     loss_run       mean number of packets lost in a row, by Gilbert's and Elliott's chain, a step a packet; 0: each loss
                    by itself. loss_run_ms: mean duration of an outage, by the same chain in continuous time
     slot_ms        packets are gathered and released together so often

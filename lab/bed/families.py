@@ -4,7 +4,7 @@
     hotcloud:1/150/2.5      1 Mbit/s, 150 ms round trip, 2.5 % of what goes down lost: one of HotCloud's 48
     access:dsl              3g, 4g, cable, dsl, satellite; "access:dsl/10" with a tenth of the buffer
     pantheon:13             Pantheon's calibrated and pathological emulators, 1 to 18
-    trace:commute@drawn+25  a cellular link's trace from where a load's seed says, 25 ms each way besides
+    trace:commute@drawn+25  a cellular link's trace from a moment drawn from a load's seed, 25 ms each way besides
     trace:commute@30+25     a cellular link's trace (`traces/`, or FILE.down with FILE.up) from its 30th second on, and
                             25 ms each way besides; "@30" and "+25" may be left out
     emulated:5/20/1/100     as Pantheon calibrates them: 5 Mbit/s, 20 ms one way, 1 % of what goes down lost, a queue of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Characteristics of a path, measured at the server during a load: one number for each row of `characteristics.py`.
 
-Question   What tells networks of the same bandwidth, round trip and loss apart: a full buffer, a policer?
+Question   What distinguishes networks of the same bandwidth, round trip and loss: a full buffer, a policer?
 Method     When a connection ends the kernel broadcasts its `struct tcp_info` on a netlink socket; a tap on the servers'
            device records every packet's sequence, acknowledgement and time. A load is represented by the connection
            that carried most bytes, a path by the median over loads under the default congestion control, window and

@@ -4,7 +4,7 @@
 Question   What does a server that people run make of a page's requests?
 Method     Bodies lie as files in a memory file system; the programs are Debian's, in the foreground, with what
            distributions set, but for logs and for session tickets, which would give a repeat a head start. Which origin
-           is meant is told by name (SNI, Host), so that any address leads there.
+           is meant is in the name (SNI, Host), so that any address leads there.
 Fails as   Missing, with the program's own words, when it is not installed or does not listen.
 """
 
@@ -35,7 +35,7 @@ PATIENCE_S = 30.0
 PATIENT_S = 3600
 # All connections of one load at once, and more.
 BACKLOG = 4096
-# Certificates need not change from run to run; nobody is protected by them.
+# Certificates are the same in every run; they protect nothing.
 CERTIFICATE_SEED = 1
 # Nothing in an answer may depend on when the guest began.
 MODIFIED = 1_700_000_000
@@ -143,7 +143,7 @@ def certify(pages: Iterable[Page], folder: Path) -> None:
 
 
 def nginx(hosts: Sequence[str], *, resumes: bool = False, thinks: bool = False) -> str:
-    """Its configuration; h1 and h2 on one port. Before each answer it asks who thinks (`thinking`), if anyone does."""
+    """Return its configuration; h1 and h2 on one port. With a think time each answer waits (`think.py`)."""
     think = "auth_request /think; " + THINK_LOCATION if thinks else ""
     rows = "\n".join(
         f"server {{ listen 443 ssl http2; server_name {host}; root {FOLDER}/www/{host}; {think}"
@@ -181,7 +181,7 @@ return 404;
 
 
 def apache(hosts: Sequence[str], *, resumes: bool = False) -> str:
-    """Its configuration, one process of many threads."""
+    """Return its configuration, one process of many threads."""
     modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in APACHE_MODULES)
     rows = "\n".join(
         f"<VirtualHost *:443>\nServerName {host}\nDocumentRoot {FOLDER}/www/{host}\nSSLEngine on\n"

@@ -5,8 +5,8 @@ Question   How can a hundred thousand page loads be measured so that any of them
 Method     A shard is what one boot does: the network of one condition is raised once, then configurations in order,
            pages in order, loads until `repeats.Rule` is content. Before each load the network's chance starts anew from
            a seed made of the measurement's seed, the page and the repeat: every configuration meets the same losses.
-Stop when  all cells are done. The file's last line says so; without it the shard is done again, whole.
-Reads as   `samples.py`: one line each for what the kernel says of network and stack, and for each load.
+Stop when  all cells are done. The file's last line marks that; without it the shard is done again, whole.
+Reads as   `samples.py`: one line each for the kernel's account of network and stack, and for each load.
 Fails as   a configuration that does not read back as asked has no loads but a reason (stack-not-as-asked,
            not-settable); a load that ended badly has the client's; a network that is not as asked ends the shard.
 Differs    from loads in any order: six connections that share a queue are chaotic, so what repeats bit for bit is the
@@ -71,7 +71,7 @@ SEED_BITS = 48
 
 @dataclass(frozen=True)
 class Orders:
-    """All that a shard is told. per_prefix: the driver that sets what is set by prefix (`stack.py`)."""
+    """All options of a shard. per_prefix: the driver that sets what is set by prefix (`stack.py`)."""
 
     condition: Condition
     configurations: tuple[Profile, ...]
@@ -150,7 +150,7 @@ def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> N
 
 
 def _write(out: TextIO, *lines: str) -> None:
-    """A cell at a time: whoever waits outside counts them."""
+    """Write a cell at a time: the process outside counts them."""
     out.write("".join(line + "\n" for line in lines))
     out.flush()
 

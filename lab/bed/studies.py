@@ -7,8 +7,8 @@ Method     Knobs that cannot change a page load are left at their defaults, by w
            Four knobs remain: CT's 768 configurations become 96.
 Reads as   names that `families.py` and `pages/` know, and a grid.
 Differs    HotCloud's initial windows are 3 to 18 and leave out the default 10; the default is measured besides, since
-           every gain is told over it. CT took conditions from traces that are not here: in their place stand HotCloud's
-           grid, the links that people buy and Pantheon's six calibrated paths.
+           every gain is relative to it. CT took conditions from traces that are not here: HotCloud's grid
+           stands for them, the links that people buy and Pantheon's six calibrated paths.
 Source     CT Table 1 and section 6, HC Table 2 and section 2.
 """
 

@@ -36,7 +36,7 @@ from configtron.model.errors import BadInput, Mismatch
 ORIGIN = "a.test"
 # The competing flows' host: the last of the origins' net but the router; numbered after the router's devices.
 COMPETING, COMPETING_ADDRESS, COMPETING_BEHIND = "competing", f"{ORIGINS_NET}.253", 4
-# One port a flow: what its packets are told apart by.
+# One port a flow, which distinguishes its packets.
 FIRST_PORT = 7000
 CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
 # The client is woken for so much: forty a second at 10 Mbit/s; the least window that Linux advertises holds it.

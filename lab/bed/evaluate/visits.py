@@ -42,7 +42,7 @@ NEAR = 0.02
 
 
 class Conclusions(NamedTuple):
-    """What one kind of visit says.
+    """Conclusions from one kind of visit.
 
     regret      (conditions, configurations), inf outside the set; static: the best one configuration
     deciding    the knob whose one value in all conditions costs most, and what it costs

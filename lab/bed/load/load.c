@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Loads pages as a browser does and says how long it took.
+ * Loads pages as a browser does and reports how long it took.
  *
  *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S VISIT
  *
