@@ -16,7 +16,7 @@ from configtron.model.errors import DONE
 if TYPE_CHECKING:
     from configtron.learner.value import Estimate
     from configtron.model.records import Json
-    from configtron.service.learning.evaluating import Evaluated
+    from configtron.service.learning.evaluating import CandidateValue
 
 # Estimators, of which `dr` and `dr_ln` are printed unless others are asked for.
 ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
@@ -65,7 +65,7 @@ def evaluate(
     return DONE
 
 
-def _row(one: Evaluated, estimator: str) -> dict[str, Json]:
+def _row(one: CandidateValue, estimator: str) -> dict[str, Json]:
     estimate: Estimate = getattr(one.value, estimator)
     row: dict[str, Json] = {"candidate": one.candidate, "estimator": estimator, "ms": rounded(estimate.ms)}
     row |= {"low_ms": rounded(estimate.low_ms), "high_ms": rounded(estimate.high_ms), "sessions": one.sessions}

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from configtron.service.learning.gains import Tested
 
 
-
 def rows_of(one: Exported) -> Iterator[dict[str, Json]]:
     """Yield every row, in the order of JSON Lines."""
     yield from _losses(one.made, f" ({one.driver})")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from configtron.learner.importance import DeadKnob
     from configtron.model.records import Json
-    from configtron.service.learning.knobs import Knobs
+    from configtron.service.learning.knobs import KnobEffects
 
 EFFECT_COLUMNS = ("kind", "knob", "where", "median", "median_low", "median_high", "p95", "p95_low", "p95_high", "about")
 # What an effect in one cell of a hundred is, of its root mean square over all.
@@ -72,7 +72,7 @@ def _table() -> Iterator[dict[str, Json]]:
         yield {"kind": "knob", "knob": knob.name, "values": [value_form(one) for one in values], "about": about}
 
 
-def _rows(found: Knobs) -> Iterator[dict[str, Json]]:
+def _rows(found: KnobEffects) -> Iterator[dict[str, Json]]:
     names = ("median", "median_low", "median_high", "p95", "p95_low", "p95_high")
     for row in found.importance:
         yield {"kind": "importance", "knob": row.name, **{key: rounded(getattr(row, key)) for key in names}}

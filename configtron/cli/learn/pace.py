@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from configtron.cli.learn.options import say
 from configtron.service.progress import Event
 
-# Often enough for whoever waits, rarely enough for a log.
+# Often enough for a reader who waits, rarely enough for a log.
 EVERY_S = 5.0
-# Below it a rate is told with two digits: parts of a study take minutes.
+# Below it a rate is shown with two digits: parts of a study take minutes.
 SLOW = 10.0
 
 
@@ -31,7 +31,7 @@ class Pace:
         say(self.line(done, now - self._start))
 
     def line(self, done: int, took_s: float) -> str:
-        """What is said."""
+        """Return the line that is shown."""
         rate = (done - self.begun) / max(took_s, 1e-9)
         left = (self.total - done) / rate if rate > 0 else 0.0
         each = f"{rate:.0f}" if rate >= SLOW else f"{rate:.2g}"

@@ -81,11 +81,11 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     """
     from configtron.cli.learn.pace import Shown
     from configtron.cli.terminated import terminated
-    from configtron.service.learning.running import RunOptions
+    from configtron.service.learning.running import LearnOptions
     from configtron.service.learning.running import run as learn
 
     with terminated():
-        options = RunOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
+        options = LearnOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
         taken = learn(options, Shown({"learn": "outcomes", "learn again without": "outcomes"}))
         write(form, output_file, LEARNED_COLUMNS, [_row(taken)])
     return DONE

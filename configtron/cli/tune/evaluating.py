@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from configtron.cli.learn.filling import layout_of
-from configtron.cli.learn.outcome import software_told
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring
@@ -28,6 +26,8 @@ from configtron.report.lines import can_be_written, opened
 from configtron.report.page.claims import page
 from configtron.report.steps import Steps
 from configtron.service.campaign.runs import locked
+from configtron.service.learning.measured import software_of
+from configtron.service.learning.measuring import layout_of
 
 # What a guest runs: it needs what only this layer knows, the drivers.
 WORKER = "configtron.cli.tune.part"
@@ -93,7 +93,7 @@ def _source(wanted: Wanted) -> tuple[str, Tensor]:
         layout = layout_of(measured.config)
         provenance = (("looks", ",".join(map(str, layout.rule.looks))), ("seed", str(layout.seed)))
         shards = store.shards(measured.id)
-        ran, features = software_told(shards), {shard.condition: shard.features for shard in shards}
+        ran, features = software_of(shards), {shard.condition: shard.features for shard in shards}
         tensor = tensor_of(layout, store.cells(measured.id), (*provenance, ("software", ran)), features)
     return f"measurement {measured.id} ({layout.study}) of {path.name}", tensor
 

@@ -7,7 +7,7 @@ from configtron.service import learning
 db = Path("outcomes.db")
 with open("outcomes.jsonl", "rb") as file:
     learning.import_file(file, "outcomes.jsonl", learning.ImportOptions(db))
-print(learning.run(learning.RunOptions(db)).learned)
+print(learning.run(learning.LearnOptions(db)).learned)
 print(learning.export(learning.ExportOptions(db)).made.losses)
 """
 
@@ -18,36 +18,39 @@ from typing import TYPE_CHECKING
 from configtron.service.lazily import lazily
 
 if TYPE_CHECKING:
-    from configtron.service.learning.evaluating import Evaluated, EvaluateOptions, evaluate
+    from configtron.service.learning.evaluating import CandidateValue, EvaluateOptions, evaluate
     from configtron.service.learning.explaining import Explained, ExplainOptions, explain
     from configtron.service.learning.exporting import Exported, ExportOptions, export
     from configtron.service.learning.importing import Imported, import_file
-    from configtron.service.learning.knobs import Knobs, knobs_of_policy, knobs_of_tensor
+    from configtron.service.learning.knobs import KnobEffects, knobs_of_policy, knobs_of_tensor
     from configtron.service.learning.learners import drop, revived, saved
     from configtron.service.learning.lessons import Taken
+    from configtron.service.learning.measuring import MeasureEvent, Measurement, MeasureOptions, fill
     from configtron.service.learning.overview import Status, status
-    from configtron.service.learning.running import Making, RunOptions, run
+    from configtron.service.learning.running import LearnOptions, Making, run
     from configtron.service.learning.sources import ImportOptions
 
 __all__ = [
-    "EvaluateOptions", "Evaluated", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
-    "Imported", "Knobs", "Making", "RunOptions", "Status", "Taken", "drop", "evaluate", "explain", "export",
-    "import_file", "knobs_of_policy", "knobs_of_tensor", "revived", "run", "saved", "status",
+    "CandidateValue", "EvaluateOptions", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
+    "Imported", "KnobEffects", "LearnOptions", "Making", "MeasureEvent", "MeasureOptions", "Measurement", "Status",
+    "Taken", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy", "knobs_of_tensor",
+    "revived", "run", "saved", "status",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(
         __name__,
         {
-            **dict.fromkeys(("Evaluated", "EvaluateOptions", "evaluate"), "evaluating"),
+            **dict.fromkeys(("CandidateValue", "EvaluateOptions", "evaluate"), "evaluating"),
             **dict.fromkeys(("Explained", "ExplainOptions", "explain"), "explaining"),
             **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
             **dict.fromkeys(("Imported", "import_file"), "importing"),
-            **dict.fromkeys(("Knobs", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
+            **dict.fromkeys(("KnobEffects", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
             **dict.fromkeys(("drop", "revived", "saved"), "learners"),
             "Taken": "lessons",
+            **dict.fromkeys(("MeasureEvent", "MeasureOptions", "Measurement", "fill"), "measuring"),
             **dict.fromkeys(("Status", "status"), "overview"),
-            **dict.fromkeys(("Making", "RunOptions", "run"), "running"),
+            **dict.fromkeys(("Making", "LearnOptions", "run"), "running"),
             "ImportOptions": "sources",
         },
     )

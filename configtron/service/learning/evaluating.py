@@ -36,7 +36,7 @@ class EvaluateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class CandidateValue:
     """A candidate's value by each estimator, on so many sessions; learned_from: it has learned from all of them."""
 
     candidate: str
@@ -45,7 +45,7 @@ class Evaluated:
     learned_from: bool
 
 
-def evaluate(options: EvaluateOptions, progress: Progress = unheard) -> tuple[Evaluated, ...]:
+def evaluate(options: EvaluateOptions, progress: Progress = unheard) -> tuple[CandidateValue, ...]:
     """Value candidates on the outcomes that came after any that one of them learned from, so that all are judged by the
     same ones; where there are none, on all. Errors: `BadInput` for no outcomes, or outcomes without propensities."""
     with Outcomes(options.db) as store:
@@ -62,7 +62,7 @@ def evaluate(options: EvaluateOptions, progress: Progress = unheard) -> tuple[Ev
         if seen:
             notice(progress, f"{name}: has learned from all of these outcomes, so they cannot judge it; log new ones")
         judged = value(candidate, used.contexts, used.judging(candidate.grid), used.plt_ms, learned_from=seen)
-        found.append(Evaluated(name, judged, len(used), seen))
+        found.append(CandidateValue(name, judged, len(used), seen))
     return tuple(found)
 
 

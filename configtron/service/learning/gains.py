@@ -2,7 +2,7 @@
 """What may be handed to `configtron tune`: profiles that are faster than Default, by a test that the database keeps.
 
 Rules for this file: a test of a log is made once, and again when the log has grown by a quarter (`GROWN`). Each test
-may err less often than the one before, so that all of them together, however often somebody asks, err by
+may err less often than the one before, so that all of them together, however often an export is asked for, err by
 `gain.ERROR`. In between the verdict stands.
 """
 

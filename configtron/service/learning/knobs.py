@@ -22,7 +22,7 @@ SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class KnobEffects:
     """importance: of a tensor, excess without each knob; dead: knobs without an effect beyond noise; unexplored: knobs
     that a policy goes without."""
 
@@ -31,16 +31,16 @@ class Knobs:
     unexplored: tuple[Dead, ...] = ()
 
 
-def knobs_of_tensor(tensor: Tensor) -> Knobs:
+def knobs_of_tensor(tensor: Tensor) -> KnobEffects:
     """Return the knobs' importance, and, of a tensor with repeats, which do nothing."""
     importance = tuple(knob_importance(tensor, np.random.default_rng(SEED)))
     if tensor.repeats_ms is None:
-        return Knobs(importance)
+        return KnobEffects(importance)
     tally = tensor_tally(tensor)
-    return Knobs(importance, tuple(dead_knobs(tensor.grid, tally, tally.noise_ln(0.0))))
+    return KnobEffects(importance, tuple(dead_knobs(tensor.grid, tally, tally.noise_ln(0.0))))
 
 
-def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> Knobs:
+def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> KnobEffects:
     """Return the knobs that a policy goes without, and those that did nothing in what it has seen; name "" for the one
     saved last, if there is any. Errors: `BadInput` for a name that no policy has."""
     found = None
@@ -49,11 +49,12 @@ def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> Knobs:
             found = saved(store, name, progress) if name or store.learners() else None
     if found is None:
         notice(progress, "no policy has seen anything yet, and no --tensor is named: what is known beforehand")
-        return Knobs()
+        return KnobEffects()
     policy = revived(found)
     unexplored = tuple(one for one in policy.grid.dead if one not in DEAD)
     if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
         notice(progress, f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
-        return Knobs(unexplored=unexplored)
+        return KnobEffects(unexplored=unexplored)
     tally = policy.tally_
-    return Knobs(dead=tuple(dead_knobs(policy.grid, tally, tally.noise_ln(FIRST_NOISE_LN))), unexplored=unexplored)
+    dead = tuple(dead_knobs(policy.grid, tally, tally.noise_ln(FIRST_NOISE_LN)))
+    return KnobEffects(dead=dead, unexplored=unexplored)

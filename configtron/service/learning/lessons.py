@@ -42,10 +42,10 @@ PATIENCE = 20
 # A logger that tries most configurations will try what a search asks for: it is waited for twice as long as the median
 # configuration takes to come up.
 PATIENCE_PER_TRY = 2.0
-# Sites that are told apart. A shared model has a column for each of them, and a row for each of them and class: what
+# Sites that are distinguished. A shared model has a column for each of them, and a row for each of them and class: what
 # it sums is by the cube of their number, 1.4 GB at most with a hundred and 153 classes, no machine's with 3000.
 MOST_SITES = 100
-# Configurations that are told apart; the whole of the paper's grid is 768. With 1000 of them and 12 sites thompson took
+# Configurations kept apart; the whole of the paper's grid is 768. With 1000 of them and 12 sites thompson took
 # 590 MB and 10 ms an outcome on a busy core; with 2000 it was not through 6000 outcomes in 100 s.
 MOST_CONFIGURATIONS = 1000
 # Sites times configurations: what a policy keeps grows with both. All sites there may be, of the live grid.
@@ -156,7 +156,7 @@ def _patience(first: Logged, grid: Grid) -> int:
 
 
 def _grid(store: Outcomes, log: int) -> Grid:
-    """The log's configurations. Errors: `BadInput` for more of them than a policy can tell apart."""
+    """The log's configurations. Errors: `BadInput` for more of them than a policy can distinguish."""
     profiles = store.profiles(log)
     if len(profiles) > MOST_CONFIGURATIONS:
         values = Counter(name for name, _ in {one for profile in profiles for one in profile.settings})

@@ -77,7 +77,7 @@ def by_prefix(grid: Grid) -> Held:
     from configtron.model.tuning import Place
     from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load, tables
 
-    told = tables()
+    by_driver = tables()
     present: list[Held] = []
     absent: list[Held] = []
     for name in DRIVERS:
@@ -86,9 +86,9 @@ def by_prefix(grid: Grid) -> Held:
         driver = load(name, Place())
         try:
             here = not driver.missing()
-            reaches = driver.settable() if here else told[name].reaches
+            reaches = driver.settable() if here else by_driver[name].reaches
         except ConfigtronError:
-            here, reaches = False, told[name].reaches
+            here, reaches = False, by_driver[name].reaches
         knobs = {knob.name: reaches[knob.name] for knob in grid.knobs if knob.name in reaches}
         knobs = {knob: reach for knob, reach in knobs.items() if reach.per in BY_PREFIX}
         if knobs:

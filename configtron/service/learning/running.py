@@ -58,7 +58,7 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class LearnOptions:
     """policy, name: as `learn run` takes them; given: names of the options of `Making` that were asked for, which a
     policy that goes on refuses; most: outcomes to learn from now; fresh: forget the policy of that name first."""
 
@@ -71,7 +71,7 @@ class RunOptions:
     fresh: bool = False
 
 
-def run(options: RunOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> Taken:
+def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> Taken:
     """Let a policy learn from the database's outcomes. Errors: `BadInput`."""
     called = options.name or options.policy or PREFERRED
     try:
@@ -88,7 +88,7 @@ def run(options: RunOptions, progress: Progress = unheard, cancelled: Cancelled 
     return taken
 
 
-def _made(store: Outcomes, called: str, options: RunOptions, progress: Progress) -> Learner:
+def _made(store: Outcomes, called: str, options: LearnOptions, progress: Progress) -> Learner:
     """Return the policy that goes on, or one that is made new."""
     found, making = store.learner(called), options.making
     kind = _kind(store, found, options.name, options.policy, making.engine)
@@ -101,7 +101,7 @@ def _made(store: Outcomes, called: str, options: RunOptions, progress: Progress)
     return store.bind_learner(found, making.log) if making.log < 0 else found
 
 
-def _begun(store: Outcomes, called: str, kind: str, options: RunOptions, progress: Progress) -> Learner:
+def _begun(store: Outcomes, called: str, kind: str, options: LearnOptions, progress: Progress) -> Learner:
     """Make a policy. Errors: `BadInput`, before anything is forgotten."""
     making = options.making
     for what in IDLE:

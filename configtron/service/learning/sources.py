@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[int, str]]
 GZIP = b"\x1f\x8b"
-# Lines by which a file's form is told: the first of a rotated log may be torn.
+# Lines by which a file's form is recognised: the first of a rotated log may be torn.
 HEAD_LINES = 20
-# An HTTP archive is one object and is read whole. What it begins with, and of how much that is told.
+# An HTTP archive is one object and is read whole. Its beginning, and how much of it is read to see that.
 ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:')
 START_BYTES = 4096
 ARCHIVE_BYTES = 256 << 20
@@ -74,7 +74,7 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     if not head:
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
-    # a form that nobody knows is read as outcomes, whose complaint says what those are
+    # an unknown form is read as outcomes, and refused as such
     return numbered(chain(head, raw), reading), reading, kind_of(texts) or "outcomes"
 
 

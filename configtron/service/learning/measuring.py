@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""`learn measure`: the PLT-tensor filled with page loads in the lab, a shard a guest.
+
+A measurement owns a folder beside the database: a folder a shard (orders, lines, the guest's output), and the tensor.
+A shard is taken into the database when it is whole; a resumed measurement first takes what lies there whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.db.measuring import Measuring, Shard
+from configtron.lab.bed import measure
+from configtron.lab.bed.layout import Layout, laid_out
+from configtron.lab.bed.shard import Orders
+from configtron.lab.bed.studies import study_of
+from configtron.model.errors import BadInput
+from configtron.model.records import Json, canonical
+from configtron.model.samples import digest, judged
+from configtron.report.filling import Moment
+from configtron.service.campaign.runs import locked
+
+# What a guest runs: it needs what only the command line knows, the drivers.
+WORKER = "configtron.cli.shard"
+# How a measurement ended.
+ALL, SOME, STOPPED, FAILED = "done", "partial", "interrupted", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """study: a name of `STUDIES`, narrowed to conditions and sites where any are named; looks: after how many loads of
+    a cell it is asked whether its median is known; resume: the number of a measurement that goes on, of which nothing
+    else counts then but jobs and dask; jobs: guests at once, 0 for one a CPU; dask: a scheduler's address; argv: kept
+    with a new measurement, as its provenance."""
+
+    db: Path
+    study: str = "smoke"
+    conditions: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    looks: tuple[int, ...] = ()
+    seed: int = 1
+    server: str = "nginx"
+    resume: int | None = None
+    jobs: int = 0
+    dask: str = ""
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureEvent:
+    """How far measurement `number` is, the last such event at its end; or a notice."""
+
+    number: int
+    moment: Moment
+    last: bool = False
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measurement as it ended. status: `ALL`, `SOME`, `STOPPED`; folder: where its files lie."""
+
+    number: int
+    layout: Layout
+    folder: Path
+    status: str
+
+
+MeasureProgress = Callable[[MeasureEvent], None]
+
+
+def fill(options: MeasureOptions, progress: MeasureProgress) -> Measurement:
+    """Begin a measurement, or go on with one; measure every shard that is not measured yet. KeyboardInterrupt ends the
+    shards under way and keeps the others. Errors: `BadInput` for a name that the lab does not know."""
+    if options.resume is not None:
+        return _resumed(options.resume, options, progress)
+    layout = laid_out(study_of(options.study).narrowed(options.conditions, options.sites, options.looks), options.seed,
+                      options.server)  # fmt: skip
+    # before anything is kept: a machine that cannot measure is refused at once
+    guests = None if options.dask else measure.guests(WORKER)
+    with Measuring(options.db) as store:
+        here: dict[str, Json] = {"host": platform.node(), "python": platform.python_version()}
+        config = canonical({"layout": json.loads(layout.to_json()), "argv": list(options.argv), **here})
+        return _Filler(store, store.begin(layout.study, config), layout, options, guests, progress).fill()
+
+
+def _resumed(number: int, options: MeasureOptions, progress: MeasureProgress) -> Measurement:
+    with Measuring(options.db) as store:
+        found = store.measurement(number)
+        layout = layout_of(found.config)
+        open_still = {one.condition for one in store.shards(found.id)} != {one.name for one in layout.conditions}
+        guests = measure.guests(WORKER) if open_still and not options.dask else None
+        return _Filler(store, found.id, layout, options, guests, progress).fill()
+
+
+def layout_of(config: str) -> Layout:
+    """What a measurement was begun with. Errors: `BadInput`."""
+    try:
+        return Layout.from_json(json.dumps(json.loads(config)["layout"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"a measurement's configuration cannot be read: {error}; begin a new one") from error
+
+
+def folder_of(store: Measuring, number: int) -> Path:
+    """Where a measurement's files lie: beside the database and named after it, under its number."""
+    path = store.path.resolve()
+    return path.with_name(f"{path.name}.measurements") / str(number)
+
+
+class _Filler:
+    """One measurement being filled."""
+
+    def __init__(
+        self, store: Measuring, number: int, layout: Layout, options: MeasureOptions, guests: measure.Guests | None,
+        progress: MeasureProgress,
+    ) -> None:  # fmt: skip
+        self.store, self.number, self.layout, self.options, self.guests = store, number, layout, options, guests
+        self.folder, self._progress = folder_of(store, number), progress
+        self.at = Moment(cells=layout.cells, shards=len(layout.conditions))
+        self.why: dict[str, str] = {}
+
+    def _report(self, moment: Moment | None = None, *, last: bool = False, notice: str = "") -> None:
+        self._progress(MeasureEvent(self.number, self.at if moment is None else moment, last, notice))
+
+    def fill(self) -> Measurement:
+        """Measure what is not measured yet."""
+        status = FAILED
+        with locked(self.folder, self.number, "measurement"):
+            self.store.resume(self.number)
+            try:
+                self._perform()
+                status = SOME if self.why else ALL
+            except KeyboardInterrupt:
+                status = STOPPED
+            finally:
+                self._report(last=True)
+                self.store.finish(self.number, status)
+                if status != ALL:
+                    again = f"configtron learn measure --resume {self.number}"
+                    self._report(notice=f"measurement {self.number}: {status}; go on with: {again}")
+        return Measurement(self.number, self.layout, self.folder, status)
+
+    def _todo(self) -> list[tuple[Orders, Path]]:
+        """Shards that are not measured yet, and their folders; what lies there whole is taken over first."""
+        kept = {one.condition: one.loads for one in self.store.shards(self.number)}
+        self.at = self.at._replace(shards_done=len(kept), loads=sum(kept.values()))
+        position = {condition.name: i for i, condition in enumerate(self.layout.conditions)}
+        todo: list[tuple[Orders, Path]] = []
+        for orders in measure.in_drawn_order(self.layout.orders()):
+            name = orders.condition.name
+            folder = self.folder / measure.slug(position[name], name)
+            if name not in kept and not self._taken(orders, folder):
+                todo.append((orders, folder))
+        done = self.at.shards_done * len(self.layout.grid) * len(self.layout.pages)
+        self.at = self.at._replace(done=done, before=done)
+        return todo
+
+    def _perform(self) -> None:
+        todo = self._todo()
+        orders_of = {orders.condition.name: orders for orders, _ in todo}
+        self._report()
+        # whatever happens here, the guests are ended before anything else is done
+        with closing(self._measured(todo)) as measured:
+            for ended in measured:
+                if ended.why:
+                    self.why[ended.condition] = ended.why
+                    self.at = self.at._replace(shards_failed=self.at.shards_failed + 1)
+                    self._report(notice=f"{ended.condition}: {ended.why}")
+                else:
+                    self._keep(orders_of[ended.condition], ended)
+                self._report()
+
+    def _taken(self, orders: Orders, folder: Path) -> bool:
+        """Take over a shard that lies there whole but is not in the database, as after a kill in between."""
+        text = measure.whole(folder, orders)
+        software = folder / measure.SOFTWARE
+        if not text or not software.exists():
+            return False
+        self._keep(orders, measure.Ended(orders.condition.name, text, measure.software_of(software), 0.0))
+        return True
+
+    def _measured(self, todo: Sequence[tuple[Orders, Path]]) -> Generator[measure.Ended, None, None]:
+        def report(seen: measure.Seen) -> None:
+            done = min(self.at.done + seen.cells, self.at.cells)
+            self._report(self.at._replace(done=done, loads=self.at.loads + seen.loads))
+
+        if todo and self.options.dask:
+            from configtron.lab.bed.cluster import perform_away
+
+            yield from perform_away([orders for orders, _ in todo], self.options.dask, WORKER)
+        elif todo:
+            assert self.guests is not None, "something is to be measured"
+            yield from measure.perform(todo, self.guests, self.options.jobs or len(os.sched_getaffinity(0)), report)
+
+    def _keep(self, orders: Orders, ended: measure.Ended) -> None:
+        filled = ended.filled()
+        cells = judged(filled, len(orders.configurations), [page.name for page in orders.pages], orders.rule)
+        shard = Shard(
+            ended.condition, digest(orders.to_json()), dict(ended.software), digest(ended.text), filled.virtual_s,
+            ended.wall_s, len(filled.samples),
+        )  # fmt: skip
+        self.store.record(self.number, filled, cells, orders.configurations, shard)
+        self.at = self.at._replace(
+            shards_done=self.at.shards_done + 1, done=self.at.done + orders.cells, loads=self.at.loads + shard.loads
+        )
