@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.cli.tune.processes import end, named
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
 from configtron.model.nouns import Profile
+from configtron.service.lease.processes import end, named
 from configtron.tune.drivers.kmod_device import Device
 
 # With the number of the process: what has this name and no such process was left behind.

@@ -28,8 +28,8 @@ from typing import NamedTuple
 from benchmarks import guest_module
 from benchmarks.apart import with_own_pins
 from benchmarks.tune_ground import Ground, differs, ground
-from configtron.cli.tune.processes import alive, end
 from configtron.model.tuning import Place
+from configtron.service.lease.processes import alive, end
 from configtron.tune.drivers import load
 
 COUNT = 60

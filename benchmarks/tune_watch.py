@@ -72,7 +72,7 @@ def seen(here: Ground, times: int) -> list[float]:
                 assert (event["event"], event["scope"]) == ("foreign", scope), event
                 if here.driver == "sysctl":
                     # Its one scope is frozen now: begin anew, so that the next change is one.
-                    here.run("resume", "--all")
+                    here.run("unfreeze", "--all")
                     here.run("apply", *here.where, "--lease", str(LEASE_S))
         finally:
             watch.terminate()

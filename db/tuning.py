@@ -23,7 +23,7 @@ from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form, pairs_of
 from configtron.model.tuning import Place, Rules
 from configtron.model.tuning_json import place_of, place_text, rules_of, rules_text
-from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Act
+from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Transaction
 from configtron.tune.rules import inside
 
 # Enough that nobody who sees which prefixes are held back can tell which others would be.
@@ -258,14 +258,14 @@ class Tuning(Database):
 
     # The journal.
 
-    def begin(self, act: Act) -> Act:
+    def begin(self, act: Transaction) -> Transaction:
         """Write a new act; it as kept, with its number and date."""
         act = replace(act, begun_at=self._now())
         with self._clear():
             cursor = self._connection.execute(BEGIN_ACT, (None, *_act_row(act)[1:]))
         return replace(act, id=cast(int, cursor.lastrowid))
 
-    def put(self, *acts: Act) -> None:
+    def put(self, *acts: Transaction) -> None:
         """Write what became of acts, all or none. What they set does not change, but is dropped of one that is over."""
         with self._clear(), self._transaction():
             for act in acts:
@@ -274,7 +274,7 @@ class Tuning(Database):
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
 
-    def _deploy(self, act: Act) -> None:
+    def _deploy(self, act: Transaction) -> None:
         """Keep from when to when an act's rules are in force, and when they are half written: an import asks."""
         now = round(self._clock().timestamp() * 1e6) * 1000
         ask = "SELECT id, rules IS NOT NULL FROM deployment WHERE act = ? AND until_ns IS NULL"
@@ -306,21 +306,21 @@ class Tuning(Database):
             return history, rows[0][0] if rows else 2**63 - 1
         return history, 0
 
-    def acts(self, *statuses: str, bare: bool = False) -> list[Act]:
+    def acts(self, *statuses: str, bare: bool = False) -> list[Transaction]:
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
         where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
         query = f"{SELECT_BARE if bare else SELECT_ACT}{where} ORDER BY id"
         with self._clear(), closing(self._connection.execute(query, statuses)) as rows:
             return [_act_of(row) for row in rows]
 
-    def act(self, number: int, *, bare: bool = False) -> Act | None:
+    def act(self, number: int, *, bare: bool = False) -> Transaction | None:
         """The act of that number; `bare`: without its rules."""
         query = f"{SELECT_BARE if bare else SELECT_ACT} WHERE id = ?"
         with self._clear():
             row = self._connection.execute(query, (number,)).fetchone()
         return _act_of(row) if row else None
 
-    def standing(self, driver: str, place: Place, space: str) -> Act | None:
+    def standing(self, driver: str, place: Place, space: str) -> Transaction | None:
         """The open act of a driver at a place."""
         with self._clear():
             row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
@@ -355,7 +355,7 @@ class Tuning(Database):
 
     # Frozen scopes.
 
-    def freeze(self, act: Act, scopes: Mapping[str, tuple[str, str]]) -> None:
+    def freeze(self, act: Transaction, scopes: Mapping[str, tuple[str, str]]) -> None:
         """Hands off these scopes of an act: each with what we had set and what was found."""
         whose = (act.driver, place_text(act.place), act.space)
         rows = [(act.id, *whose, scope, *pair, self._now()) for scope, pair in scopes.items()]
@@ -385,13 +385,13 @@ class Tuning(Database):
             return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
 
 
-def _act_row(act: Act) -> tuple[str | int | float, ...]:
+def _act_row(act: Transaction) -> tuple[str | int | float, ...]:
     return (
         act.id, act.driver, place_text(act.place), act.space, act.boot, act.begun_at, act.status, act.before,
         rules_text(act.rules), act.lease_s, act.expires_s, act.over, act.held, act.keeper, act.why,
     )  # fmt: skip
 
 
-def _act_of(row: Sequence[Any]) -> Act:
+def _act_of(row: Sequence[Any]) -> Transaction:
     found = dict(zip(ACT_COLUMNS, row, strict=True))
-    return Act(**{**found, "place": place_of(found["place"]), "rules": rules_of(found["rules"])})
+    return Transaction(**{**found, "place": place_of(found["place"]), "rules": rules_of(found["rules"])})

@@ -34,7 +34,7 @@ HEAD = """# What each driver can set
 kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
 differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
 papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer. The last
-rows: whether `configtron tune move` gives what is set also to connections that began before; ebpf meets each in the
+rows: whether `configtron tune reapply` gives what is set also to connections that began before; ebpf meets each in the
 kernel, kmod by the descriptors of the processes that hold them. Whether `--listen PORT` is kept to: the others refuse
 it, for they do not know to which listener a client comes.
 
@@ -104,7 +104,7 @@ def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
     for knob, words in rows.items():
         yield f"| `{knob}` | {' | '.join(words)} |"
     moves = ("yes" if tables.moves else "-" for tables in drivers.values())
-    yield f"| connections that are open (`tune move`) | {' | '.join(moves)} |"
+    yield f"| connections that are open (`tune reapply`) | {' | '.join(moves)} |"
     listens = ("yes" if tables.listens else "-" for tables in drivers.values())
     yield f"| only some listeners (`--listen`) | {' | '.join(listens)} |"
 

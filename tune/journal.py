@@ -45,7 +45,7 @@ NOTHING, FORGET, UNDO, GUARD = "nothing", "forget", "undo", "guard"
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Transaction:
     """One apply, as journaled.
 
     driver     its name; with `place`, who is to be asked to revert
@@ -77,7 +77,7 @@ class Act:
     keeper: str = ""
     why: str = ""
 
-    def closed(self, status: str, why: str) -> Act:
+    def closed(self, status: str, why: str) -> Transaction:
         """The act once it is over; its rules, a hundred thousand prefixes perhaps, are not kept for the record."""
         return replace(self, status=status, why=why, rules=Rules(), before="", keeper="")
 

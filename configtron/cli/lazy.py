@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -37,11 +38,23 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 class LazyGroup(click.Group):
-    """Commands from a table; `default` is the one meant when the first word is no command."""
+    """Commands from a table.
 
-    def __init__(self, *args: Any, rows: Mapping[str, Row], default: str = "", **kwargs: Any) -> None:
+    renamed  earlier spelling of a command -> its name: it still works, says so in one line, and --help hides it
+    default  the command meant when the first word is none
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        rows: Mapping[str, Row],
+        renamed: Mapping[str, str] = MappingProxyType({}),
+        default: str = "",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.rows = rows
+        self.renamed = renamed
         self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,7 +63,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now."""
-        row = self.rows.get(cmd_name)
+        row = self.rows.get(self.renamed.get(cmd_name, cmd_name))
         if row is None:
             return None
         command = getattr(import_module(row.module), row.name)
@@ -70,7 +83,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As Click's; of a name that is none it names the nearest."""
-        if args and args[0] not in self.rows and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if args and args[0] in self.renamed and not ctx.resilient_parsing:
+            was, now = (f"{ctx.command_path} {name}" for name in (args[0], self.renamed[args[0]]))
+            click.echo(f"`{was}` is now `{now}`", err=True)
+        elif args and args[0] not in self.rows and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             meant = get_close_matches(args[0], self.rows, n=1)

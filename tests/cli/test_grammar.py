@@ -108,7 +108,7 @@ def test_the_lab_is_not_slowed_down(asked: list[ProbeOptions]) -> None:
         (["probe", "a.example", "--resume", "1"], "own targets"),
         (["probe", "--resume", "1", "--profile", "quick"], "leave --profile out"),
         (["probe", "--resume", "1", "-r", "5"], "leave --rate out"),
-        (["tune", "mute", "zzz"], "'zzz' is no advice's id"),
+        (["tune", "acknowledge", "zzz"], "'zzz' is no advice's id"),
         (["tune", "profile", "set", "x", "initcwnd=10", "initcwnd=20"], "one of them is there twice"),
         (["probe", "a.example", "--paper-compat", "--profile", "quick"], "profile of its own"),
         (["probe", "show", "--knob", "icw"], "need a RUN"),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune.desk import lock_path, sole
 from configtron.db.private import BESIDE
 from configtron.db.tuning import Tuning
+from configtron.service.lease.lock import exclusive_lock, lock_path
 
 
 def mode(path: Path) -> int:
@@ -34,7 +34,7 @@ def test_a_database_is_made_for_its_owner(tmp_path: Path) -> None:
         assert len(there) > 1, "with its log"
         assert {mode(each) for each in there} == {0o600}
     assert {mode(folder) for folder in (path.parent, path.parent.parent)} == {0o700}
-    with sole(path):
+    with exclusive_lock(path):
         assert mode(lock_path(path)) == 0o600
 
 

@@ -19,12 +19,12 @@ from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
-from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Act
+from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Transaction
 from tests.test_layers import ROOT
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
 RULES = Rules({"web": WEB}, {"10.1.0.0/16": "web", "2001:db8::/32": "web"}, "web")
-ACT = Act("route", Place(netns="x"), "", "boot", WRITING, '{"a":1}', RULES, lease_s=5, expires_s=7.5)
+ACT = Transaction("route", Place(netns="x"), "", "boot", WRITING, '{"a":1}', RULES, lease_s=5, expires_s=7.5)
 
 
 @pytest.fixture

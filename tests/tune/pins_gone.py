@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-from configtron.cli.tune.unjournaled import standing
 from configtron.linux.libbpf import call
 from configtron.model.tuning import Place, Rules
+from configtron.service.lease.unjournaled import standing
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after

@@ -110,11 +110,11 @@ def test_the_page_says_reach_and_reason() -> None:
     reach = Reach("initcwnd", least=1, most=9, note="so and so")
     made = page({"a": Tables({"initcwnd": reach}, {"mark": "for it is so"})})
     assert "| `initcwnd` | 1..9 segments | so and so |" in made
-    assert "open (`tune move`) | - |" in made
+    assert "open (`tune reapply`) | - |" in made
     assert "| `initcwnd` | connection |" in made and "| `mark` | - |" in made and "* `mark`: for it is so" in made
 
 
 def test_the_page_says_who_reaches_open_connections() -> None:
     made = page(tables())
-    (row,) = (line for line in made.splitlines() if "`tune move`" in line and line.startswith("|"))
+    (row,) = (line for line in made.splitlines() if "`tune reapply`" in line and line.startswith("|"))
     assert [word.strip() for word in row.split("|")[2:-1]] == ["yes", "yes", "-", "-", "-"]

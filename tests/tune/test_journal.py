@@ -19,7 +19,7 @@ from configtron.tune.journal import (
     UNDOING,
     UNDONE,
     WRITING,
-    Act,
+    Transaction,
     due,
 )
 
@@ -44,7 +44,7 @@ def test_due(status: str, in_time: str, expired: str) -> None:
 
 
 def test_an_act_that_is_over_keeps_no_rules() -> None:
-    act = Act("route", Place(), "", "boot", LEASED, "{}", Rules({}, {"10.0.0.0/8": "web"}), id=3, keeper="1 2")
+    act = Transaction("route", Place(), "", "boot", LEASED, "{}", Rules({}, {"10.0.0.0/8": "web"}), id=3, keeper="1 2")
     over = act.closed(UNDONE, "lease ended")
     assert (over.id, over.status, over.why) == (3, UNDONE, "lease ended")
     assert (over.rules, over.before, over.keeper) == (Rules(), "", "")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.root
 
 
 def left(driver: Driver, place: Place, rules: Rules, now: Rules | None = None) -> Restored:
-    """The rules go, as `acting.undo` lets them."""
+    """The rules go, as `undo` lets them."""
     leaving = Leaving(driver, place, rules)
     leaving.before()
     driver.revert(driver.before())

@@ -3,33 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from configtron.cli.tune.options import form_options, place, where_options
-from configtron.model.errors import DONE, NOTHING, ConfigtronError
+from configtron.model.errors import DONE, NOTHING
 
 if TYPE_CHECKING:
     from configtron.model.records import Json
-    from configtron.model.tuning import Reach
+    from configtron.service.lease import Examined, KnobSupport
 
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
 KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
 BOTH = ("kind", *DRIVER_COLUMNS, *KNOB_COLUMNS)
-# What is said of knobs that no driver here reaches.
-NONE = "-"
-
-
-class Examined(NamedTuple):
-    """A driver, what it lacks here, what it reaches here, what it would reach, and what it never will and why."""
-
-    name: str
-    lack: str
-    reach: Mapping[str, Reach]
-    would: Mapping[str, Reach]
-    refused: Mapping[str, str]
 
 
 @click.command(short_help="Say what can be set here, by which driver, and what lacks.")
@@ -43,18 +30,15 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
     driver can act, or there is no such namespace.
     """
-    from configtron.linux.netns import absent, is_absent
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.service import lease
 
-    if is_absent(place().netns):
-        click.echo(absent(place().netns), err=True)
+    if absent := lease.absent_namespace(place()):
+        click.echo(absent, err=True)
         return NOTHING
-    drivers = list(_examined())
-    rows: list[dict[str, Json]] = [
-        {"kind": "driver", "driver": one.name, "knobs": len(one.reach), "missing": one.lack} for one in drivers
-    ]
-    knobs = [_knob_row(knob, drivers) for knob in _knobs(drivers)]
+    drivers = lease.examine(place())
+    rows, knobs = [*map(_driver_row, drivers)], [*map(_knob_row, lease.knobs(drivers))]
     with opened(output_file) as out:
         if form == "table":
             write_rows(form, DRIVER_COLUMNS, rows, out)
@@ -65,44 +49,12 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     return DONE if any(not one.lack for one in drivers) else NOTHING
 
 
-def _examined() -> Iterator[Examined]:
-    """Every driver, best first."""
-    from configtron.model.protocols import Trier
-    from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
-
-    for name in DRIVERS:
-        if name == FOR_TRIALS:
-            continue
-        driver = load(name, place())
-        try:
-            lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
-        except ConfigtronError as error:
-            lack = str(error)
-        reach = driver.settable() if not lack else {}
-        yield Examined(name, lack, reach, driver.reachable(), driver.unreachable())
+def _driver_row(one: Examined) -> dict[str, Json]:
+    return {"kind": "driver", "driver": one.name, "knobs": len(one.reach), "missing": one.lack}
 
 
-def _knobs(drivers: Sequence[Examined]) -> list[str]:
-    """What can be set of a connection, and what else some driver sets."""
-    from configtron.tune.capabilities import SETTABLE
-
-    others = {knob for one in drivers for knob in one.would} - set(SETTABLE)
-    return [*SETTABLE, *sorted(others)]
-
-
-def _knob_row(knob: str, drivers: Sequence[Examined]) -> dict[str, Json]:
-    """One knob: the driver that would set it, and those that would if that one could not."""
-    from configtron.model.knobs import KNOBS
-    from configtron.tune.guard import reach_text
-
-    able = [one for one in drivers if knob in one.reach]
-    lacking = [one for one in drivers if one.lack and knob in one.would]
-    row: dict[str, Json] = {"kind": "knob", "knob": knob, "by": NONE, "per": "", "takes": "", "else": ""}
-    if able:
-        first, found = able[0], able[0].reach[knob]
-        better = [one.name for one in lacking if drivers.index(one) < drivers.index(first)]
-        takes = f"{reach_text(found)} {KNOBS[knob].unit if knob in KNOBS else ''}".strip()
-        row |= {"by": first.name, "per": found.per, "takes": takes, "else": ", ".join(one.name for one in able[1:])}
-        return row | {"instead_of": ", ".join(better), "note": found.note}
-    why = next((one.refused[knob] for one in drivers if knob in one.refused), "")
-    return row | {"instead_of": ", ".join(one.name for one in lacking), "note": why}
+def _knob_row(one: KnobSupport) -> dict[str, Json]:
+    return {
+        "kind": "knob", "knob": one.knob, "by": one.driver, "per": one.per, "takes": one.takes,
+        "else": ", ".join(one.others), "instead_of": ", ".join(one.instead_of), "note": one.note,
+    }  # fmt: skip

@@ -16,26 +16,53 @@ ALL = "all"
 
 
 @click.command(short_help="Hold the papers' claims against what the lab measures.")
-@click.option("--study", "names", multiple=True, type=click.Choice((*STUDIES, ALL)),
-              help="Which; repeat for more.")
-@click.option("--tensor", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="For hotcloud and realism: a tensor's file, in place of a measurement of the database.")
-@click.option("--measurement", type=int, default=None, metavar="NUMBER",
-              help="For hotcloud and realism: a measurement of the database; -1 is the last.  [default: -1]")
+@click.option("--study", "names", multiple=True, type=click.Choice((*STUDIES, ALL)), help="Which; repeat for more.")
+@click.option(
+    "--tensor",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="For hotcloud and realism: a tensor's file, in place of a measurement of the database.",
+)
+@click.option(
+    "--measurement",
+    type=int,
+    default=None,
+    metavar="NUMBER",
+    help="For hotcloud and realism: a measurement of the database; -1 is the last.  [default: -1]",
+)
 @click.option("--smoke", is_flag=True, help="The smallest run that shows something.")
-@click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=1, show_default=True,
-              help="The same seed gives the same parts, bit for bit.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**48 - 1),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same parts, bit for bit.",
+)
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Where parts are kept, a folder a study; those that are whole there are not done again."
-              "  [default: beside the database, in FILE.studies]")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where parts are kept, a folder a study; those that are whole there are not done again."
+    "  [default: beside the database, in FILE.studies]",
+)
 @click.option("--fail-on-absent", is_flag=True, help="Exit with 1 if a claim of the paper's does not hold here.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write a page too: claims, plots, tables, in one file that loads nothing.")
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
-              help="Form of the answer.")
-@click.option("-o", "--output-file", default="-", type=click.Path(),
-              help="Write here; - is stdout; with -f csv a folder that exists gets a file a table.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page too: claims, plots, tables, in one file that loads nothing.",
+)
+@click.option(
+    "-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the answer."
+)
+@click.option(
+    "-o",
+    "--output-file",
+    default="-",
+    type=click.Path(),
+    help="Write here; - is stdout; with -f csv a folder that exists gets a file a table.",
+)
 def evaluate(
     names: tuple[str, ...],
     tensor: Path | None,

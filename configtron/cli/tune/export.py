@@ -3,24 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import click
 
-from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import place, where_options
-from configtron.model.errors import DONE, Missing
+from configtron.cli.settings import hint
+from configtron.cli.tune.options import lease_options, where_options
+from configtron.model.errors import DONE
 
-if TYPE_CHECKING:
-    from configtron.model.tuning import Rules
-
+# `configtron.service.lease.export.FORMS`, written down here so that --help imports nothing.
 FORMS = ("iproute2", "networkd", "sysctl")
 
 
 @click.command(short_help="Print what is wanted as other tools' configuration.")
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Whose words.")
+@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Output syntax.")
 @click.option("-6", "--ipv6", is_flag=True, help="iproute2: the IPv6 half, for ip -6 -batch.")
 @where_options
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
@@ -29,43 +23,12 @@ def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
 
     iproute2: the routes, the rule and the names that the driver route would make here, for `ip -batch -`; once more
     with -6 for `ip -6 -batch -`. What it makes is read by configtron as its own. networkd: sections for .network files.
-    sysctl: the default profile, for sysctl.d. What a tool cannot say stands in comments. Gateways are those of now.
+    sysctl: the default profile, for sysctl.d. What a tool cannot express stands in comments. Gateways are those of now.
     """
-    from configtron.db.glance import glance
     from configtron.report.lines import opened
-    from configtron.tune.rules import check
+    from configtron.service import lease
 
-    if place().listen:
-        raise Missing(f"--as {form}: no word there for listeners ({place().listen}); leave --listen out")
-    wanted = glance(settings().db, lambda book: check(book.wanted()))
-    lines = list(_sysctl(wanted) if form == "sysctl" else _routes(wanted, form, 6 if ipv6 else 4))
+    lines = lease.export(lease_options(), form, ipv6=ipv6)
     with opened(output_file) as out:
-        out.writelines(f"{line}\n" for line in lines)
+        out.writelines(f"{hint(line)}\n" for line in lines)
     return DONE
-
-
-def _routes(wanted: Rules, form: str, version: int) -> Iterator[str]:
-    from configtron.tune import export as forms
-    from configtron.tune.drivers.route import REACHES, REFUSED, RouteDriver
-
-    yield from forms.left_out(wanted.profiles, REACHES, REFUSED)
-    said = {name: forms.within(profile, REACHES) for name, profile in wanted.profiles.items()}
-    draft = RouteDriver(place()).draft(replace(wanted, profiles=said))
-    yield from forms.networkd(draft) if form == "networkd" else forms.iproute2(draft, version)
-
-
-def _sysctl(wanted: Rules) -> Iterator[str]:
-    from configtron.tune import export as forms
-    from configtron.tune.drivers.sysctl import REACHES, REFUSED, files
-    from configtron.tune.metrics import check
-
-    if wanted.prefixes:
-        yield f"# left out: {len(wanted.prefixes)} prefixes: a namespace's settings know none"
-    used = {name: profile for name, profile in wanted.profiles.items() if name == wanted.default}
-    yield from forms.left_out(used, REACHES, REFUSED)
-    profile = forms.within(used[wanted.default], REACHES) if wanted.default else None
-    if profile is not None:
-        check(profile, REACHES, REFUSED, "sysctl")
-    elif wanted.profiles:
-        yield hint("# nothing to set: no profile is the default (configtron tune prefix set default NAME)")
-    yield from forms.sysctl(profile, files(profile) if profile else {})

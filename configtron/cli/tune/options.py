@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from configtron.model.errors import BadInput
 from configtron.model.tuning import Place
 
 if TYPE_CHECKING:
+    from configtron.service.lease import LeaseOptions, Notice
     from configtron.tune.guard import Bound, Limits
 
 FORMATS = ("table", "jsonl", "csv")
@@ -66,13 +68,21 @@ def where_options(command: Command) -> Command:
         click.option("--netns", metavar="NAME", help="In this network namespace; else in the one we are in."),
         click.option("--interface", metavar="NAME", help="Whose routes; else the default route's."),
         click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
-        click.option("--listen", multiple=True, metavar="PORT",
-                     help="Only connections to this port, or address:port; several times."),
+        click.option(
+            "--listen",
+            multiple=True,
+            metavar="PORT",
+            help="Only connections to this port, or address:port; several times.",
+        ),
     )
 
 
-RANGE = click.option("--bound", multiple=True, metavar="KNOB=RANGE",
-                     help="Never beyond it: initcwnd=1..30, tcp_congestion_control=cubic|reno; several times.")
+RANGE = click.option(
+    "--bound",
+    multiple=True,
+    metavar="KNOB=RANGE",
+    help="Never beyond it: initcwnd=1..30, tcp_congestion_control=cubic|reno; several times.",
+)
 FAIRNESS = click.option("--allow-unfair", is_flag=True, default=None,
                         help="Let profiles pass that take more than their share from cubic.")  # fmt: skip
 
@@ -137,6 +147,23 @@ def place() -> Place:
     return Place(
         given("netns", ""), given("interface", ""), given("cgroup", ""), listeners_text(listen) if listen else ""
     )
+
+
+def lease_options() -> LeaseOptions:
+    """The options of the command that is running, as the lease engine takes them. Errors: `BadInput`."""
+    from configtron.cli.settings import settings
+    from configtron.service.lease import LeaseOptions
+
+    shares = (given("holdback", 0.0), given("canary", 1.0))
+    return LeaseOptions(settings().db, given("driver", AUTO), place(), limits(), *shares)
+
+
+def show_notice(notice: Notice) -> None:
+    """Print a notice of the engine; a quiet command drops those that are not warnings."""
+    from configtron.cli.settings import hint, settings
+
+    if notice.level > logging.INFO or settings().loudness >= 0:
+        click.echo(hint(notice.text), err=True)
 
 
 def limits() -> Limits:

@@ -3,20 +3,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import form_options, owner, profiles
-from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.cli.tune.options import form_options, profiles
+from configtron.model.errors import DONE, NOTHING
 
-if TYPE_CHECKING:
-    from configtron.model.nouns import Value
-
-# Names go into kernel tables, file names and command lines.
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 PROFILE_COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
 
 
@@ -39,42 +31,12 @@ def set_(name: str, settings_: tuple[str, ...], dropped: tuple[str, ...], unchec
     is a congestion control that neither this kernel nor Linux has, but with --unchecked: for a host with one of its
     own. One that only another kernel has, or a module that is not loaded, is kept and named.
     """
-    from configtron.db.tuning import Tuning
-    from configtron.model.nouns import Profile
-    from configtron.model.tuning_json import setting_of
-    from configtron.tune.capabilities import refusal
-    from configtron.tune.drivers import tables
-    from configtron.tune.plan import DEFAULT, UNTOUCHED
+    from configtron.service import lease
 
-    if not NAME.fullmatch(name) or name in (DEFAULT, UNTOUCHED):
-        raise BadInput(f"{name!r} cannot be a profile's name: letters, digits, - and _, at most 31; not {DEFAULT!r}")
-    new, reaches = dict(setting_of(word) for word in settings_), tables()
-    if len(new) < len(settings_):
-        raise BadInput(f"{' '.join(settings_)}: one of them is there twice; nothing was kept")
-    for word in settings_:
-        if wrong := refusal(*setting_of(word), reaches):
-            raise BadInput(f"{word} {wrong}; nothing was kept")
-    _check_control(new.get("tcp_congestion_control"), unchecked)
-    with Tuning(settings().db) as book:
-        found = book.wanted().profiles.get(name)
-        if unset := sorted(set(dropped) - {knob for knob, _ in (found.settings if found else ())}):
-            raise BadInput(f"profile {name}: {unset[0]} is not set")
-        kept = {knob: value for knob, value in (found.settings if found else ()) if knob not in dropped}
-        book.set_profiles([Profile(name, tuple({**kept, **new}.items()))])
-    return DONE
-
-
-def _check_control(name: Value | None, unchecked: bool) -> None:
-    """Whether a congestion control is one. Errors: `BadInput`, unless it is not to be asked."""
-    from configtron.tune.drivers.congestion_controls import unknown
-
-    if name is None or unchecked:
-        return
-    wrong, remark = unknown(str(name))
-    if wrong:
-        raise BadInput(f"{wrong}; nothing was kept; for a host with one of its own: --unchecked")
+    remark = lease.set_profile(settings().db, name, settings_, dropped=dropped, unchecked=unchecked)
     if remark and settings().loudness >= 0:
         click.echo(remark, err=True)
+    return DONE
 
 
 @profile.command(short_help="Show one profile.")
@@ -82,14 +44,13 @@ def _check_control(name: Value | None, unchecked: bool) -> None:
 @form_options
 def show(name: str, form: str, output_file: str) -> int:
     """Show one profile, a row a knob. Exit code 4: there is none of that name."""
-    from configtron.db.glance import glance
-    from configtron.db.tuning import Tuning
     from configtron.model.knobs import KNOBS
     from configtron.model.records import value_form
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.service import lease
 
-    found = glance(settings().db, Tuning.wanted).profiles.get(name)
+    found = lease.wanted(settings().db).rules.profiles.get(name)
     if found is None:
         return _absent(name)
     rows = [
@@ -107,23 +68,23 @@ def list_(form: str, output_file: str) -> int:
     """List profiles, how many prefixes have each, and the owner: human, or learner (`configtron learn export`)."""
     from collections import Counter
 
-    from configtron.db.glance import glance
     from configtron.model.records import pairs_form
     from configtron.model.tuning_json import settings_text
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
+    from configtron.service import lease
 
-    rules, learned = glance(settings().db, lambda book: (book.wanted(), book.learned("profile")))
-    having = Counter(rules.prefixes.values())
+    found = lease.wanted(settings().db)
+    having = Counter(found.rules.prefixes.values())
     rows = [
         {
             "profile": name,
             "settings": pairs_form(one.settings) if form == "jsonl" else settings_text(one.settings),
             "prefixes": having[name],
-            "default": name == rules.default,
-            "owner": owner(name, learned),
+            "default": name == found.rules.default,
+            "owner": found.profile_owner(name),
         }
-        for name, one in sorted(rules.profiles.items())
+        for name, one in sorted(found.rules.profiles.items())
     ]
     with opened(output_file) as out:
         write_rows(form, PROFILE_COLUMNS, rows, out)
@@ -134,10 +95,9 @@ def list_(form: str, output_file: str) -> int:
 @click.argument("name", shell_complete=profiles)
 def drop(name: str) -> int:
     """Forget a profile that nobody has; what is in force stays until the next apply. Exit code 4: there was none."""
-    from configtron.db.tuning import Tuning
+    from configtron.service import lease
 
-    with Tuning(settings().db) as book:
-        return DONE if book.drop_profile(name) else _absent(name)
+    return DONE if lease.drop_profile(settings().db, name) else _absent(name)
 
 
 def _absent(name: str) -> int:

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
-from configtron.model.errors import CONDITION, DONE, NOTHING, Missing
+from configtron.cli.tune.options import form_options, lease_options
+from configtron.model.errors import CONDITION, DONE, NOTHING
 
 if TYPE_CHECKING:
-    from configtron.cli.tune.desk import Desk
-    from configtron.db.tuning import Tuning
     from configtron.model.records import Json
-    from configtron.model.tuning import Answers
-    from configtron.tune.journal import Act
+    from configtron.service.lease import VerifyReport
 
 DEVIATION_COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
-# Prefixes that differ alike, as behind a gateway that changed, are one row beyond so many.
+# Up to so many prefixes that differ alike, as behind a gateway that changed, are rows of their own; more are one row.
 SINGLY = 8
 
 
@@ -37,75 +34,52 @@ def verify(form: str, output_file: str) -> int:
 
     Exit code 1: something differs; 4: nothing is in force.
     """
-    from configtron.cli.tune.desk import desk
-    from configtron.db.glance import glance
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
-    from configtron.tune.journal import IN_FORCE
+    from configtron.service import lease
 
-    def look(book: Tuning) -> tuple[int, int, list[dict[str, Json]], list[tuple[Act, Answers]]]:
-        here = desk(book)
-        acts = [act for act in book.acts(*IN_FORCE) if act.boot == here.boot and act.space in ("", here.space)]
-        rows = [row for act in acts for row in _differences(here, act)]
-        answers = [(act, found) for act in acts if (found := _asked(here, act)) is not None]
-        return len(acts), sum(len(act.rules.prefixes) for act in acts), rows, answers
-
-    acts, prefixes, rows, answers = glance(settings().db, look)
-    rows += [row for act, found in answers for row in _answered(act, found)]
-    unasked = [(act, line) for act, found in answers for line in found.unasked]
+    report = lease.verify(lease_options())
+    rows = [*_differences(report), *_answers(report)]
     with opened(output_file) as out:
-        write_rows(form, DEVIATION_COLUMNS, [*rows, *map(_unasked_row, unasked)] if form == "jsonl" else rows, out)
+        write_rows(form, DEVIATION_COLUMNS, [*rows, *_unasked(report)] if form == "jsonl" else rows, out)
     if settings().loudness >= 0:
-        asked = "".join(f", {f.asked} clients of {f.prefixes} prefixes asked about" for _, f in answers)
-        result = f"{acts} acts, {prefixes} prefixes read back{asked}: {len(rows)} differences"
-        click.echo(result if acts else "nothing of ours is in force here", err=True)
-        for act, line in unasked:
-            click.echo(f"act {act.id} ({act.driver}): {line}", err=True)
-    return CONDITION if rows else DONE if acts else NOTHING
+        for line in _lines(report, len(rows)):
+            click.echo(line, err=True)
+    return CONDITION if rows else DONE if report.transactions else NOTHING
 
 
-def _asked(here: Desk, act: Act) -> Answers | None:
-    from configtron.model.protocols import Asker
-
-    driver = here.load(act.driver, act.place)
-    return driver.ask(act.rules) if isinstance(driver, Asker) else None
-
-
-def _answered(act: Act, answers: Answers) -> Iterator[dict[str, Json]]:
-    """A row a difference; many that are alike in all but their prefix are one."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for one in answers.differences:
-        alike.setdefault((one.knob, one.applied, one.found), []).append(one.scope)
-    for (knob, applied, found), scopes in alike.items():
-        many = len(scopes) > SINGLY
-        for scope in [f"{len(scopes)} prefixes, e.g. {scopes[0]}"] if many else scopes:
-            yield {
-                "act": act.id, "driver": act.driver, "scope": scope, "knob": knob, "applied": applied, "found": found,
-            }  # fmt: skip
-
-
-def _unasked_row(unasked: tuple[Act, str]) -> dict[str, Json]:
-    act, line = unasked
-    return {"kind": "unasked", "act": act.id, "driver": act.driver, "scope": "", "knob": "", "found": line}
-
-
-def _differences(here: Desk, act: Act) -> Iterator[dict[str, Json]]:
-    from configtron.cli.tune.acting import in_force
-    from configtron.model.protocols import RefusalCounter
+def _differences(report: VerifyReport) -> Iterator[dict[str, Json]]:
     from configtron.model.records import value_form
-    from configtron.tune.plan import advise
 
-    driver = here.load(act.driver, act.place)
-    if lack := driver.missing():
-        raise Missing(f"act {act.id}: driver {act.driver}: {lack}")
-    for wrong in advise(act.driver, act.rules, in_force(driver, [act.rules])):
-        yield {
-            "act": act.id, "driver": act.driver, "scope": wrong.scope, "knob": wrong.knob,
-            "applied": value_form(wrong.was), "found": value_form(wrong.to),
-        }  # fmt: skip
-    if isinstance(driver, RefusalCounter):
-        for knob, (count, why) in driver.refusals().items():
-            yield {
-                "act": act.id, "driver": act.driver, "scope": "connections", "knob": knob,
-                "applied": None, "found": f"refused {count} times: {why}",
-            }  # fmt: skip
+    for one in report.differences:
+        yield _row(one.transaction, one.driver, one.scope, one.knob, value_form(one.applied), value_form(one.found))
+
+
+def _answers(report: VerifyReport) -> Iterator[dict[str, Json]]:
+    """Yield a row a difference; many that are alike in all but their prefix are one."""
+    for act, answers in report.answers:
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for one in answers.differences:
+            alike.setdefault((one.knob, one.applied, one.found), []).append(one.scope)
+        for ends, scopes in alike.items():
+            many = len(scopes) > SINGLY
+            for scope in [f"{len(scopes)} prefixes, e.g. {scopes[0]}"] if many else scopes:
+                yield _row(act.id, act.driver, scope, *ends)
+
+
+def _row(*cells: Json) -> dict[str, Json]:
+    return dict(zip(DEVIATION_COLUMNS, cells, strict=True))
+
+
+def _unasked(report: VerifyReport) -> Iterator[dict[str, Json]]:
+    for act, answers in report.answers:
+        for line in answers.unasked:
+            yield {"kind": "unasked", "act": act.id, "driver": act.driver, "scope": "", "knob": "", "found": line}
+
+
+def _lines(report: VerifyReport, differences: int) -> Iterator[str]:
+    asked = "".join(f", {f.asked} clients of {f.prefixes} prefixes asked about" for _, f in report.answers)
+    result = f"{report.transactions} acts, {report.prefixes} prefixes read back{asked}: {differences} differences"
+    yield result if report.transactions else "nothing of ours is in force here"
+    for act, answers in report.answers:
+        yield from (f"act {act.id} ({act.driver}): {line}" for line in answers.unasked)

@@ -6,49 +6,41 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-import time
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from configtron.cli.settings import settings
-from configtron.cli.tune.options import FORMATS, Finite
+from configtron.cli.tune.options import FORMATS, Finite, lease_options
 from configtron.model.errors import DONE, INTERRUPTED
 
 if TYPE_CHECKING:
-    from configtron.cli.tune.desk import Desk
-    from configtron.cli.tune.watching import Event
+    from configtron.service.lease import WatchEvent
 
 log = logging.getLogger("configtron.tune")
-# A foreign change is to be seen within a second: three quarters of it are left for reading a hundred thousand
-# routes back. A turn without news costs 3 ms.
-TURN_S = 0.25
 EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 
 
-@click.command(short_help="Renew leases, and yield to whoever else changes a knob.")
+@click.command(short_help="Renew leases, and yield to external changes of a knob.")
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
               help="Form of the events.")  # fmt: skip
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 @click.option("--for", "span_s", type=Finite(min=0, min_open=True), metavar="SECONDS",
               help="Stop after so long; else at Ctrl-C.")  # fmt: skip
 def watch(form: str, output_file: str, span_s: float | None) -> int:
-    """Renew the leases of what is in force here, mend what was left behind, and look for other hands, four times a
-    second.
+    """Renew the leases of what is in force here, recover what was left behind, and look for external changes, four
+    times a second.
 
-    A knob of ours that somebody else changed is told within a second, and its scope (the prefix, profile or default) is
-    frozen: no plan touches it until `configtron tune resume`. Without a watch, leases end. A row an event.
+    A knob of ours that another program changed is reported within a second, and its scope (the prefix, profile or
+    default) is frozen: no plan touches it until `configtron tune unfreeze`. Without a watch, leases end. A row an
+    event.
     """
-    from configtron.cli.tune.desk import desk
-    from configtron.db.tuning import Tuning
     from configtron.report.lines import opened
+    from configtron.service import lease
 
     stop = _Stop()
-    until = None if span_s is None else time.monotonic() + span_s
-    with opened(output_file) as out, Tuning(settings().db) as book:
-        here = desk(book)
-        _turns(here, stop, until, form, out)
+    with opened(output_file) as out:
+        lease.watch(lease_options(), _Writer(form, out).write, stop=lambda: stop.asked, span_s=span_s)
     return INTERRUPTED if stop.asked else DONE
 
 
@@ -66,29 +58,24 @@ class _Stop:
         self.asked = True
 
 
-def _turns(here: Desk, stop: _Stop, until: float | None, form: str, out: TextIO) -> None:
-    from configtron.cli.tune.watching import Watcher
+class _Writer:
+    """Events as rows; the first ones with a header."""
 
-    watcher, first = Watcher(here), True
-    while not stop.asked and (until is None or time.monotonic() < until):
-        began = time.monotonic()
-        if events := watcher.turn():
-            _write(form, events, out, header=first)
-            first = False
-        time.sleep(max(TURN_S - (time.monotonic() - began), 0))
+    def __init__(self, form: str, out: TextIO) -> None:
+        self._form, self._out, self._header = form, out, True
 
+    def write(self, events: list[WatchEvent]) -> None:
+        """Write events of one turn, and log those that do not go to a terminal's table."""
+        from configtron.report.lines import visible
+        from configtron.report.tuning import write_rows
 
-def _write(form: str, events: list[Event], out: TextIO, *, header: bool) -> None:
-    from configtron.report.lines import visible
-    from configtron.report.tuning import write_rows
-
-    rows = [event.form() for event in events]
-    if form != "table" or out is not sys.stdout:
-        for event in events:
-            log.warning("%s", event.text)
-    if form == "table":
-        for event in events:
-            out.write(visible(event.text) + "\n")
-    else:
-        write_rows(form, EVENT_COLUMNS, rows, out, header=header)
-    out.flush()
+        if self._form != "table" or self._out is not sys.stdout:
+            for event in events:
+                log.warning("%s", event.text)
+        if self._form == "table":
+            for event in events:
+                self._out.write(visible(event.text) + "\n")
+        else:
+            write_rows(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
+        self._header = False
+        self._out.flush()

@@ -28,7 +28,7 @@ from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.learning.importing import BATCH
-from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Act
+from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
 from tests.cli.learn.typed import Typed, typed
 from tests.fingerprint.capture.mmdb import database
 from tests.test_layers import ROOT
@@ -311,13 +311,15 @@ def test_an_address_is_kept_as_its_prefix(typed: Typed, tmp_path: Path) -> None:
     assert typed("learn", "import", "o")[0] == DONE and told(tmp_path)[0]["prefix"] == "192.0.2.0/24"
 
 
-def deployed(tmp_path: Path, at_s: float, act: Act | None, status: str, rules: Rules | None = None) -> Act:
+def deployed(
+    tmp_path: Path, at_s: float, act: Transaction | None, status: str, rules: Rules | None = None
+) -> Transaction:
     """An act's step at that time, as the journal keeps it."""
     clock = datetime.fromtimestamp(at_s, UTC)
     with Tuning(tmp_path / "l.db", clock=lambda: clock) as book:
         if act is None:
             assert rules is not None
-            act = book.begin(Act("route", Place(), "", "boot", "begun", "{}", rules))
+            act = book.begin(Transaction("route", Place(), "", "boot", "begun", "{}", rules))
         act = replace(act, status=status) if status != UNDONE else act.closed(UNDONE, "")
         book.put(act)
     return act

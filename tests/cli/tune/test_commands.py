@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune import keeping
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PRIVILEGE, REFUSED, USAGE
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
+from configtron.service.lease import watchdog_process
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
 from tests.cli.tune.memory import Stack, stack
@@ -147,7 +147,7 @@ def test_who_is_interrupted_when_all_is_done_is_told(
 
     assert wanted("apply", "--driver", "memory")[0] == DONE
     wanted("profile", "set", "small", "initcwnd=10")
-    monkeypatch.setattr(keeping, "dismissed", interrupt)
+    monkeypatch.setattr(watchdog_process, "dismiss", interrupt)
     code, _, told = wanted("apply", "--driver", "memory")
     assert code == INTERRUPTED and told.startswith("act 2 is leased; take it back: configtron tune rollback\n")
     wanted("profile", "set", "small", "initcwnd=16")
@@ -177,17 +177,17 @@ def test_muted_advice_is_not_followed(wanted: Said, stack: Stack) -> None:
     advices = {
         str(row["scope"]): str(row["id"]) for row in rows(wanted("plan", "--driver", "memory", "-f", "jsonl")[1])[1:]
     }
-    assert wanted("mute", advices["10.1.0.0/16"], advices["profile:small"], "--about", "known")[0] == DONE
+    assert wanted("acknowledge", advices["10.1.0.0/16"], advices["profile:small"], "--about", "known")[0] == DONE
     code, out, told = wanted("plan", "--driver", "memory")
     assert "10.1.0.0/16" not in out and "4 due, 2 muted" in told
     assert "10.1.0.0/16" in wanted("plan", "--driver", "memory", "--all")[1]
     wanted("apply", "--driver", "memory")
     assert list(stack.rules.prefixes) == ["2001:db8::/32"] and stack.rules.profiles["small"] == Profile("small")
-    assert sorted(str(row["id"]) for row in rows(wanted("mute", "-f", "jsonl")[1])) == sorted(
+    assert sorted(str(row["id"]) for row in rows(wanted("acknowledge", "-f", "jsonl")[1])) == sorted(
         [advices["10.1.0.0/16"], advices["profile:small"]]
     )
-    assert wanted("unmute", *advices.values())[0] == DONE
-    assert wanted("unmute", *advices.values())[0] == NOTHING
+    assert wanted("unacknowledge", *advices.values())[0] == DONE
+    assert wanted("unacknowledge", *advices.values())[0] == NOTHING
     assert "2 due" in wanted("plan", "--driver", "memory")[2]
 
 
@@ -241,9 +241,9 @@ def test_other_hands_freeze_a_scope(wanted: Said, stack: Stack) -> None:
     wanted("profile", "set", "small", "initcwnd=1")
     assert wanted("apply", "--driver", "memory")[0] == DONE
     assert "10.1.0.0/16" not in stack.rules.prefixes and wanted("verify")[0] == DONE
-    assert wanted("resume")[0] == USAGE
-    assert wanted("resume", "10.1.0.0/16")[0] == DONE
-    assert wanted("resume", "10.1.0.0/16")[0] == NOTHING
+    assert wanted("unfreeze")[0] == USAGE
+    assert wanted("unfreeze", "10.1.0.0/16")[0] == DONE
+    assert wanted("unfreeze", "10.1.0.0/16")[0] == NOTHING
     assert wanted("watch", "--for", "0.1")[1] == "", "what was resumed is not told again"
     wanted("apply", "--driver", "memory")
     assert stack.rules.prefixes["10.1.0.0/16"] == "web"
@@ -267,7 +267,7 @@ def test_a_lease_is_as_long_as_the_last_apply_said(wanted: Said, stack: Stack) -
 
 
 def test_nothing_found_is_said(wanted: Said) -> None:
-    for command in (("prefix", "drop", "9.9.9.9"), ("profile", "drop", "x"), ("unmute", "x"), ("resume", "x")):
+    for command in (("prefix", "drop", "9.9.9.9"), ("profile", "drop", "x"), ("unacknowledge", "x"), ("unfreeze", "x")):
         code, _, told = wanted(*command)
         assert code == NOTHING and len(told.splitlines()) == 1 and "`configtron tune " in told
 

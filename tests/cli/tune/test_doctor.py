@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 import pytest
 
-from configtron.cli.tune import planning
 from configtron.model.errors import DONE, NOTHING, PRIVILEGE
 from configtron.model.tuning import Place, Reach
 from configtron.tune import drivers
@@ -32,6 +32,8 @@ class Lame(MemoryDriver):
 
 
 LAME = f"{__name__}:Lame"
+# The package has functions of these names.
+PLAN, DOCTOR = (import_module(f"configtron.service.lease.{name}") for name in ("plan", "doctor"))
 
 
 def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
@@ -39,8 +41,8 @@ def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
 ) -> None:
     reach = {knob: Reach(knob, "netns") for knob in ("initcwnd", "tcp_congestion_control")}
     monkeypatch.setattr(MemoryDriver, "settable", lambda _: reach)
-    monkeypatch.setattr(planning, "FOR_TRIALS", "")
-    monkeypatch.setattr(planning, "DRIVERS", {"memory": ""})
+    monkeypatch.setattr(PLAN, "FOR_TRIALS", "")
+    monkeypatch.setattr(PLAN, "DRIVERS", {"memory": ""})
     code, _, told = wanted("plan")
     assert code == PRIVILEGE and "sets initcwnd, tcp_congestion_control for all clients at once" in told
     wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")
@@ -52,7 +54,7 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = MemoryDriver(Place())
     monkeypatch.setattr(MemoryDriver, "settable", lambda _: {"initcwnd": Reach("initcwnd", "prefix", least=1, most=9)})
     same = "configtron.tune.drivers.memory:MemoryDriver"
-    for module in (drivers, planning):
+    for module in (drivers, PLAN, DOCTOR):
         monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME, "ebpf": same, "route": same})
     code, out, _ = wanted("doctor", "-f", "jsonl")
     found = rows(out)
@@ -65,7 +67,7 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (window["by"], window["else"], window["instead_of"], window["per"]) == ("ebpf", "route", "kmod", "prefix")
     assert window["takes"] == "1..9 segments"
     assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
-    for module in (drivers, planning):
+    for module in (drivers, PLAN, DOCTOR):
         monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME})
     assert wanted("doctor")[0] == NOTHING
     code, _, told = wanted("plan")

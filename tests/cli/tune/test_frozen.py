@@ -28,24 +28,25 @@ def test_after_a_rollback_it_is_frozen_and_that_is_said(wanted: Said, stack: Sta
     assert "taken back" not in str(one["about"])
     code, _, told = wanted("rollback")
     assert code == DONE and stack.rules == Rules()
-    assert told.startswith(f"{SCOPE} is frozen: no plan touches") and told.endswith(f"configtron tune resume {SCOPE}\n")
+    assert told.startswith(f"{SCOPE} is frozen: no plan touches")
+    assert told.endswith(f"configtron tune unfreeze {SCOPE}\n")
     code, out, told = wanted("status", "-f", "jsonl")
     (one,) = rows(out)
     assert (code, one["kind"], one["scope"]) == (DONE, "frozen", SCOPE) and "taken back since" in str(one["about"])
-    assert told.splitlines()[0] == "nothing of ours is in force" and f"resume {SCOPE}" in told
+    assert told.splitlines()[0] == "nothing of ours is in force" and f"unfreeze {SCOPE}" in told
     # It is not touched, all else is; and after its resuming it is.
     assert wanted("apply", "--driver", "memory")[0] == DONE
     assert SCOPE not in stack.rules.prefixes and "2001:db8::/32" in stack.rules.prefixes
-    assert wanted("resume", SCOPE)[0] == DONE and wanted("apply", "--driver", "memory")[0] == DONE
+    assert wanted("unfreeze", SCOPE)[0] == DONE and wanted("apply", "--driver", "memory")[0] == DONE
     assert SCOPE in stack.rules.prefixes
 
 
 def test_several_are_counted_and_freed_at_once(wanted: Said, stack: Stack) -> None:
     frozen(wanted, stack, SCOPE, "2001:db8::/32")
     assert "2 scopes are frozen" in wanted("rollback")[2]
-    assert wanted("resume", "--all")[0] == DONE
+    assert wanted("unfreeze", "--all")[0] == DONE
     assert "frozen" not in "".join(map(str, wanted("status")))
-    assert wanted("resume", "--all")[0] == NOTHING
+    assert wanted("unfreeze", "--all")[0] == NOTHING
 
 
 def test_what_is_kept_frozen_elsewhere_is_not_told_at_a_rollback_here(wanted: Said, stack: Stack) -> None:
@@ -73,7 +74,7 @@ def test_what_is_lost_together_is_one_event_and_one_row(wanted: Said, stack: Sta
         assert code == NOTHING and "kept" not in out + told and "nothing is in force" in told
         assert rows(out)[0]["status"] == "frozen" and stack.rules == Rules()
     assert "frozen" in wanted("plan", "--driver", "memory")[2]
-    assert wanted("resume", "place")[0] == DONE
+    assert wanted("unfreeze", "place")[0] == DONE
     assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE and len(stack.rules.prefixes) == 202
 
 

@@ -13,9 +13,9 @@ import pytest
 from benchmarks import tune_kills
 from benchmarks.tune_ground import Ground, ground
 from benchmarks.tune_kills import Point, points, restored
-from configtron.cli.tune.keeping import OVERRUN_S
-from configtron.cli.tune.processes import alive, end, ended, named
 from configtron.model.tuning import Place
+from configtron.service.lease.processes import alive, end, ended, named
+from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
 
 # Whether it is restored at all; in what time, the benchmark says.

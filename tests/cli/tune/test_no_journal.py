@@ -6,19 +6,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune import acting, keeping
-from configtron.cli.tune.desk import Desk, desk, lock_path, sole
-from configtron.cli.tune.processes import ended
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, NOTHING, USAGE, BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
+from configtron.service.lease import watchdog, watchdog_process
+from configtron.service.lease.apply import apply_rules
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.lock import exclusive_lock, lock_path
+from configtron.service.lease.processes import ended
+from configtron.service.lease.recover import recover_due
+from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
+from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, tune, wanted
 
@@ -31,16 +36,16 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Desk]:
+def here(tmp_path: Path) -> Iterator[LeaseContext]:
     with Tuning(tmp_path / "t.db") as book:
-        yield desk(book)
+        yield context_of(book)
 
 
-def enforced(here: Desk, rules: Rules, lease_s: float, monkeypatch: pytest.MonkeyPatch) -> Act:
+def enforced(here: LeaseContext, rules: Rules, lease_s: float, monkeypatch: pytest.MonkeyPatch) -> Transaction:
     with monkeypatch.context() as alone:
-        alone.setattr(keeping, "start", lambda desk, act: "")
+        alone.setattr(watchdog_process, "start", lambda desk, act: "")
         driver = MemoryDriver(Place())
-        return acting.enforce(here, driver, Place(), driver.read(), rules, lease_s, 0)
+        return apply_rules(here, driver, Place(), driver.read(), rules, lease_s, 0)
 
 
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,24 +56,24 @@ def fill(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Tuning, name, full)
 
 
-def test_a_full_disk_keeps_nothing_in_force(here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_nothing_in_force(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     enforced(here, ONE, 0.0, monkeypatch)
     act = enforced(here, TWO, 60.0, monkeypatch)
-    here.book.renew(act.id, here.now_s() - 1)
+    here.journal.renew(act.id, here.now_s() - 1)
     with monkeypatch.context() as disk:
         fill(disk)
-        with pytest.raises(acting.Unwritten, match="is back, but not in the journal: .*no space left"):
-            acting.recover(here)
+        with pytest.raises(JournalBehind, match="is back, but not in the journal: .*no space left"):
+            recover_due(here)
         assert stack.rules == ONE
-    assert [one.why for one in acting.recover(here)] == ["lease ended"], "once there is room again, the journal says so"
-    assert stack.rules == ONE and [one.status for one in here.book.acts()] == [KEPT, UNDONE]
+    assert [one.why for one in recover_due(here)] == ["lease ended"], "once there is room again, the journal says so"
+    assert stack.rules == ONE and [one.status for one in here.journal.acts()] == [KEPT, UNDONE]
 
 
 def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted("apply", "--driver", "memory", "--keep")
     with monkeypatch.context() as disk:
         fill(disk)
-        disk.setattr(keeping, "start", lambda desk, act: desk.book.guarded(act, ""))
+        disk.setattr(watchdog_process, "start", lambda desk, act: desk.journal.guarded(act, ""))
         code, _, told = wanted("rollback")
         assert code == NOTHING and "what stood before is back, but not in the journal" in told
     assert stack.rules == Rules()
@@ -96,7 +101,7 @@ def test_rollback_where_the_journal_cannot_be_opened(
     path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     with monkeypatch.context() as disk:
         close(disk)
-        disk.setattr("configtron.tune.drivers.load", lambda *_: stack.driver)
+        disk.setattr(import_module("configtron.service.lease.rollback"), "load", lambda *_: stack.driver)
         if not locked:
             lock_path(path).unlink(missing_ok=True)
             lock_path(path).mkdir()
@@ -116,7 +121,7 @@ def test_who_cannot_sign_the_lock_has_it(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    with sole(tmp_path / "t.db"):
+    with exclusive_lock(tmp_path / "t.db"):
         pass
 
 
@@ -149,33 +154,33 @@ def test_nor_where_the_journal_cannot_be_opened(
 
 @pytest.mark.parametrize("fault", ["damaged", "read-only"])
 def test_a_keeper_whose_journal_fails_undoes_what_is_due(
-    here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch, fault: str
+    here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     enforced(here, ONE, 0.0, monkeypatch)
     act = enforced(here, TWO, 60.0, monkeypatch)
-    act = replace(act, expires_s=here.now_s() - keeping.OVERRUN_S)
-    path = here.book.path
+    act = replace(act, expires_s=here.now_s() - watchdog.OVERRUN_S)
+    path = here.journal.path
     if fault == "damaged":
-        here.book.close()
+        here.journal.close()
         path.write_bytes(b"no database\n" * 1000)
     else:
         # As open() for writing fails where the file system is read-only.
-        here.book.renew(act.id, act.expires_s)
+        here.journal.renew(act.id, act.expires_s)
         lock_path(path).unlink(missing_ok=True)
         lock_path(path).mkdir()
-    assert keeping._keep(path, act) == DONE
+    assert watchdog._watch(path, act) == DONE
     assert stack.rules == (Rules() if fault == "damaged" else ONE), "what was kept before comes back if it can be read"
 
 
 def test_a_keeper_imports_nothing_from_where_it_is_started(
-    here: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: LeaseContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted = tmp_path / "elsewhere" / "configtron"
     planted.mkdir(parents=True)
     (planted / "__init__.py").write_text("raise SystemExit('planted')\n")
     monkeypatch.chdir(planted.parent)
-    act = Act("memory", Place(), here.space, here.boot, LEASED, "{}", Rules(), lease_s=1.0)
-    act = here.book.begin(replace(act, expires_s=here.now_s() + 1.0))
-    keeper = keeping.start(here, act.id)
+    act = Transaction("memory", Place(), here.namespace, here.boot, LEASED, "{}", Rules(), lease_s=1.0)
+    act = here.journal.begin(replace(act, expires_s=here.now_s() + 1.0))
+    keeper = watchdog_process.start(here, act.id)
     assert Path(f"/proc/{keeper.split()[0]}/cwd").readlink() == Path("/")
     assert ended(keeper, PATIENCE_S)

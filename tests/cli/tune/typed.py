@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.tune import keeping
 from configtron.model.errors import DONE
+from configtron.service.lease import watchdog_process
 
 Spoken = pytest.CaptureFixture[str]
 Said = Callable[..., tuple[int, str, str]]
@@ -22,7 +22,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> Sai
     """Run a command of `tune`: its exit code, what it printed, what it told. No keepers: time does not pass here."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setattr(keeping, "start", lambda desk, act: "")
+    monkeypatch.setattr(watchdog_process, "start", lambda desk, act: "")
 
     def said(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()

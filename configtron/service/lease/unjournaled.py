@@ -1,32 +1,29 @@
 # SPDX-License-Identifier: MIT
 """Kernel state that has configtron's marks at a place, and that this database's journal does not record.
 
-Question   An export was loaded by hand, a database was lost, or a program used `configtron.tune.profiles`. Which state
+Question   An export was loaded by hand, a database was lost, or a program called a driver itself. Which state
            in the kernel is ours, and may `rollback` remove it?
 Method     Each driver that marks what it makes in the kernel (protocol numbers, tables, notes, pins) lists the state
-           with its marks. A driver with an open act at this place is left out; if another database owns the place,
-           the answer names that database.
-Reads as   One `Found` for each driver that has such state. `Driver.revert` removes it.
+           with its marks. A driver with an open transaction at this place is left out; if another database owns the
+           place, the answer names that database.
+Reads as   One `Unjournaled` for each driver that has such state. `Driver.revert` removes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from configtron.cli.tune import claims
 from configtron.model.errors import ConfigtronError
-from configtron.model.protocols import Inventory, PerListener
+from configtron.model.protocols import Driver, Inventory, PerListener
+from configtron.model.tuning import Place
+from configtron.service.lease.context import LeaseContext
+from configtron.service.lease.ownership import other_owner
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS
 from configtron.tune.journal import OPEN
 
-if TYPE_CHECKING:
-    from configtron.cli.tune.desk import Desk
-    from configtron.model.protocols import Driver
-    from configtron.model.tuning import Place
 
-
-class Found(NamedTuple):
+class Unjournaled(NamedTuple):
     """A driver, and the state with its marks in a few words; `owner`: the database that owns it, "" for none."""
 
     driver: Driver
@@ -34,15 +31,16 @@ class Found(NamedTuple):
     owner: str
 
 
-def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
-    """Yield the marked state of each driver, or of the driver `named`, that no open act at the place accounts for.
+def unjournaled(here: LeaseContext, place: Place, named: str = "") -> Iterator[Unjournaled]:
+    """Yield each driver's marked state (or that of the driver `named`) without an open transaction at the place.
 
     A driver that cannot act here (`Driver.missing`) is left out.
     """
     # Not the interface or listeners: a driver has one set of marks for each namespace and control group.
     at = (place.netns, place.cgroup)
-    journaled = {act.driver for act in here.book.acts(*OPEN, bare=True) if (act.place.netns, act.place.cgroup) == at
-                 and act.space in ("", here.space) and act.boot == here.boot}  # fmt: skip
+    journaled = {each.driver for each in here.journal.acts(*OPEN, bare=True)
+                 if (each.place.netns, each.place.cgroup) == at and each.space in ("", here.namespace)
+                 and each.boot == here.boot}  # fmt: skip
     for name in [named] if named else DRIVERS:
         if name in journaled or (not named and name == FOR_TRIALS):
             continue
@@ -52,7 +50,7 @@ def unjournaled(here: Desk, place: Place, named: str = "") -> Iterator[Found]:
         # A driver that is bound to no listeners does not see what it pinned for some listeners only.
         for each in (driver, *(driver.listened() if isinstance(driver, PerListener) else ())):
             if what := standing(each):
-                yield Found(each, what, claims.other(here, name, place))
+                yield Unjournaled(each, what, other_owner(here, name, place))
 
 
 def standing(driver: Driver) -> str:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune import acting, keeping
-from configtron.cli.tune.desk import Desk
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Mismatch, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.service.lease import watchdog_process
+from configtron.service.lease.apply import apply_rules, keep_transaction
+from configtron.service.lease.context import LeaseContext
+from configtron.service.lease.recover import recover_due
+from configtron.service.lease.undo import undo
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, UNDOING, UNDONE, WRITING, Act
+from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, REPLACED, UNDOING, UNDONE, WRITING, Transaction
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]
@@ -26,7 +29,7 @@ TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.1.0.0/16": "web"}
 
 
 @dataclass(frozen=True)
-class Later(Desk):
+class Later(LeaseContext):
     """A desk whose clock is ahead."""
 
     ahead_s: float = 0.0
@@ -38,36 +41,36 @@ class Later(Desk):
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Later]:
     """A desk without keepers: time passes when the test says so."""
-    monkeypatch.setattr(keeping, "start", lambda desk, act: "")
+    monkeypatch.setattr(watchdog_process, "start", lambda desk, act: "")
     with Tuning(tmp_path / "t.db") as book:
         yield Later(book, "boot-1", "net:[1]")
 
 
-def enforce(desk: Desk, target: Rules, lease_s: float = 60.0) -> Act:
+def enforce(desk: LeaseContext, target: Rules, lease_s: float = 60.0) -> Transaction:
     driver = MemoryDriver(Place())
-    return acting.enforce(desk, driver, Place(), driver.read(), target, lease_s, 0)
+    return apply_rules(desk, driver, Place(), driver.read(), target, lease_s, 0)
 
 
-def statuses(desk: Desk) -> list[str]:
-    return [act.status for act in desk.book.acts()]
+def statuses(desk: LeaseContext) -> list[str]:
+    return [act.status for act in desk.journal.acts()]
 
 
 def test_apply_then_undo(desk: Later, stack: Stack) -> None:
     act = enforce(desk, ONE)
     assert (act.status, act.expires_s, act.space, act.boot) == (LEASED, 1060.0, "net:[1]", "boot-1")
-    assert stack.rules == ONE and desk.book.act(1) == act
-    acting.undo(desk, act, "rollback")
+    assert stack.rules == ONE and desk.journal.act(1) == act
+    undo(desk, act, "rollback")
     assert stack.rules == Rules() and statuses(desk) == [UNDONE]
-    acting.undo(desk, act, "rollback")
+    undo(desk, act, "rollback")
     assert stack.rules == Rules() and statuses(desk) == [UNDONE]
 
 
 def test_a_lease_that_ends_is_undone_and_one_that_lasts_is_not(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE)
-    assert acting.recover(replace(desk, ahead_s=59.9)) == [] and stack.rules == ONE
-    (ended,) = acting.recover(replace(desk, ahead_s=60.0))
+    assert recover_due(replace(desk, ahead_s=59.9)) == [] and stack.rules == ONE
+    (ended,) = recover_due(replace(desk, ahead_s=60.0))
     assert (ended.status, ended.why) == (UNDONE, "lease ended") and stack.rules == Rules()
-    assert acting.recover(replace(desk, ahead_s=60.0)) == []
+    assert recover_due(replace(desk, ahead_s=60.0)) == []
 
 
 def test_a_lease_begins_when_all_is_in_force(desk: Later, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +79,7 @@ def test_a_lease_begins_when_all_is_in_force(desk: Later, stack: Stack, monkeypa
     clock = {"desk": desk}
 
     def slow(driver: MemoryDriver, changes: Changes) -> Rules:
-        (act,) = desk.book.acts()
+        (act,) = desk.journal.acts()
         assert act.status == WRITING
         clock["desk"] = done
         return fast(driver, changes)
@@ -95,47 +98,47 @@ def test_what_was_kept_comes_back_when_a_later_lease_ends(desk: Later, stack: St
     # A third over the second, which nobody kept: there is still only the first to go back to.
     enforce(desk, ONE)
     assert statuses(desk) == [REPLACED, REPLACED, LEASED]
-    acting.recover(replace(desk, ahead_s=61.0))
+    recover_due(replace(desk, ahead_s=61.0))
     assert stack.rules == ONE and statuses(desk) == [KEPT, REPLACED, UNDONE]
     # And rollback leaves nothing at all.
-    (kept,) = desk.book.acts(KEPT)
-    acting.undo(desk, kept, "rollback", wholly=True)
+    (kept,) = desk.journal.acts(KEPT)
+    undo(desk, kept, "rollback", wholly=True)
     assert stack.rules == Rules() and statuses(desk) == [UNDONE, REPLACED, UNDONE]
 
 
 def test_an_act_that_takes_all_away_is_undone_like_any_other(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE, 0.0)
     act = enforce(desk, Rules())
-    assert stack.rules == Rules() and desk.book.act(act.id) == act and act.before == "{}"
+    assert stack.rules == Rules() and desk.journal.act(act.id) == act and act.before == "{}"
     stack.fail_revert = Missing("no device")
-    acting.recover(replace(desk, ahead_s=61.0))
-    (left,) = desk.book.acts(UNDOING)
+    recover_due(replace(desk, ahead_s=61.0))
+    (left,) = desk.journal.acts(UNDOING)
     assert left.before == "{}", "what is to be handed to the driver is kept until it is done"
     stack.fail_revert = None
-    acting.recover(replace(desk, ahead_s=61.0))
+    recover_due(replace(desk, ahead_s=61.0))
     assert stack.rules == ONE and statuses(desk) == [KEPT, UNDONE]
     # And the kept one takes nothing away, kept in its turn.
-    acting.keep(desk, enforce(desk, Rules()))
+    keep_transaction(desk, enforce(desk, Rules()))
     enforce(desk, TWO)
-    acting.recover(replace(desk, ahead_s=61.0))
-    (kept,) = desk.book.acts(KEPT)
+    recover_due(replace(desk, ahead_s=61.0))
+    (kept,) = desk.journal.acts(KEPT)
     assert (kept.rules, kept.before) == (Rules(), "{}") and stack.rules == Rules()
 
 
 def test_rollback_wholly_forgets_what_was_kept_before(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE, 0.0)
     act = enforce(desk, TWO)
-    acting.undo(desk, act, "rollback", wholly=True)
+    undo(desk, act, "rollback", wholly=True)
     assert stack.rules == Rules() and statuses(desk) == [UNDONE, UNDONE]
 
 
 def test_keeping_a_later_act_lets_go_of_the_earlier(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE, 0.0)
-    acting.keep(desk, enforce(desk, TWO))
+    keep_transaction(desk, enforce(desk, TWO))
     assert statuses(desk) == [REPLACED, KEPT]
-    first, second = desk.book.acts()
+    first, second = desk.journal.acts()
     assert first.rules == Rules() and second.over == 0
-    acting.recover(replace(desk, ahead_s=1e6))
+    recover_due(replace(desk, ahead_s=1e6))
     assert stack.rules == TWO
 
 
@@ -160,7 +163,7 @@ def test_a_failed_apply_over_a_kept_one_goes_back_to_it(desk: Later, stack: Stac
     # What comes back is read back too: while the stack loses rules, the act stays open, with the reason.
     assert statuses(desk)[-1] == UNDOING
     stack.lose = False
-    acting.recover(desk)
+    recover_due(desk)
     assert stack.rules == ONE and statuses(desk) == [KEPT, UNDONE]
 
 
@@ -174,16 +177,16 @@ def test_what_does_not_read_back_is_undone_and_named(desk: Later, stack: Stack) 
 @pytest.mark.parametrize("status", [WRITING, UNDOING])
 def test_what_was_left_half_done_is_undone(desk: Later, stack: Stack, status: str) -> None:
     act = enforce(desk, ONE)
-    desk.book.put(replace(act, status=status))
-    assert [one.status for one in acting.recover(desk)] == [UNDONE]
+    desk.journal.put(replace(act, status=status))
+    assert [one.status for one in recover_due(desk)] == [UNDONE]
     assert stack.rules == Rules()
 
 
 def test_what_was_never_written_is_forgotten(desk: Later, stack: Stack) -> None:
     """A leased act stands, and the one after it died before it wrote: the first goes on."""
     first = enforce(desk, ONE)
-    desk.book.begin(replace(first, status=BEGUN, rules=TWO))
-    assert [one.why for one in acting.recover(desk)] == ["killed before it wrote"]
+    desk.journal.begin(replace(first, status=BEGUN, rules=TWO))
+    assert [one.why for one in recover_due(desk)] == ["killed before it wrote"]
     assert stack.rules == ONE and statuses(desk) == [LEASED, UNDONE]
 
 
@@ -192,13 +195,13 @@ def test_after_a_reboot_nothing_is_written(desk: Later, stack: Stack) -> None:
     enforce(desk, TWO)
     other = replace(desk, boot="boot-2", ahead_s=1e6)
     stack.fail_revert = AssertionError("reverted")
-    assert {one.why for one in acting.recover(other)} == {"reboot"}
-    assert not desk.book.acts(*acting.OPEN)
+    assert {one.why for one in recover_due(other)} == {"reboot"}
+    assert not desk.journal.acts(*OPEN)
 
 
 def test_acts_of_another_namespace_are_left_alone(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE)
-    assert acting.recover(replace(desk, space="net:[2]", ahead_s=1e6)) == []
+    assert recover_due(replace(desk, namespace="net:[2]", ahead_s=1e6)) == []
     assert stack.rules == ONE and statuses(desk) == [LEASED]
 
 
@@ -206,32 +209,32 @@ def test_acts_of_another_namespace_are_left_alone(desk: Later, stack: Stack) -> 
 def test_acts_of_a_namespace_that_is_gone_end(desk: Later, stack: Stack, status: str) -> None:
     """Whatever its driver keeps outside of the namespace goes; that the driver finds no namespace is no fault."""
     act = enforce(desk, ONE)
-    desk.book.put(act.closed(UNDONE, ""))
+    desk.journal.put(act.closed(UNDONE, ""))
     other = replace(act, place=Place(netns="there-is-none"), space="", status=status)
-    desk.book.begin(other)
-    assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
+    desk.journal.begin(other)
+    assert [one.why for one in recover_due(desk)] == ["its network namespace is gone"]
     assert stack.rules == Rules(), "a program that is pinned outlives the namespace it was for"
-    desk.book.begin(other)
+    desk.journal.begin(other)
     stack.fail_revert = BadInput("no network namespace is called 'there-is-none'")
-    assert [one.why for one in acting.recover(desk)] == ["its network namespace is gone"]
-    assert not desk.book.acts(*acting.OPEN)
+    assert [one.why for one in recover_due(desk)] == ["its network namespace is gone"]
+    assert not desk.journal.acts(*OPEN)
 
 
 def test_a_revert_that_fails_is_told_and_tried_again(desk: Later, stack: Stack) -> None:
     act = enforce(desk, ONE)
     stack.fail_revert = Missing("no device")
     late = replace(desk, ahead_s=61.0)
-    assert acting.recover(late) == [] == acting.recover(late)
-    (left,) = desk.book.acts(UNDOING)
+    assert recover_due(late) == [] == recover_due(late)
+    (left,) = desk.journal.acts(UNDOING)
     assert left.why == "lease ended; not undone yet: no device" and left.id == act.id
     stack.fail_revert = None
-    assert [one.why for one in acting.recover(late)] == ["lease ended"]
+    assert [one.why for one in recover_due(late)] == ["lease ended"]
     assert stack.rules == Rules()
 
 
 def test_one_driver_that_fails_does_not_keep_another_from_being_mended(desk: Later, stack: Stack) -> None:
     enforce(desk, ONE)
-    act = desk.book.begin(replace(desk.book.acts()[0], driver="absent"))
-    assert [one.driver for one in acting.recover(replace(desk, ahead_s=61.0))] == ["memory"]
-    (left,) = desk.book.acts(UNDOING)
+    act = desk.journal.begin(replace(desk.journal.acts()[0], driver="absent"))
+    assert [one.driver for one in recover_due(replace(desk, ahead_s=61.0))] == ["memory"]
+    (left,) = desk.journal.acts(UNDOING)
     assert left.id == act.id and "no driver is called" in left.why

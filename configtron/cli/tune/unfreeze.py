@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron tune resume`."""
+"""`configtron tune unfreeze`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from configtron.cli.settings import hint, settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 
 
-@click.command(short_help="Touch a frozen scope again.")
+@click.command(short_help="Let plans change a frozen scope again.")
 @click.argument("scopes", nargs=-1, metavar="[SCOPE]...")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-def resume(scopes: tuple[str, ...], everything: bool) -> int:
-    """Touch scopes again that were frozen because somebody else changed them; `status` lists them.
+def unfreeze(scopes: tuple[str, ...], everything: bool) -> int:
+    """Let plans change scopes again that were frozen because another program changed them; `status` lists them.
 
     Nothing is written to the stack: the next plan says what would change there. Exit code 4: none of them was frozen.
     """
-    from configtron.db.tuning import Tuning
+    from configtron.service import lease
 
     if bool(scopes) == everything:
         raise BadInput("name scopes as `configtron tune status` does, or --all")
-    with Tuning(settings().db) as book:
-        count = book.resume(None if everything else scopes)
+    count = lease.unfreeze(settings().db, None if everything else scopes)
     if settings().loudness >= 0:
         none = hint("none of them is frozen; `configtron tune status` lists what is")
-        click.echo(f"{count} scopes resumed" if count else none, err=True)
+        click.echo(f"{count} scopes unfrozen" if count else none, err=True)
     return DONE if count else NOTHING

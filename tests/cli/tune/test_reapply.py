@@ -16,12 +16,12 @@ __all__ = ["stack", "tune", "wanted"]
 
 
 def test_a_driver_that_moves(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wanted("move") == (NOTHING, "", "nothing of ours is in force here\n")
+    assert wanted("reapply") == (NOTHING, "", "nothing of ours is in force here\n")
     assert wanted("--driver", "memory", "apply")[0] == DONE
-    code, out, _ = wanted("move", "-f", "jsonl")
+    code, out, _ = wanted("reapply", "-f", "jsonl")
     assert code == NOTHING and json.loads(out)["about"] == "does not reach open connections"
     monkeypatch.setattr(MemoryDriver, "move", lambda self: (9, 2), raising=False)
-    code, out, _ = wanted("move", "-f", "jsonl")
+    code, out, _ = wanted("reapply", "-f", "jsonl")
     row = json.loads(out)
     assert (code, row["act"], row["driver"], row["served"], row["moved"]) == (DONE, 1, "memory", 9, 2)
 

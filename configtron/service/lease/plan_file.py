@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A plan as a file: JSON Lines, a line about the plan and one for each advice, as `plan -f jsonl` prints it."""
+"""A plan as a file: JSON Lines, one about the plan and one for each piece of advice, as `plan -f jsonl` prints it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
 from configtron.model.records import Json, value_form, value_of
 from configtron.model.tuning import Place
+from configtron.service.lease.plan import DUE, FROZEN, MUTED, Planned
 from configtron.tune.listeners import listeners_text
 from configtron.tune.plan import Advice
-
-if TYPE_CHECKING:
-    from configtron.cli.tune.planning import Planned
 
 KIND = "plan"
 PLACE = {field.name for field in fields(Place)}
 ADVICE = ("driver", "scope", "knob", "id", "was", "to", "state")
-# What is to become of an advice: only what is due is done.
-DUE, MUTED, FROZEN = "due", "muted", "frozen"
 
 
-class Saved(NamedTuple):
-    """A plan that was saved: by which driver, where, and the advice that is due."""
+class SavedPlan(NamedTuple):
+    """A plan read from a file: its driver, its place, prefixes held back, and the advice that is due."""
 
     driver: str
     place: Place
@@ -37,7 +33,7 @@ class Saved(NamedTuple):
 
 
 def lines(planned: Planned, place: Place) -> Iterable[dict[str, Json]]:
-    """The plan, line by line."""
+    """Yield the plan, line by line."""
     counts: dict[str, Json] = dict(planned.counts())
     where: dict[str, Json] = {name: value for name, value in asdict(place).items() if value}
     yield {"kind": KIND, "driver": planned.driver.name, "place": where, "held": planned.held, "advices": counts}
@@ -46,7 +42,7 @@ def lines(planned: Planned, place: Place) -> Iterable[dict[str, Json]]:
 
 
 def advice_form(advice: Advice, state: str, untouched: Mapping[str, Value] = MappingProxyType({})) -> dict[str, Json]:
-    """One advice; `now` is what the kernel has of itself where no profile of ours said anything before."""
+    """Return one advice as JSON; `now`: what the kernel has of itself where no profile of ours set the knob before."""
     now: dict[str, Json] = {}
     if advice.was is None and advice.knob in untouched:
         now = {"now": value_form(untouched[advice.knob])}
@@ -56,7 +52,7 @@ def advice_form(advice: Advice, state: str, untouched: Mapping[str, Value] = Map
     }  # fmt: skip
 
 
-def saved(path: Path) -> Saved:
+def saved(path: Path) -> SavedPlan:
     """Read a plan back. An advice whose id is not its own was edited. Errors: `BadInput`."""
     try:
         text = path.read_text()
@@ -67,11 +63,11 @@ def saved(path: Path) -> Saved:
         raise BadInput(f"{path}: not a plan; make one: configtron tune plan -f jsonl -o {path}")
     driver, place, held = _head(path, forms[0])
     advices = [_advice(path, number, form) for number, form in enumerate(forms[1:], 2)]
-    return Saved(driver, place, held, [advice for advice in advices if advice is not None])
+    return SavedPlan(driver, place, held, [advice for advice in advices if advice is not None])
 
 
 def _head(path: Path, form: dict[str, Any]) -> tuple[str, Place, int]:
-    """What the first line says of the whole."""
+    """Return driver, place and prefixes held back from the first line. Errors: `BadInput`."""
     driver, where, held = form.get("driver"), form.get("place"), form.get("held")
     if not isinstance(driver, str):
         raise BadInput(f"{path}: line 1: names no driver; make a new plan")
@@ -85,7 +81,7 @@ def _head(path: Path, form: dict[str, Any]) -> tuple[str, Place, int]:
 
 
 def _unlike(listen: str) -> str:
-    """Why listeners are not as a plan writes them; "" if they are."""
+    """Return why listeners are not written as a plan writes them; "" if they are."""
     try:
         same = listeners_text([listen]) == listen
     except BadInput as error:
@@ -104,7 +100,7 @@ def _form(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def _advice(path: Path, number: int, form: dict[str, Any]) -> Advice | None:
-    """The advice of a line; None if it is not to be followed."""
+    """Return the advice of a line; None if it is not due. Errors: `BadInput`."""
     words = [form.get(name) for name in ("driver", "scope", "knob", "id")]
     if lacking := [name for name in ADVICE if name not in form]:
         raise BadInput(f"{path}: line {number}: an advice without {lacking[0]}; make a new plan")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.tune.desk import Desk, desk
-from configtron.cli.tune.watching import Watcher
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.watch import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tune.journal import KEPT, Act
+from configtron.tune.journal import KEPT, Transaction
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]
@@ -43,16 +43,16 @@ class Telling:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Desk]:
+def here(tmp_path: Path) -> Iterator[LeaseContext]:
     with Tuning(tmp_path / "t.db") as book:
-        yield desk(book)
+        yield context_of(book)
 
 
 @pytest.fixture
-def telling(here: Desk, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Telling:
+def telling(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Telling:
     """In force, and looked at once."""
     stack.driver.apply(Changes(RULES.profiles, RULES.prefixes))
-    here.book.begin(Act("memory", Place(), here.space, here.boot, KEPT, "{}", RULES))
+    here.journal.begin(Transaction("memory", Place(), here.namespace, here.boot, KEPT, "{}", RULES))
     told = Telling(stack)
     monkeypatch.setattr(MemoryDriver, "news", lambda driver: told.news(driver), raising=False)
     return told
@@ -62,14 +62,14 @@ def scopes(watcher: Watcher) -> list[tuple[str, str]]:
     return [(event.event, event.scope) for event in watcher.turn()]
 
 
-def test_news_of_another_hand_are_told_once(here: Desk, telling: Telling) -> None:
+def test_news_of_another_hand_are_told_once(here: LeaseContext, telling: Telling) -> None:
     watcher = Watcher(here)
     assert scopes(watcher) == []
     telling.another_hand()
     assert [scopes(watcher), scopes(watcher)] == [[("foreign", SCOPE)], []]
 
 
-def test_what_was_heard_when_the_driver_failed_is_not_lost(here: Desk, telling: Telling) -> None:
+def test_what_was_heard_when_the_driver_failed_is_not_lost(here: LeaseContext, telling: Telling) -> None:
     watcher = Watcher(here)
     assert scopes(watcher) == []
     telling.another_hand()
@@ -80,7 +80,7 @@ def test_what_was_heard_when_the_driver_failed_is_not_lost(here: Desk, telling: 
 
 
 def test_what_could_not_be_written_down_is_not_lost(
-    here: Desk, telling: Telling, monkeypatch: pytest.MonkeyPatch
+    here: LeaseContext, telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise BadInput("the disk is full")

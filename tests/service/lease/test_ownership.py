@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tune_ground import Ground, ground
-from configtron.cli.tune import claims
-from configtron.cli.tune.acting import undo
-from configtron.cli.tune.claims import abandoned, claimed, other, released
-from configtron.cli.tune.desk import Desk, desk
-from configtron.cli.tune.processes import end, ended
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, REFUSED, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
+from configtron.service.lease import ownership
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.ownership import other_owner, owned, release, release_database
+from configtron.service.lease.processes import end, ended
+from configtron.service.lease.undo import undo
 from configtron.tune.drivers import FOR_TRIALS
-from configtron.tune.journal import KEPT, LEASED, UNDONE, Act
+from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
 from tests.cli.tune.memory import Stack, stack
 
@@ -35,51 +35,51 @@ HERE = Place()
 
 
 @pytest.fixture
-def desks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Desk, Desk]]:
+def desks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LeaseContext, LeaseContext]]:
     """Two databases of one host, whose claims are not the host's own."""
-    monkeypatch.setattr(claims, "FOLDER", tmp_path / "run")
+    monkeypatch.setattr(ownership, "FOLDER", tmp_path / "run")
     with Tuning(tmp_path / "one.db") as one, Tuning(tmp_path / "two.db") as two:
-        yield desk(one), desk(two)
+        yield context_of(one), context_of(two)
 
 
-def held(at: Desk, place: Place = HERE, status: str = KEPT) -> Act:
+def held(at: LeaseContext, place: Place = HERE, status: str = KEPT) -> Transaction:
     """An act with its claim, as `enforce` begins one. Nothing is written to the stack."""
-    with claimed(at, "route", place):
-        return at.book.begin(Act("route", place, at.space_of(place), at.boot, status, "{}", Rules()))
+    with owned(at, "route", place):
+        return at.journal.begin(Transaction("route", place, at.namespace_of(place), at.boot, status, "{}", Rules()))
 
 
 def folder() -> list[Path]:
-    return list(claims.FOLDER.iterdir()) if claims.FOLDER.exists() else []
+    return list(ownership.FOLDER.iterdir()) if ownership.FOLDER.exists() else []
 
 
-def test_the_second_is_refused_with_whose_it_is(desks: tuple[Desk, Desk]) -> None:
+def test_the_second_is_refused_with_whose_it_is(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     act = held(one)
-    with pytest.raises(Refused, match=rf"act {act.id} \(route, kept\) of another database, {one.book.path}, is in"):
+    with pytest.raises(Refused, match=rf"act {act.id} \(route, kept\) of another database, {one.journal.path}, is in"):
         held(two)
-    told = other(two, "route", HERE)
-    assert f"configtron --db {one.book.path} tune rollback" in told and "\n" not in told
-    assert two.book.acts() == [] and other(one, "route", HERE) == ""
+    told = other_owner(two, "route", HERE)
+    assert f"configtron --db {one.journal.path} tune rollback" in told and "\n" not in told
+    assert two.journal.acts() == [] and other_owner(one, "route", HERE) == ""
     held(one)
 
 
-def test_whose_act_is_over_keeps_nobody_out(desks: tuple[Desk, Desk]) -> None:
+def test_whose_act_is_over_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
-    one.book.put(held(one).closed(UNDONE, "rollback"))
+    one.journal.put(held(one).closed(UNDONE, "rollback"))
     held(two)
     with pytest.raises(Refused, match="two.db"):
         held(one)
 
 
-def test_whoever_died_between_claim_and_journal_keeps_nobody_out(desks: tuple[Desk, Desk]) -> None:
+def test_whoever_died_between_claim_and_journal_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
-    with suppress(KeyboardInterrupt), claimed(one, "route", HERE):
+    with suppress(KeyboardInterrupt), owned(one, "route", HERE):
         raise KeyboardInterrupt
     assert len(folder()) == 1
     held(two)
 
 
-def test_a_claim_that_stands_is_not_written_anew(desks: tuple[Desk, Desk]) -> None:
+def test_a_claim_that_stands_is_not_written_anew(desks: tuple[LeaseContext, LeaseContext]) -> None:
     """Or whoever is killed between emptying and writing it leaves an act that no other database sees."""
     held(desks[0])
     (file,) = folder()
@@ -88,81 +88,81 @@ def test_a_claim_that_stands_is_not_written_anew(desks: tuple[Desk, Desk]) -> No
     assert file.stat().st_mtime_ns == 0
 
 
-def test_claims_that_say_nothing_are_taken_away(desks: tuple[Desk, Desk]) -> None:
-    claims.FOLDER.mkdir()
-    (claims.FOLDER / "left").touch()
-    released(desks[1])
+def test_claims_that_say_nothing_are_taken_away(desks: tuple[LeaseContext, LeaseContext]) -> None:
+    ownership.FOLDER.mkdir()
+    (ownership.FOLDER / "left").touch()
+    release(desks[1])
     assert folder() == []
 
 
-def test_a_path_is_any_bytes(desks: tuple[Desk, Desk]) -> None:
+def test_a_path_is_any_bytes(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
-    odd = os.fsdecode(os.fsencode(one.book.path.parent) + b"/a\xff\r.db")
+    odd = os.fsdecode(os.fsencode(one.journal.path.parent) + b"/a\xff\r.db")
     with Tuning(Path(odd)) as book:
-        act = held(desk(book))
-        assert f"act {act.id} (route, kept) of another database, {odd}," in other(two, "route", HERE)
-        assert other(desk(book), "route", HERE) == ""
+        act = held(context_of(book))
+        assert f"act {act.id} (route, kept) of another database, {odd}," in other_owner(two, "route", HERE)
+        assert other_owner(context_of(book), "route", HERE) == ""
 
 
-def test_a_database_that_is_gone_keeps_nobody_out(desks: tuple[Desk, Desk]) -> None:
+def test_a_database_that_is_gone_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     held(one)
-    one.book.path.rename(one.book.path.with_name("away"))
+    one.journal.path.rename(one.journal.path.with_name("away"))
     held(two)
 
 
-def test_a_database_that_cannot_be_read_keeps_others_out(desks: tuple[Desk, Desk]) -> None:
+def test_a_database_that_cannot_be_read_keeps_others_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     held(one)
-    one.book.close()
-    for file in one.book.path.parent.glob("one.db*"):
+    one.journal.close()
+    for file in one.journal.path.parent.glob("one.db*"):
         file.write_bytes(b"no database" * 1000)
     with pytest.raises(Refused, match=f"cannot be read .*remove {folder()[0]}"):
         held(two)
 
 
-def test_claims_go_with_what_they_are_for(desks: tuple[Desk, Desk]) -> None:
+def test_claims_go_with_what_they_are_for(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     act, group = held(one), held(one, Place(cgroup="/web"))
     assert len(folder()) == 2, "another control group is another place"
-    released(two)
-    abandoned(two.book.path)
+    release(two)
+    release_database(two.journal.path)
     assert len(folder()) == 2, "not ours to take away"
-    one.book.put(group.closed(UNDONE, ""))
-    released(one)
+    one.journal.put(group.closed(UNDONE, ""))
+    release(one)
     assert len(folder()) == 1
     with pytest.raises(Refused):
         held(two)
-    one.book.put(act.closed(UNDONE, ""))
-    released(one)
+    one.journal.put(act.closed(UNDONE, ""))
+    release(one)
     assert folder() == []
     held(one)
-    abandoned(one.book.path)
+    release_database(one.journal.path)
     assert folder() == []
 
 
-def test_another_boot_and_another_namespace_are_other_places(desks: tuple[Desk, Desk]) -> None:
+def test_another_boot_and_another_namespace_are_other_places(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
-    held(Desk(one.book, "an-earlier-boot", one.space))
+    held(LeaseContext(one.journal, "an-earlier-boot", one.namespace))
     held(two)
     # The same file, but the act in it was made elsewhere.
-    two.book.put(*(act.closed(UNDONE, "") for act in two.book.acts()))
-    with claimed(one, "route", HERE):
-        one.book.begin(Act("route", HERE, "net:[1]", one.boot, KEPT, "{}", Rules()))
+    two.journal.put(*(act.closed(UNDONE, "") for act in two.journal.acts()))
+    with owned(one, "route", HERE):
+        one.journal.begin(Transaction("route", HERE, "net:[1]", one.boot, KEPT, "{}", Rules()))
     held(two)
 
 
 def test_a_namespace_that_was_made_anew_is_left_to_whom_it_is_now(
-    desks: tuple[Desk, Desk], stack: Stack, monkeypatch: pytest.MonkeyPatch
+    desks: tuple[LeaseContext, LeaseContext], stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name, and with it the place in the journal, is the same; what the first act set went with the old one."""
-    monkeypatch.setattr(claims, "FOR_TRIALS", "")
+    monkeypatch.setattr(ownership, "FOR_TRIALS", "")
     one, two = desks
 
-    def begun(at: Desk, rules: Rules) -> Act:
+    def begun(at: LeaseContext, rules: Rules) -> Transaction:
         stack.driver.apply(difference(stack.rules, rules))
-        with claimed(at, "memory", HERE):
-            return at.book.begin(Act("memory", HERE, at.space, at.boot, LEASED, "{}", rules))
+        with owned(at, "memory", HERE):
+            return at.journal.begin(Transaction("memory", HERE, at.namespace, at.boot, LEASED, "{}", rules))
 
     first = begun(one, Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}))
     theirs = Rules({"far": Profile("far", (("initcwnd", 30),))}, {"10.1.0.0/16": "far"})
@@ -170,29 +170,31 @@ def test_a_namespace_that_was_made_anew_is_left_to_whom_it_is_now(
     folder()[0].unlink()
     second = begun(two, theirs)
     assert undo(one, first, "lease ended").status == UNDONE and stack.rules == theirs
-    assert [act.status for act in one.book.acts()] == [UNDONE]
+    assert [act.status for act in one.journal.acts()] == [UNDONE]
     assert undo(two, second, "lease ended").status == UNDONE and stack.rules == Rules()
 
 
-def test_what_sets_nothing_of_the_host_claims_nothing(desks: tuple[Desk, Desk]) -> None:
+def test_what_sets_nothing_of_the_host_claims_nothing(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
-    with claimed(one, FOR_TRIALS, HERE):
+    with owned(one, FOR_TRIALS, HERE):
         pass
-    assert folder() == [] and other(two, FOR_TRIALS, HERE) == ""
+    assert folder() == [] and other_owner(two, FOR_TRIALS, HERE) == ""
 
 
-def test_who_claims_just_now_is_not_passed_over(desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_claims_just_now_is_not_passed_over(
+    desks: tuple[LeaseContext, LeaseContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that was stopped there, or whose disk is slow."""
-    monkeypatch.setattr(claims, "locked", lambda *_: False)
+    monkeypatch.setattr(ownership, "take_lock", lambda *_: False)
     with pytest.raises(Refused, match="another apply is claiming"):
         held(desks[0])
-    assert desks[0].book.acts() == []
+    assert desks[0].journal.acts() == []
 
 
 def test_where_no_claim_can_be_kept_a_warning_is(
-    desks: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    desks: tuple[LeaseContext, LeaseContext], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(claims, "FOLDER", Path("/proc/no/such/folder"))
+    monkeypatch.setattr(ownership, "FOLDER", Path("/proc/no/such/folder"))
     held(desks[0])
     assert "another database that acts here would not be noticed" in caplog.text
 

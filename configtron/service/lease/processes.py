@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes by number and start time: a number alone may have been given to somebody else meanwhile."""
+"""Processes named by number and start time, since the kernel gives a number again: "PID START"."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pathlib import Path
 
 # Field 22 of /proc/PID/stat is the start time (proc(5)); after the command in brackets it is the 20th.
 START_FIELD = 19
-# Fields 14 and 15: ticks of the processor that it used, itself and the kernel for it.
+# Fields 14 and 15: clock ticks of processor time, in user mode and in the kernel.
 USED_FIELDS = slice(11, 13)
-# How often to look whether somebody is gone.
-LOOK_S = 0.02
+# s between two looks at a process that is to end.
+POLL_S = 0.02
 
 
-def myself() -> str:
-    """This process: "PID START"."""
+def this_process() -> str:
+    """Return the name of this process."""
     return named(os.getpid())
 
 
 def named(pid: int) -> str:
-    """A process: "PID START"; "" if there is none, or only what its parent has not yet fetched."""
+    """Return the name of a process; "" if there is none, or only a zombie."""
     fields = _fields(pid)
     return "" if fields[0] == "Z" else f"{pid} {fields[START_FIELD]}"
 
 
 def used(process: str) -> int:
-    """How much of the processor it has used, ticks; of one that is gone, none."""
+    """Return the processor time of a process, clock ticks; 0 if it has ended."""
     return sum(map(int, _fields(int(process.split()[0]))[USED_FIELDS])) if alive(process) else 0
 
 
 def _fields(pid: int) -> list[str]:
-    """/proc/PID/stat after the command; "Z" alone if there is no such process."""
+    """Return /proc/PID/stat after the command; "Z" alone if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -42,17 +42,17 @@ def _fields(pid: int) -> list[str]:
 
 
 def alive(process: str) -> bool:
-    """Whether that very process still runs."""
+    """Return whether that very process still runs."""
     return bool(process) and named(int(process.split()[0])) == process
 
 
 def ended(process: str, patience_s: float) -> bool:
-    """Wait until it has ended; whether it has."""
+    """Wait up to so long for its end; return whether it has ended."""
     until = time.monotonic() + patience_s
     while alive(process):
         if time.monotonic() >= until:
             return False
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return True
 
 
@@ -63,7 +63,7 @@ def end(process: str, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(int(process.split()[0]))
         try:
-            # Looked at again: the descriptor now holds the number fast.
+            # Checked again: from here on the descriptor keeps the number from being given to another process.
             if alive(process):
                 signal.pidfd_send_signal(descriptor, number)
         finally:

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""Apply: put the wanted rules in force as one transaction, under a lease that a watchdog ends.
+
+Each step is committed to the journal before it is taken (`tune/journal.py`): all of a transaction is in force, or what
+stood before is put back.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from configtron.db.tuning import Tuning
+from configtron.model.errors import ConfigtronError, Mismatch
+from configtron.model.protocols import Driver, Follower
+from configtron.model.tuning import Place, Rules
+from configtron.service.lease import ownership, watchdog_process
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.kernel_rules import in_force, write
+from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
+from configtron.service.lease.plan import DUE, FROZEN, Planned, guard, planned, usable
+from configtron.service.lease.plan_file import saved
+from configtron.service.lease.recover import recover_due
+from configtron.service.lease.undo import note_obstacle, undo
+from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
+from configtron.tune.plan import follow
+from configtron.tune.pools import for_kernel
+
+# s; a transaction that is to be kept has no lease, and one that is not complete after so long hangs.
+HANG_S = 600.0
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an apply did.
+
+    driver       name of the driver
+    transaction  the one in force at the place now; None: nothing is
+    changes      pieces of advice that were followed
+    frozen       pieces of advice that were left, since another program changed their scope
+    lost         nothing is in force, and all that would be is frozen
+    needs_watch  kept rules that follow a change of the host's routes only while a watch runs
+    """
+
+    driver: str
+    transaction: Transaction | None
+    changes: int
+    frozen: int
+    lost: bool
+    needs_watch: bool
+
+
+def apply(
+    options: LeaseOptions,
+    *,
+    lease_s: float = LEASE_S,
+    plan_file: Path | None = None,
+    on_notice: OnNotice = ignore,
+) -> Applied:
+    """Put in force what is wanted, or what a saved plan says: all of it, or nothing.
+
+    lease_s    s until a watchdog process undoes it, unless it is renewed or kept; 0 keeps it until a rollback
+    plan_file  a plan as `plan_file.lines` writes it; its driver and place count, not those of the options
+    on_notice  hears what is in force where an interruption comes after the last write
+
+    What is in force already is not written again: its lease is renewed. Any exception in the meantime, an interruption
+    too, puts back what stood before. Errors: the driver's; `Refused` by the guard, by another database's rules, for a
+    plan that is out of date, or while another process applies; `Mismatch` where it does not read back.
+    """
+    with Tuning(options.database) as journal:
+        context = context_of(journal)
+        with exclusive_lock(options.database):
+            recover_due(context)
+            place, found = _plan(context, options, plan_file)
+            lost = _is_lost(found)
+            try:
+                transaction = None if lost else _apply(context, options, place, found, lease_s)
+            except KeyboardInterrupt:
+                _report_in_force(context, place, found, on_notice)
+                raise
+        kept = transaction is not None and not transaction.lease_s
+        return Applied(found.driver.name, transaction, len(found.due()), found.counts()[FROZEN], lost,
+                       kept and isinstance(found.driver, Follower))  # fmt: skip
+
+
+def _plan(context: LeaseContext, options: LeaseOptions, plan_file: Path | None) -> tuple[Place, Planned]:
+    if plan_file is None:
+        return options.place, planned(context, options)
+    return _saved_plan(context, plan_file)
+
+
+def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
+    """Return a saved plan, checked against what is in force now. Errors: `BadInput`, `Missing`, `Refused`."""
+    found = saved(path)
+    driver = usable(context.load(found.driver, found.place))
+    standing = context.journal.standing(found.driver, found.place, context.namespace_of(found.place))
+    want = for_kernel(context.journal.wanted())
+    have = in_force(driver, [standing.rules, want] if standing else [want])
+    advices = [(advice, DUE) for advice in found.advices]
+    return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held)
+
+
+def _is_lost(found: Planned) -> bool:
+    """Return whether nothing is in force, and nothing will be, since all of it is frozen."""
+    return bool(found.counts()[FROZEN]) and not (found.due() or found.have.prefixes or found.have.default)
+
+
+def _apply(
+    context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
+) -> Transaction | None:
+    """Apply a plan; where nothing is due, renew the lease of what is in force, if anything is."""
+    guard(found.driver, found.target, options.limits)
+    standing = context.journal.standing(found.driver.name, place, context.namespace_of(place))
+    if found.due():
+        transaction = apply_rules(context, found.driver, place, found.have, found.target, lease_s, found.held)
+        if standing is not None:
+            watchdog_process.dismiss(standing)
+        return transaction
+    if standing is None or standing.status != LEASED:
+        return standing
+    if not lease_s:
+        return keep_transaction(context, standing)
+    context.journal.renew(standing.id, context.now_s() + lease_s, lease_s)
+    return context.journal.act(standing.id)
+
+
+def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_notice: OnNotice) -> None:
+    standing = context.journal.standing(found.driver.name, place, context.namespace_of(place))
+    if standing is not None:
+        back = "take it back: configtron tune rollback"
+        on_notice(Notice(f"act {standing.id} is {standing.status}; {back}", logging.WARNING))
+
+
+def apply_rules(
+    context: LeaseContext, driver: Driver, place: Place, have: Rules, target: Rules, lease_s: float, held: int = 0
+) -> Transaction:
+    """Bring what is in force to the target, for `lease_s`; 0 keeps it. Callers hold the lock.
+
+    All of it is in force, or what stood before is put back. The lease counts from the moment all of it is in force.
+    Errors: the driver's; `Refused` where another database has rules in force at that place; `Mismatch` where what was
+    written does not read back.
+    """
+    space = context.namespace_of(place)
+    standing = context.journal.standing(driver.name, place, space)
+    before = standing.before if standing else driver.before()
+    over = 0 if standing is None else standing.id if standing.status == KEPT else standing.over
+    new = Transaction(driver.name, place, space, context.boot, BEGUN, before, target, lease_s=lease_s, over=over,
+                      held=held, expires_s=context.now_s() + (lease_s or HANG_S))  # fmt: skip
+    with ownership.owned(context, driver.name, place):
+        new = context.journal.begin(new)
+    # A kept transaction has no end, but until it is complete a watchdog must be there to undo it.
+    new = replace(new, keeper=watchdog_process.start(context, new.id), status=WRITING)
+    context.journal.put(new, *_replaced(standing, new))
+    try:
+        write(driver, have, target)
+    except BaseException as error:
+        _take_back(context, new, error)
+        raise
+    return _complete(context, replace(new, status=LEASED, expires_s=context.now_s() + lease_s))
+
+
+def _complete(context: LeaseContext, leased: Transaction) -> Transaction:
+    """Journal that all of a transaction is in force: leased, or kept if it has no lease."""
+    if leased.lease_s:
+        context.journal.put(leased)
+        return leased
+    kept = keep_transaction(context, leased)
+    watchdog_process.dismiss(leased)
+    return kept
+
+
+def _take_back(context: LeaseContext, failed: Transaction, error: BaseException) -> None:
+    """Undo a transaction that failed. Errors: `Mismatch` with both reasons if that fails too; it is then retried."""
+    why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+    try:
+        undo(context, failed, why)
+    except (ConfigtronError, OSError) as second:
+        note_obstacle(context, failed, why, second)
+        again = "it is tried again: configtron tune status"
+        raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
+
+
+def _replaced(standing: Transaction | None, by: Transaction) -> list[Transaction]:
+    """Return what a transaction replaces. A kept one stays in the journal with its rules, to come back on undo."""
+    if standing is None:
+        return []
+    if standing.id == by.over:
+        return [replace(standing, status=REPLACED)]
+    return [standing.closed(REPLACED, f"act {by.id}")]
+
+
+def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
+    """Keep a transaction without a lease, until a rollback to the untouched stack."""
+    kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, keeper="")
+    before = context.journal.act(leased.over) if leased.over else None
+    context.journal.put(kept, *([before.closed(REPLACED, f"act {leased.id}")] if before else []))
+    return kept

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The host and the database that a lease works with: journal, drivers, clock, boot, network namespace."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.db.tuning import Tuning
+from configtron.linux.netns import is_absent
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Place
+from configtron.tune.drivers import load
+
+
+@dataclass(frozen=True)
+class LeaseContext:
+    """An open database and the host around it.
+
+    boot       boot id of this kernel: another one after a reboot
+    namespace  the network namespace of this process: "net:[4026531840]"
+    load       makes the driver of a name for a place
+    """
+
+    journal: Tuning
+    boot: str
+    namespace: str
+    load: Callable[[str, Place], Driver] = load
+
+    def now_s(self) -> float:
+        """Return seconds since boot, suspension included: a clock that nobody sets."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def namespace_of(self, place: Place) -> str:
+        """Return what the journal records beside a place that names no namespace: which one that was."""
+        return "" if place.netns else self.namespace
+
+
+def context_of(journal: Tuning) -> LeaseContext:
+    """Return the context of an open database on this host."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return LeaseContext(journal, boot, os.readlink("/proc/self/ns/net"))
+
+
+def is_gone(place: Place) -> bool:
+    """Return whether the namespace that a place names no longer exists: all that was set there went with it."""
+    return "/" not in place.netns and is_absent(place.netns)

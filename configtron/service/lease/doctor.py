@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Doctor: which drivers can act at a place, what the others lack, and which driver would set each knob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from configtron.linux.netns import absent, is_absent
+from configtron.model.errors import ConfigtronError
+from configtron.model.knobs import KNOBS
+from configtron.model.protocols import Driver, Trier
+from configtron.model.tuning import Place, Reach
+from configtron.tune.capabilities import SETTABLE
+from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
+from configtron.tune.guard import reach_text
+
+# Stands for the driver of a knob that no driver here reaches.
+NONE = "-"
+
+
+class Examined(NamedTuple):
+    """A driver: what it lacks here, what it sets here, what it would set, and what it never sets and why."""
+
+    name: str
+    lack: str
+    reach: Mapping[str, Reach]
+    reachable: Mapping[str, Reach]
+    unreachable: Mapping[str, str]
+
+
+class KnobSupport(NamedTuple):
+    """Which driver would set a knob (`NONE`: no one), how far that reaches, what it takes, and the others.
+
+    others      drivers that would in its place
+    instead_of  better drivers that would, if they did not lack something
+    """
+
+    knob: str
+    driver: str
+    per: str
+    takes: str
+    others: tuple[str, ...]
+    instead_of: tuple[str, ...]
+    note: str
+
+
+def absent_namespace(place: Place) -> str:
+    """Return that the namespace of a place does not exist, and which ones do; "" if it does."""
+    return absent(place.netns) if is_absent(place.netns) else ""
+
+
+def examine(place: Place) -> list[Examined]:
+    """Ask every driver what it can do at a place, best first. Writes nothing."""
+    return [_examined(name, load(name, place)) for name in DRIVERS if name != FOR_TRIALS]
+
+
+def _examined(name: str, driver: Driver) -> Examined:
+    try:
+        lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
+    except ConfigtronError as error:
+        lack = str(error)
+    reach = driver.settable() if not lack else {}
+    return Examined(name, lack, reach, driver.reachable(), driver.unreachable())
+
+
+def knobs(drivers: Sequence[Examined]) -> list[KnobSupport]:
+    """Return for each knob of a connection, and for each that some driver sets beside, which driver would set it."""
+    others = {knob for one in drivers for knob in one.reachable} - set(SETTABLE)
+    return [_support(knob, drivers) for knob in (*SETTABLE, *sorted(others))]
+
+
+def _support(knob: str, drivers: Sequence[Examined]) -> KnobSupport:
+    able = [one.name for one in drivers if knob in one.reach]
+    lacking = [one.name for one in drivers if one.lack and knob in one.reachable]
+    if not able:
+        why = next((one.unreachable[knob] for one in drivers if knob in one.unreachable), "")
+        return KnobSupport(knob, NONE, "", "", (), tuple(lacking), why)
+    ranks = {one.name: rank for rank, one in enumerate(drivers)}
+    found = next(one.reach[knob] for one in drivers if knob in one.reach)
+    takes = f"{reach_text(found)} {KNOBS[knob].unit if knob in KNOBS else ''}".strip()
+    better = tuple(name for name in lacking if ranks[name] < ranks[able[0]])
+    return KnobSupport(knob, able[0], found.per, takes, tuple(able[1:]), better, found.note)

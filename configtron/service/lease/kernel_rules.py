@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""Read rules back from the kernel, and write rules and check that they read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from configtron.model.errors import Mismatch
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Rules
+from configtron.tune.plan import advise, changes, recognised
+
+
+def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
+    """Return our rules as the driver reads them, with the profile names of `known` restored."""
+    return recognised(driver.read(), known)
+
+
+def write(driver: Driver, have: Rules, target: Rules) -> None:
+    """Change what is in force to the target and compare what reads back with it.
+
+    A driver reads back what it was asked to change; where something was dropped, everything is read. Errors: the
+    driver's; `Mismatch`.
+    """
+    todo = changes(have, target)
+    back = driver.apply(todo)
+    if todo.dropped_profiles or todo.dropped_prefixes:
+        found = in_force(driver, [target])
+    else:
+        unchanged = {name: target.profiles[name] for name in target.profiles.keys() - todo.profiles.keys()}
+        back = recognised(back, [target])
+        same = {prefix: name for prefix, name in target.prefixes.items() if prefix not in todo.prefixes}
+        found = Rules({**back.profiles, **unchanged}, {**same, **back.prefixes}, back.default)
+    if wrong := advise(driver.name, target, found):
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise Mismatch(f"driver {driver.name}: does not read back as written: {wrong[0].text}{more}")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""What a caller of the lease engine hands in, and what it hears while the engine works."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configtron.model.tuning import Place
+from configtron.tune.guard import Limits
+
+# Let the engine choose the driver.
+AUTO = "auto"
+# s; long enough to see whether the site still works, short enough to wait for if it does not.
+LEASE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """Where to act, by which driver, and what the operator allows.
+
+    database  file with wanted rules and journal (`configtron.db.tuning`); made if absent
+    driver    name of a driver; `AUTO`: the one in force here, else the first that reaches every wanted knob
+    limits    bounds for single knobs, the largest number of prefixes, whether unfair profiles pass
+    holdback  share of prefixes that keep the untouched stack, always the same ones, 0 to 1
+    canary    share of prefixes that change now, 0 to 1
+    """
+
+    database: Path
+    driver: str = AUTO
+    place: Place = Place()
+    limits: Limits = field(default_factory=Limits)
+    holdback: float = 0.0
+    canary: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for the operator. Commands in it are written `configtron tune ...`, without `--db`.
+
+    level  of `logging`: `INFO`, which a quiet caller drops, or `WARNING`
+    """
+
+    text: str
+    level: int = logging.INFO
+
+
+OnNotice = Callable[[Notice], None]
+
+
+def ignore(_: Notice) -> None:
+    """Drop a notice."""

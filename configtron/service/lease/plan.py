@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Plan: read what is wanted and what is in force, choose the driver, say what would change. Writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from configtron.db.glance import glance
+from configtron.db.tuning import Frozen, Tuning
+from configtron.linux.netns import absent, is_absent
+from configtron.model.errors import Missing, Refused
+from configtron.model.nouns import Value
+from configtron.model.protocols import Driver, Original
+from configtron.model.tuning import Rules
+from configtron.model.tuning_json import place_text
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.options import AUTO, LeaseOptions
+from configtron.service.lease.ownership import other_owner
+from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
+from configtron.tune.guard import Limits, refusals
+from configtron.tune.journal import UNDOING, WRITING
+from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, Share, advise, aim, follow, holds_scope
+from configtron.tune.pools import for_kernel
+from configtron.tune.rules import check
+
+# Scopes that hold others.
+WIDE = {PLACE, IPV4, IPV6}
+# Refusals of the guard that an error names; it counts the others.
+NAMED = 3
+# States of advice: only what is due is applied.
+DUE, MUTED, FROZEN = "due", "muted", "frozen"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Advice with its state (due, muted, frozen), what is in force now, and what would be.
+
+    held       prefixes that are held back
+    untouched  what the kernel has of itself, by knob, where the driver can read it
+    """
+
+    driver: Driver
+    have: Rules
+    target: Rules
+    advices: Sequence[tuple[Advice, str]]
+    held: int
+    untouched: Mapping[str, Value] = field(default_factory=dict)
+
+    def due(self) -> list[Advice]:
+        """Return the advice that an apply would follow."""
+        return [advice for advice, state in self.advices if state == DUE]
+
+    def shown(self, *, everything: bool) -> Iterator[tuple[Advice, str]]:
+        """Yield the advice that is due, or all of it."""
+        return ((advice, state) for advice, state in self.advices if everything or state == DUE)
+
+    def counts(self) -> Counter[str]:
+        """Return how many pieces of advice have each state."""
+        return Counter(state for _, state in self.advices)
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """A plan, and what stands in the way of applying it.
+
+    unfinished  numbers of transactions that are being written or undone, or were left so
+    owner       another database that has rules in force there, and what to do; ""
+    refused     what the guard refuses, in one line; ""
+    """
+
+    planned: Planned
+    unfinished: tuple[int, ...]
+    owner: str
+    refused: str
+
+
+def plan(options: LeaseOptions) -> PlanReport:
+    """Return what an apply with these options would change. Writes nothing, not even to the database.
+
+    Errors: `BadInput` for wanted rules that name no profile; `Missing` where no driver can do it.
+    """
+
+    def read(journal: Tuning) -> tuple[Planned, tuple[int, ...], str]:
+        context = context_of(journal)
+        unfinished = tuple(each.id for each in journal.acts(WRITING, UNDOING))
+        found = planned(context, options)
+        return found, unfinished, other_owner(context, found.driver.name, options.place)
+
+    found, unfinished, owner = glance(options.database, read)
+    return PlanReport(found, unfinished, owner, refused(found.driver, found.target, options.limits))
+
+
+def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
+    """Return the plan from what is in force to what is wanted. Errors: as `plan`."""
+    # Settings of a server's own configuration are for `tune router`.
+    journal, want = context.journal, for_kernel(check(context.journal.wanted()))
+    driver = _chosen(context, options, want)
+    have = in_force_here(context, options, driver, want)
+    holdback = Share("holdback", journal.salt(), options.holdback)
+    target = aim(have, want, holdback, Share("canary", journal.salt(), options.canary))
+    muted, frozen = journal.muted(), _frozen_scopes(context, options, driver)
+    advices = [(advice, _state(advice, muted, frozen)) for advice in advise(driver.name, have, target)]
+    held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0
+    if any(state != DUE for _, state in advices):
+        target = follow(have, (advice for advice, state in advices if state == DUE))
+    untouched = driver.untouched() if isinstance(driver, Original) else {}
+    return Planned(driver, have, target, advices, held, untouched)
+
+
+def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, want: Rules) -> Rules:
+    """Return what is in force, under the names by which it was applied or is wanted."""
+    standing = context.journal.standing(driver.name, options.place, context.namespace_of(options.place))
+    return in_force(driver, [standing.rules, want] if standing else [want])
+
+
+def _frozen_scopes(context: LeaseContext, options: LeaseOptions, driver: Driver) -> set[str]:
+    return {frozen.scope for frozen in frozen_here(context, options) if frozen.driver == driver.name}
+
+
+def frozen_here(context: LeaseContext, options: LeaseOptions) -> list[Frozen]:
+    """Return the frozen scopes at the place of the options."""
+    here = (place_text(options.place), context.namespace_of(options.place))
+    return [frozen for frozen in context.journal.frozen() if (frozen.place, frozen.space) == here]
+
+
+def _state(advice: Advice, muted: dict[str, str], frozen: set[str]) -> str:
+    if advice.scope in frozen or any(holds_scope(wide, advice.scope) for wide in frozen & WIDE):
+        return FROZEN
+    return MUTED if muted and advice.id in muted else DUE
+
+
+def _chosen(context: LeaseContext, options: LeaseOptions, want: Rules) -> Driver:
+    """Return the driver named, else the one in force here, else the first to reach every knob. Errors: `Missing`."""
+    place = options.place
+    if is_absent(place.netns):
+        raise Missing(absent(place.netns))
+    if options.driver != AUTO:
+        return usable(load(options.driver, place))
+    drivers = {name: load(name, place) for name in DRIVERS if name != FOR_TRIALS}
+    for name, driver in drivers.items():
+        if context.journal.standing(name, place, context.namespace_of(place)) and not driver.missing():
+            return driver
+    return _first_able(drivers, want)
+
+
+def _first_able(drivers: Mapping[str, Driver], want: Rules) -> Driver:
+    """Return the first driver that reaches all that is wanted. Errors: `Missing`, with what each lacks."""
+    knobs = {knob for profile in want.profiles.values() for knob, _ in profile.settings}
+    why = []
+    for name, driver in drivers.items():
+        lack = driver.missing() or _short_of(driver, knobs, prefixes=bool(want.prefixes))
+        if not lack:
+            return driver
+        why.append(f"{name}: {lack}")
+    reasons = "; ".join(why) or "none is here"
+    raise Missing(f"no driver reaches all that is wanted ({reasons}); see: configtron tune doctor")
+
+
+def usable(driver: Driver, subject: str = "") -> Driver:
+    """Return a driver that can act here. Errors: `Missing`, which begins with the subject."""
+    if lack := driver.missing():
+        raise Missing(f"{subject}driver {driver.name}: {lack}")
+    return driver
+
+
+def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:
+    """Return why a driver that can act here does not reach what is wanted; "" if it does."""
+    reach = driver.settable()
+    if out := sorted(knobs - reach.keys()):
+        return f"does not reach {', '.join(out)}"
+    if prefixes and (wide := sorted(knob for knob in knobs if reach[knob].per not in ("connection", "prefix"))):
+        return f"sets {', '.join(wide)} for all clients at once, and there are prefixes"
+    return ""
+
+
+def refused(driver: Driver, target: Rules, limits: Limits) -> str:
+    """Return what the guard refuses of a target, in one line; "" if it lets it pass."""
+    wrong = list(refusals(target, driver.settable(), limits, driver.unreachable(), driver.name))
+    more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+    return "; ".join(wrong[:NAMED]) + more
+
+
+def guard(driver: Driver, target: Rules, limits: Limits) -> None:
+    """Ask the guard. Errors: `Refused`, with all its reasons."""
+    if why := refused(driver, target, limits):
+        raise Refused(why)

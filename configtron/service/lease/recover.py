@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Recover what a killed process, a reboot or the end of a lease left behind."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from configtron.db.tuning import Tuning
+from configtron.model.errors import ConfigtronError
+from configtron.service.lease import watchdog_process
+from configtron.service.lease.context import LeaseContext, context_of, is_gone
+from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.undo import NOT_YET, JournalBehind, forget, note_obstacle, undo
+from configtron.tune.journal import FORGET, GUARD, OPEN, UNDO, UNDOING, WRITING, Transaction, due
+
+log = logging.getLogger("configtron.tune")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """ended: transactions that were closed; left: those that could not be undone, each with the reason."""
+
+    ended: tuple[Transaction, ...] = ()
+    left: tuple[Transaction, ...] = ()
+
+
+def recover(options: LeaseOptions) -> Recovered:
+    """Undo what was left half done and leases that have ended; restart watchdogs that are gone.
+
+    Errors: `Refused` while another process applies; `JournalBehind`.
+    """
+    if not options.database.is_file():
+        return Recovered()
+    with Tuning(options.database) as journal:
+        context = context_of(journal)
+        with exclusive_lock(options.database):
+            ended = tuple(recover_due(context))
+            half = [each for each in journal.acts(WRITING, UNDOING) if each.space in ("", context.namespace)]
+            return Recovered(ended, tuple(half))
+
+
+def recover_due(context: LeaseContext) -> list[Transaction]:
+    """Do what is due to transactions that no process works on; return those that ended. Callers hold the lock.
+
+    A transaction of another network namespace is left to commands there. One whose driver fails is named in the log and
+    in the journal, and the others go on. Errors: `JournalBehind`, after all were tried.
+    """
+    ended: list[Transaction] = []
+    behind: JournalBehind | None = None
+    # Without rules: a watch comes by four times a second, and rules may be megabytes.
+    for transaction in context.journal.acts(*OPEN, bare=True):
+        try:
+            done = _recover_one(context, transaction)
+        except JournalBehind as error:
+            behind = error
+            continue
+        if done is not None:
+            ended.append(done)
+    if behind is not None:
+        raise behind
+    return ended
+
+
+def _recover_one(context: LeaseContext, transaction: Transaction) -> Transaction | None:
+    """Do what is due to one transaction; return it if that ended it. Errors: `JournalBehind`."""
+    rebooted = transaction.boot != context.boot
+    expired = bool(transaction.lease_s) and context.now_s() >= transaction.expires_s
+    step = due(transaction.status, rebooted=rebooted, expired=expired)
+    gone = is_gone(transaction.place) and step != FORGET
+    if step == FORGET:
+        return forget(context, transaction, "reboot" if rebooted else "killed before it wrote")
+    if transaction.space not in ("", context.namespace):
+        return None
+    if step == UNDO or gone:
+        return _undo_one(context, transaction, _reason(transaction, gone))
+    if step == GUARD and not watchdog_process.is_watched(transaction):
+        watchdog_process.start(context, transaction.id)
+    return None
+
+
+def _reason(transaction: Transaction, gone: bool) -> str:
+    if why := transaction.why.partition(NOT_YET)[0]:
+        return why
+    if gone:
+        return "its network namespace is gone"
+    return "killed while it wrote" if transaction.status == WRITING else "lease ended"
+
+
+def _undo_one(context: LeaseContext, transaction: Transaction, why: str) -> Transaction | None:
+    """Undo one transaction; None, with a line in log and journal, where its driver fails. Errors: `JournalBehind`."""
+    try:
+        return undo(context, transaction, why)
+    except JournalBehind:
+        raise
+    except (ConfigtronError, OSError) as error:
+        log.error("act %d (%s) is not undone: %s", transaction.id, transaction.driver, error)
+        note_obstacle(context, transaction, why, error)
+        return None

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Status and verify: compare what the journal says is in force with what reads back from the kernel. Write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from configtron.db.glance import glance
+from configtron.db.tuning import Frozen, Tuning
+from configtron.linux.netns import is_absent
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Value
+from configtron.model.protocols import Asker, RefusalCounter
+from configtron.model.tuning import Answers, Place
+from configtron.model.tuning_json import place_of
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.plan import usable
+from configtron.service.lease.processes import alive
+from configtron.service.lease.unjournaled import unjournaled
+from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
+from configtron.tune.plan import advise
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatus:
+    """An open transaction, compared with the kernel.
+
+    watchdog      number of the process that will undo it; "" if none is alive
+    lease_left_s  s until its lease ends; None: it has none
+    in_force      prefixes that read back as applied; None: not compared
+    about         what differs or is in the way, and what to do
+    """
+
+    transaction: Transaction
+    watchdog: str
+    lease_left_s: float | None
+    in_force: int | None
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """transactions: open ones; unjournaled: (driver, what, owner or "") with our marks at the place and in no journal;
+    frozen: scopes that another program changed, each with whether a transaction is open there."""
+
+    transactions: tuple[TransactionStatus, ...]
+    unjournaled: tuple[tuple[str, str, str], ...]
+    frozen: tuple[tuple[Frozen, bool], ...]
+
+
+def status(options: LeaseOptions) -> StatusReport:
+    """Return what is in force, until when, and what is frozen. Only `unjournaled` depends on the place."""
+
+    def read(journal: Tuning) -> StatusReport:
+        context = context_of(journal)
+        transactions = tuple(_status_of(context, each) for each in journal.acts(*OPEN))
+        return StatusReport(transactions, tuple(_unjournaled(context, options.place)), tuple(_frozen(journal)))
+
+    return glance(options.database, read)
+
+
+def _status_of(context: LeaseContext, transaction: Transaction) -> TransactionStatus:
+    watchdog = transaction.keeper.split()[0] if alive(transaction.keeper) else ""
+    left = round(max(transaction.expires_s - context.now_s(), 0.0), 1) if transaction.status == LEASED else None
+    about = _about(context, transaction, left, watchdog)
+    found, differs = _compared(context, transaction)
+    return TransactionStatus(transaction, watchdog, left, found, "; ".join(filter(None, (differs, about))))
+
+
+def _about(context: LeaseContext, transaction: Transaction, left: float | None, watchdog: str) -> str:
+    """Return what an operator should know of a transaction, beside its comparison with the kernel."""
+    if transaction.boot != context.boot:
+        return "of an earlier boot: nothing of it is in force"
+    if transaction.space not in ("", context.namespace):
+        return f"in another network namespace, {transaction.space}"
+    if transaction.status not in IN_FORCE:
+        return transaction.why or "under way, or left behind: configtron tune recover"
+    if left is not None and not watchdog:
+        return "nobody will undo it: configtron tune recover"
+    return transaction.why
+
+
+def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | None, str]:
+    """Return how many prefixes read back as applied (None: not compared), and what differs."""
+    if not _is_here(context, transaction) or transaction.status not in IN_FORCE:
+        return None, ""
+    rules = transaction.rules
+    try:
+        driver = context.load(transaction.driver, transaction.place)
+        if lack := driver.missing():
+            return None, f"not compared with the kernel: {lack}"
+        found = in_force(driver, [rules])
+        differences = len(advise(transaction.driver, rules, found))
+        if isinstance(driver, Asker):
+            differences += len(driver.ask(rules).differences)
+    except (ConfigtronError, OSError) as error:
+        return None, f"not compared with the kernel: {error}"
+    same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
+    count = sum(1 for prefix, name in rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
+    if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
+        return count, "nothing of it is in force: another hand took it away (configtron tune verify)"
+    return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+
+
+def _is_here(context: LeaseContext, transaction: Transaction) -> bool:
+    return transaction.boot == context.boot and transaction.space in ("", context.namespace)
+
+
+def _unjournaled(context: LeaseContext, place: Place) -> Iterator[tuple[str, str, str]]:
+    if is_absent(place.netns):
+        return
+    for driver, what, owner in unjournaled(context, place):
+        yield driver.name, what, owner
+
+
+def _frozen(journal: Tuning) -> Iterator[tuple[Frozen, bool]]:
+    ours = {(each.driver, each.place, each.space) for each in journal.acts(*OPEN, bare=True)}
+    for frozen in journal.frozen():
+        yield frozen, (frozen.driver, place_of(frozen.place), frozen.space) in ours
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBackDifference:
+    """A knob that does not read back as applied. scope "connections": the kernel refused it there."""
+
+    transaction: int
+    driver: str
+    scope: str
+    knob: str
+    applied: Value | None
+    found: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """How many transactions and prefixes were read back, what differs, and what the kernel answered about clients."""
+
+    transactions: int
+    prefixes: int
+    differences: tuple[ReadBackDifference, ...]
+    answers: tuple[tuple[Transaction, Answers], ...]
+
+
+def verify(options: LeaseOptions) -> VerifyReport:
+    """Read back from the kernel all that is in force here. Errors: `Missing` where a driver cannot."""
+
+    def read(journal: Tuning) -> VerifyReport:
+        context = context_of(journal)
+        here = [each for each in journal.acts(*IN_FORCE) if _is_here(context, each)]
+        differences = tuple(found for each in here for found in _differences(context, each))
+        answers = tuple((each, found) for each in here if (found := _answers(context, each)) is not None)
+        return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
+
+    return glance(options.database, read)
+
+
+def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:
+    driver = context.load(transaction.driver, transaction.place)
+    return driver.ask(transaction.rules) if isinstance(driver, Asker) else None
+
+
+def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:
+    number, name = transaction.id, transaction.driver
+    driver = usable(context.load(name, transaction.place), f"act {number}: ")
+    for wrong in advise(name, transaction.rules, in_force(driver, [transaction.rules])):
+        yield ReadBackDifference(number, name, wrong.scope, wrong.knob, wrong.was, wrong.to)
+    if isinstance(driver, RefusalCounter):
+        for knob, (count, why) in driver.refusals().items():
+            yield ReadBackDifference(number, name, "connections", knob, None, f"refused {count} times: {why}")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""Undo apply transactions: revert the driver, restore open connections, close the journal (`tune/journal.py`).
+
+Callers hold `lock.exclusive_lock`. Every step is committed to the journal before it is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch
+from configtron.model.protocols import Driver, Mover
+from configtron.model.tuning import Place, Rules
+from configtron.service.lease import ownership
+from configtron.service.lease.context import LeaseContext, is_gone
+from configtron.service.lease.kernel_rules import write
+from configtron.tune.journal import KEPT, UNDOING, UNDONE, Transaction
+
+if TYPE_CHECKING:
+    from configtron.tune.drivers.open_connections import Leaving, Restored
+
+# Reason of an undo that the operator asked for.
+REQUESTED = "rollback"
+# Stands in the journal between the reason of an undo and the error that is in its way.
+NOT_YET = "; not undone yet: "
+log = logging.getLogger("configtron.tune")
+
+
+class JournalBehind(Mismatch):
+    """What stood before is back, but the journal could not be written (a full disk): it will be put back once more."""
+
+
+def undo(
+    context: LeaseContext,
+    transaction: Transaction,
+    why: str,
+    *,
+    wholly: bool = False,
+    connections: dict[int, Restored] | None = None,
+) -> Transaction:
+    """Put back what stood before a transaction: the kept one below it, or (`wholly`, or if none) the untouched stack.
+
+    Open connections are restored too; `connections` gets the result under the transaction's number. A journal that
+    cannot be written does not prevent the undo. Errors: the driver's; `JournalBehind`.
+    """
+    base = context.journal.act(transaction.over) if transaction.over and not wholly else None
+    dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
+    transaction = replace(transaction, status=UNDOING, over=base.id if base else 0, why=why)
+    closed = [dropped.closed(UNDONE, why)] if dropped else []
+    with suppress(BadInput):
+        context.journal.put(transaction, *closed)
+    restored, base = _revert(context, transaction, base)
+    if connections is not None:
+        connections[transaction.id] = restored
+    done = transaction.closed(UNDONE, why)
+    try:
+        context.journal.put(done, *([base] if base else []), *closed)
+    except BadInput as error:
+        number = transaction.id
+        raise JournalBehind(f"act {number}: what stood before is back, but not in the journal: {error}") from error
+    _release(context)
+    # A requested rollback logs at INFO.
+    level = logging.INFO if why == REQUESTED else logging.WARNING
+    log.log(level, "act %d (%s) undone: %s", transaction.id, transaction.driver, why)
+    return done
+
+
+def _revert(
+    context: LeaseContext, transaction: Transaction, base: Transaction | None
+) -> tuple[Restored, Transaction | None]:
+    """Revert the driver of a transaction and write what was kept before it; return that one as it is now.
+
+    Errors: the driver's.
+    """
+    driver = context.load(transaction.driver, transaction.place)
+    is_taken = ownership.taken_over(context, transaction)
+    gone = is_taken or is_gone(transaction.place)
+    leaving = None if gone else _leaving(driver, transaction.place, lambda: _rules_of(context, transaction))
+    if not is_taken:
+        # Most of what was set went with the namespace, and its driver finds none; a pinned program did not.
+        with suppress(*([BadInput] if gone else [])):
+            driver.revert(transaction.before)
+    if base is not None and not gone:
+        write(driver, Rules(), base.rules)
+        base = replace(base, status=KEPT)
+    return _restored(leaving, driver, base), base
+
+
+def revert_unjournaled(driver: Driver, place: Place, before: str) -> Restored:
+    """Revert a driver for which no journal can be written, open connections too. Errors: the driver's."""
+    leaving = _leaving(driver, place, driver.read)
+    driver.revert(before)
+    return _restored(leaving, driver, None)
+
+
+def _leaving(driver: Driver, place: Place, rules: Callable[[], Rules]) -> Leaving | None:
+    """Read the open connections with these rules' profiles before their driver reverts; None if that fails."""
+    # These imports load BPF and netlink clients, which a transaction without open connections never needs.
+    from configtron.tune.drivers.open_connections import Leaving
+
+    try:
+        leaving = Leaving(driver, place, rules())
+        leaving.before()
+    except (ConfigtronError, OSError) as error:
+        log.warning("%s: open connections were not read: %s", driver.name, error)
+        return None
+    return leaving
+
+
+def _restored(leaving: Leaving | None, driver: Driver, base: Transaction | None) -> Restored:
+    """Restore open connections after the driver has reverted, or count those that keep their profiles."""
+    from configtron.tune.drivers.open_connections import Restored
+
+    if leaving is None:
+        return Restored()
+    try:
+        restored = leaving.after(base.rules if base else Rules())
+        if base is not None and isinstance(driver, Mover):
+            driver.move()
+    except (ConfigtronError, OSError) as error:
+        log.warning("%s: open connections keep their profiles: %s", driver.name, error)
+        return Restored()
+    if restored.left:
+        log.warning("%s: %s", driver.name, restored.text)
+    return restored
+
+
+def _rules_of(context: LeaseContext, transaction: Transaction) -> Rules:
+    """Return a transaction's rules, also of one that was read without them."""
+    return (transaction if transaction.rules.profiles else context.journal.act(transaction.id) or transaction).rules
+
+
+def note_obstacle(context: LeaseContext, transaction: Transaction, why: str, error: Exception) -> None:
+    """Record what is in the way of a transaction's end, where the journal can be written."""
+    with suppress(BadInput):
+        context.journal.note(transaction.id, f"{why}{NOT_YET}{error}")
+
+
+def forget(context: LeaseContext, transaction: Transaction, why: str) -> Transaction:
+    """Close a transaction that has nothing on the host."""
+    done = transaction.closed(UNDONE, why)
+    context.journal.put(done)
+    _release(context)
+    return done
+
+
+def _release(context: LeaseContext) -> None:
+    """Remove ownership records that no longer count. One that stays keeps nobody out: not worth an error."""
+    with suppress(BadInput):
+        ownership.release(context)

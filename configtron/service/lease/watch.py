@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""Watch: recover what is due, renew leases, follow the host's routes, and yield to external changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from configtron.db.tuning import Tuning
+from configtron.model.errors import ConfigtronError, Refused
+from configtron.model.protocols import Asker, Driver, Follower, Listener
+from configtron.model.records import Json
+from configtron.model.tuning import Difference, Rules
+from configtron.model.tuning_json import value_text
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.recover import recover_due
+from configtron.tune.journal import LEASED, Transaction
+from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
+
+log = logging.getLogger("configtron.tune")
+# A lease is renewed when a third of it is gone: a watch may miss many turns before it ends.
+RENEW_BELOW = 2 / 3
+# s; an external change is reported within a second: three quarters of it are left for reading a hundred thousand routes
+# back. A turn without news costs 3 ms.
+TURN_S = 0.25
+
+
+class WatchEvent(NamedTuple):
+    """What happened: foreign (an external change), undone, failed (a driver did not answer)."""
+
+    event: str
+    transaction: Transaction
+    scope: str = ""
+    was: str = ""
+    found: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the event in one line."""
+        name = f"act {self.transaction.id} ({self.transaction.driver})"
+        if self.event == "foreign":
+            return f"{name}: {self.scope}: {self.was or 'none'} became {self.found or 'none'} by another hand; frozen"
+        return f"{name}: {self.event}: {self.found}"
+
+    def form(self) -> dict[str, Json]:
+        """Return the event as a row."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return {"kind": "event", "at": now, "event": self.event, "act": self.transaction.id,
+                "driver": self.transaction.driver, "scope": self.scope, "was": self.was,
+                "found": self.found}  # fmt: skip
+
+
+def watch(
+    options: LeaseOptions,
+    on_events: Callable[[list[WatchEvent]], None],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    span_s: float | None = None,
+) -> None:
+    """Watch what is in force here, four times a second, until `stop` returns true or for `span_s`.
+
+    A turn that has begun is finished, so nothing is done by half. Errors: `BadInput` for a journal that cannot be read;
+    a driver that fails is an event.
+    """
+    until = None if span_s is None else time.monotonic() + span_s
+    with Tuning(options.database) as journal:
+        watcher = Watcher(context_of(journal))
+        while not stop() and (until is None or time.monotonic() < until):
+            began = time.monotonic()
+            if events := watcher.turn():
+                on_events(events)
+            time.sleep(max(TURN_S - (time.monotonic() - began), 0))
+
+
+class _InForce:
+    """One transaction in force, its driver, and the driver's mark once all was read back; None before."""
+
+    def __init__(self, transaction: Transaction, driver: Driver) -> None:
+        self.transaction, self.driver = transaction, driver
+        self.mark: str | None = None
+        self.failing = False
+        # Whether to ask the kernel where it leads clients: at the turn after all was read, whose events come first.
+        self.to_ask = False
+        self._frozen: frozenset[str] = frozenset()
+        self._untouched = transaction.rules
+
+    def without(self, frozen: frozenset[str]) -> Rules:
+        """Return the rules without frozen scopes; computed once for a set, as there may be a hundred thousand."""
+        if frozen != self._frozen:
+            wide, rules = frozen & {PLACE, IPV4, IPV6}, self.transaction.rules
+            others = {prefix: name for prefix, name in rules.prefixes.items() if prefix not in frozen
+                      and not any(holds_scope(scope, prefix) for scope in wide)}  # fmt: skip
+            self._frozen = frozen
+            self._untouched = replace(rules, prefixes=others, default="" if PLACE in wide else rules.default)
+        return self._untouched
+
+
+class Watcher:
+    """Watch what is in force here. Rules are read from the journal once; a turn compares the drivers' marks."""
+
+    def __init__(self, context: LeaseContext) -> None:
+        self._context = context
+        self._watched: dict[int, _InForce] = {}
+
+    def turn(self) -> list[WatchEvent]:
+        """Do all of it once; nothing while another process applies, whose changes are not external."""
+        try:
+            with exclusive_lock(self._context.journal.path, 0):
+                events = [WatchEvent("undone", each, found=each.why) for each in recover_due(self._context)]
+                self._reread()
+                for one in self._watched.values():
+                    events += self._look(one)
+                return events
+        except Refused:
+            return []
+
+    def _reread(self) -> None:
+        """Add transactions that came into force, and drop those that went."""
+        context, numbers = self._context, self._context.journal.in_force()
+        for number in self._watched.keys() - numbers.keys():
+            del self._watched[number]
+        for number in numbers.keys() - self._watched.keys():
+            each = context.journal.act(number)
+            if each is not None and each.boot == context.boot and each.space in ("", context.namespace):
+                self._watched[number] = _InForce(each, context.load(each.driver, each.place))
+
+    def _look(self, one: _InForce) -> list[WatchEvent]:
+        """Renew the lease of one transaction and return what happened to it since the last turn."""
+        self._renew(one.transaction)
+        try:
+            self._follow(one)
+            events = self._changes(one)
+            one.failing = False
+            return events
+        except (ConfigtronError, OSError) as error:
+            # Changes that were announced meanwhile may be lost with it: the next turn reads all.
+            was_failing, one.failing, one.mark = one.failing, True, None
+            return [] if was_failing else [WatchEvent("failed", one.transaction, found=str(error))]
+
+    def _changes(self, one: _InForce) -> list[WatchEvent]:
+        """Return external changes, by the least reading that shows them."""
+        events = self._announced(one)
+        if events is None:
+            mark = one.driver.mark()
+            # A change before the first turn has no mark: then all is read.
+            events = self._whole(one) if mark != one.mark else self._asked(one)
+            one.mark = mark
+        elif not events:
+            events = self._asked(one)
+        return events
+
+    def _renew(self, transaction: Transaction) -> None:
+        journal, now_s = self._context.journal, self._context.now_s()
+        status, expires_s = journal.state(transaction.id)
+        if status == LEASED and expires_s - now_s < transaction.lease_s * RENEW_BELOW:
+            journal.renew(transaction.id, now_s + transaction.lease_s)
+
+    def _follow(self, one: _InForce) -> None:
+        """Lead routes where the host's own lead now (a gateway changed, a link came back), but for frozen scopes."""
+        if not isinstance(one.driver, Follower):
+            return
+        number, driver = one.transaction.id, one.transaction.driver
+        frozen = frozenset(scope.scope for scope in self._context.journal.frozen() if scope.driver == driver)
+        if count := one.driver.follow(one.without(frozen)):
+            log.info("act %d (%s): %d routes follow the host's own", number, driver, count)
+
+    def _announced(self, one: _InForce) -> list[WatchEvent] | None:
+        """Return changes among the prefixes that the kernel announced as written; None where all must be read."""
+        if one.mark is None or not isinstance(one.driver, Listener) or (news := one.driver.news()) is None:
+            return None
+        written, found = news
+        if not written:
+            return []
+        rules = one.transaction.rules
+        ours = {prefix: rules.prefixes[prefix] for prefix in written if prefix in rules.prefixes}
+        if len(ours) == len(rules.prefixes) > 1:
+            return None  # all at once: only the whole shows whether they are lost together
+        return self._foreign(one, replace(rules, prefixes=ours, default=""), found)
+
+    def _whole(self, one: _InForce) -> list[WatchEvent]:
+        """Return external changes, by reading all."""
+        rules, found = one.transaction.rules, recognised(one.driver.read(), [one.transaction.rules])
+        wide = lost_together(rules, found)
+        one.to_ask = PLACE not in wide
+        return self._foreign(one, rules, found, wide)
+
+    def _asked(self, one: _InForce) -> list[WatchEvent]:
+        """Ask the kernel where clients are led, where the driver can and it is due."""
+        to_ask, one.to_ask = one.to_ask, False
+        if not to_ask or not isinstance(one.driver, Asker):
+            return []
+        return self._led_elsewhere(one.transaction, one.driver.ask(one.transaction.rules).differences)
+
+    def _led_elsewhere(self, transaction: Transaction, differences: Iterable[Difference]) -> list[WatchEvent]:
+        """Freeze the scopes that the kernel leads elsewhere; return one event for all that it leads alike."""
+        known = self._context.journal.known(transaction.id)
+        fresh = [each for each in differences if (each.scope, each.found) not in known]
+        self._context.journal.freeze(transaction, {each.scope: (each.applied, each.found) for each in fresh})
+        alike: dict[tuple[str, str], list[str]] = {}
+        for each in fresh:
+            alike.setdefault((each.applied, each.found), []).append(each.scope)
+        return [WatchEvent("foreign", transaction, _scopes_text(scopes), *ends) for ends, scopes in alike.items()]
+
+    def _foreign(self, one: _InForce, wanted: Rules, found: Rules, wide: Collection[str] = ()) -> list[WatchEvent]:
+        """Freeze what another program changed, and return one event a scope; each change is reported once.
+
+        What was lost together is one scope: a program detached at a hundred thousand prefixes is one event.
+        """
+        transaction, journal = one.transaction, self._context.journal
+        scopes = _changed_scopes(transaction, wanted, recognised(found, [transaction.rules]), wide)
+        known = journal.known(transaction.id)
+        fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
+        journal.freeze(transaction, fresh)
+        return [WatchEvent("foreign", transaction, scope, *pair) for scope, pair in fresh.items()]
+
+
+def _changed_scopes(
+    transaction: Transaction, wanted: Rules, found: Rules, wide: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Return scope -> (settings as wanted, settings as found) for all that differs."""
+    scopes = {scope: (_content(wanted, scope), "") for scope in wide}
+    for wrong in advise(transaction.driver, wanted, found):
+        if any(holds_scope(lost, wrong.scope) for lost in wide):
+            continue
+        was, now = (f"{wrong.knob}={value_text(end)}" if end is not None else "" for end in (wrong.was, wrong.to))
+        before = scopes.get(wrong.scope, ("", ""))
+        scopes[wrong.scope] = (f"{before[0]} {was}".strip(), f"{before[1]} {now}".strip())
+    return scopes
+
+
+def _scopes_text(scopes: list[str]) -> str:
+    return scopes[0] if len(scopes) == 1 else f"{len(scopes)} prefixes, e.g. {scopes[0]}"
+
+
+def _content(wanted: Rules, scope: str) -> str:
+    """Return what a wide scope had, in a few words."""
+    prefixes = sum(1 for prefix in wanted.prefixes if holds_scope(scope, prefix))
+    return f"{prefixes} prefixes" + (f", default {wanted.default}" if wanted.default and scope == PLACE else "")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Lease watchdog: one small process for each apply transaction, which undoes it when its lease ends or its apply died.
+
+    python -m configtron.service.lease.watchdog DATABASE NUMBER
+
+It reads the journal four times a second and holds nothing open between. It ends when the transaction is over, kept or
+replaced, so none is left after a rollback. It works in the network namespace that it was started in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from configtron.db.glance import glance
+from configtron.db.tuning import Tuning
+from configtron.model.errors import DONE, BadInput, ConfigtronError, Refused
+from configtron.model.tuning import Rules
+from configtron.service.lease.context import context_of, is_gone
+from configtron.service.lease.kernel_rules import write
+from configtron.service.lease.lock import exclusive_lock, lock_holder
+from configtron.service.lease.ownership import release_database
+from configtron.service.lease.processes import end, used
+from configtron.service.lease.recover import recover_due
+from configtron.service.lease.undo import JournalBehind, revert_unjournaled
+from configtron.service.lease.watchdog_process import POLL_S, READY
+from configtron.tune.drivers import load
+from configtron.tune.journal import KEPT, LEASED, OPEN, UNDOING, UNDONE, Transaction
+
+# s past the end of a lease after which the watchdog checks whether the lock holder is making progress.
+OVERRUN_S = 2.0
+# s without processor time after which a lock holder hangs: no commit on a slow disk takes so long.
+IDLE_S = 5.0
+# s after which a busy lock holder hangs too: a million routes take a minute.
+ENDLESS_S = 600.0
+# s before a failed try is repeated.
+AGAIN_S = 1.0
+
+
+def main(arguments: list[str]) -> int:
+    """Watch one transaction until it is over."""
+    path, number = Path(arguments[0]).resolve(), int(arguments[1])
+    logging.getLogger("configtron").addHandler(logging.NullHandler())
+    transaction = glance(path, lambda journal: journal.act(number, bare=True))
+    # A watchdog may live for days and must not keep a file system from being unmounted.
+    os.chdir("/")
+    os.write(1, READY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.close(devnull)
+    return _watch(path, transaction) if transaction is not None else DONE
+
+
+def _watch(path: Path, transaction: Transaction) -> int:
+    expires_s, progress = transaction.expires_s, LockProgress()
+    while True:
+        try:
+            status, expires_s = _state(path, transaction)
+            if status not in OPEN or status == KEPT:
+                return DONE
+            late_s = _late_s(expires_s)
+            if (status != LEASED or late_s >= 0) and not _recover(path, late_s if status != UNDOING else 0.0, progress):
+                time.sleep(AGAIN_S)
+        except JournalBehind:
+            return DONE
+        except Exception:
+            # A journal that cannot be read or written (its disk went read-only) must not keep rules past their lease.
+            with suppress(Exception):
+                if _late_s(expires_s) >= OVERRUN_S:
+                    _undo_without_journal(transaction, path)
+                    return DONE
+            time.sleep(AGAIN_S)
+        time.sleep(POLL_S)
+
+
+def _state(path: Path, transaction: Transaction) -> tuple[str, float]:
+    """Return status and end of the lease, s since boot; undo a transaction whose database was removed."""
+    if path.exists():
+        return glance(path, lambda journal: journal.state(transaction.id))
+    _undo_without_journal(transaction, path)
+    return UNDONE, 0.0
+
+
+def _late_s(expires_s: float) -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - expires_s
+
+
+def _undo_without_journal(transaction: Transaction, path: Path) -> None:
+    """Undo a transaction whose database was removed or fails: nobody can renew or keep it any more.
+
+    What was kept before it comes back, where the database can still be read. Errors: the driver's.
+    """
+    driver, base, gone = load(transaction.driver, transaction.place), None, is_gone(transaction.place)
+    with suppress(*([BadInput] if gone else [])):
+        revert_unjournaled(driver, transaction.place, transaction.before)
+    with suppress(ConfigtronError, OSError):
+        base = glance(path, lambda journal: journal.act(transaction.over)) if transaction.over else None
+    if base is not None and not gone:
+        write(driver, Rules(), base.rules)
+    if not path.exists():
+        release_database(path)
+
+
+class LockProgress:
+    """The processor time of the lock holder at earlier looks, by which one that hangs is known."""
+
+    def __init__(self) -> None:
+        self._seen, self._since_s = ("", 0), 0.0
+
+    def hangs(self, process: str, now_s: float) -> bool:
+        """Return whether that process used no processor time for too long, by the calls before."""
+        seen = (process, used(process))
+        if seen != self._seen:
+            self._seen, self._since_s = seen, now_s
+        return now_s - self._since_s >= IDLE_S
+
+
+def _recover(path: Path, late_s: float, progress: LockProgress) -> bool:
+    """Recover what is due if no other process acts; kill a lock holder that hangs. Return False if nothing ended.
+
+    A slow apply is waited for, even past the end of a lease; its own lease starts when it finishes.
+    """
+    try:
+        with exclusive_lock(path, 0), Tuning(path) as journal:
+            return bool(recover_due(context_of(journal)))
+    except Refused:
+        hangs = progress.hangs(lock_holder(path), time.monotonic())
+        if late_s > OVERRUN_S and (hangs or late_s > ENDLESS_S):
+            end(lock_holder(path), signal.SIGKILL)
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Start, find and dismiss the watchdog process of an apply transaction (`watchdog.py` is what it runs)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import configtron
+from configtron.model.errors import Missing
+from configtron.service.lease.context import LeaseContext
+from configtron.service.lease.processes import alive, end, ended, named
+from configtron.tune.journal import Transaction
+
+MODULE = "configtron.service.lease.watchdog"
+# s between two looks at the journal: a quarter of the second within which others are to see the end of a lease.
+POLL_S = 0.25
+# What a watchdog writes once it watches.
+READY = b"."
+
+
+def start(context: LeaseContext, number: int) -> str:
+    """Start a transaction's watchdog and wait until it watches; return its process. Errors: `Missing`."""
+    # -P: import nothing from the working directory, for this may be root.
+    command = [sys.executable, "-P", "-m", MODULE, str(context.journal.path.resolve()), str(number)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": _import_path()},
+    )  # fmt: skip
+    assert process.stdout is not None
+    watchdog = named(process.pid)
+    context.journal.guarded(number, watchdog)
+    with process.stdout as out:
+        if out.read(1) != READY:
+            tried = " ".join(command)
+            raise Missing(f"act {number}: its watchdog did not start; nothing was written. Try by hand: {tried}")
+    # It outlives this process, which therefore never waits for its end.
+    process.returncode = 0
+    return watchdog
+
+
+def _import_path() -> str:
+    """Return the import path by which another process finds this same configtron."""
+    here = str(Path(configtron.__file__).parent.parent)
+    return os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+
+
+def is_watched(transaction: Transaction) -> bool:
+    """Return whether the watchdog of a transaction is alive."""
+    return alive(transaction.keeper)
+
+
+def dismiss(transaction: Transaction) -> None:
+    """Wait for the watchdog of a transaction that is over; terminate one that does not notice."""
+    watchdog = transaction.keeper
+    if watchdog and watchdog.split()[0] != str(os.getpid()) and not ended(watchdog, 4 * POLL_S):
+        end(watchdog, signal.SIGTERM)
+        ended(watchdog, 4 * POLL_S)
