@@ -20,6 +20,7 @@ from configtron.service.lease.doctor import Examined, KnobSupport, absent_namesp
 from configtron.service.lease.export import export
 from configtron.service.lease.options import AUTO, LEASE_S, LeaseOptions, Notice, OnNotice
 from configtron.service.lease.plan import Planned, PlanReport, plan
+from configtron.service.lease.profiles import Profiles
 from configtron.service.lease.reapply import Reapplied, reapply
 from configtron.service.lease.recover import Recovered, recover
 from configtron.service.lease.rollback import Closed, RolledBack, keep, rollback
@@ -42,8 +43,8 @@ from configtron.service.lease.watch import WatchEvent, watch
 
 __all__ = [
     "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "Notice", "OnNotice",
-    "PlanReport", "Planned", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport", "Wanted",
-    "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "drop_prefixes", "drop_profile",
-    "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes", "reapply", "recover", "rollback",
-    "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify", "wanted", "watch",
+    "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport",
+    "Wanted", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "drop_prefixes",
+    "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes", "reapply", "recover",
+    "rollback", "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify", "wanted", "watch",
 ]  # fmt: skip

@@ -97,7 +97,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     """Return the plan from what is in force to what is wanted. Errors: as `plan`."""
     # Settings of a server's own configuration are for `tune router`.
     journal, want = context.journal, for_kernel(check(context.journal.wanted()))
-    driver = _chosen(context, options, want)
+    driver = chosen(context, options, want)
     have = in_force_here(context, options, driver, want)
     holdback = Share("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, Share("canary", journal.salt(), options.canary))
@@ -132,7 +132,7 @@ def _state(advice: Advice, muted: dict[str, str], frozen: set[str]) -> str:
     return MUTED if muted and advice.id in muted else DUE
 
 
-def _chosen(context: LeaseContext, options: LeaseOptions, want: Rules) -> Driver:
+def chosen(context: LeaseContext, options: LeaseOptions, want: Rules) -> Driver:
     """Return the driver named, else the one in force here, else the first to reach every knob. Errors: `Missing`."""
     place = options.place
     if is_absent(place.netns):
