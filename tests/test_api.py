@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -15,6 +16,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"^## (.+?)$.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES: dict[str, str] = dict(EXAMPLE.findall((ROOT / "docs" / "api.md").read_text()))
+# What an example prints, where the page shows it.
+OUTPUT = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OUTPUTS: dict[str, str] = dict(OUTPUT.findall((ROOT / "docs" / "api.md").read_text()))
 # What an example needs of the machine, by its section.
 NEEDS = {"Probe": (pytest.mark.lab, pytest.mark.root)}
 # Ten lines beside the imports.
@@ -42,6 +46,7 @@ def test_an_example_runs(section: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout and not done.stderr
+    assert done.stdout == OUTPUTS.get(EXAMPLES[section], done.stdout)
 
 
 def test_examples_are_short() -> None:
@@ -53,3 +58,22 @@ def test_examples_are_short() -> None:
         > MOST_LINES
     }
     assert long == {}
+
+
+@pytest.mark.root
+def test_tune_sets_a_real_stack(tmp_path: Path) -> None:
+    name, code = f"ct-api-{os.getpid()}", EXAMPLES["Tune"]
+    real = code.replace('"memory"', '"route"')
+    assert real != code
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        for words in ("link add d0 type veth peer name d1", "addr add 192.0.2.1/24 dev d0", "link set d1 up",
+                      "link set d0 up", "route add default via 192.0.2.254"):  # fmt: skip
+            subprocess.run(["ip", "-n", name, *words.split()], check=True)
+        done = subprocess.run(["ip", "netns", "exec", name, sys.executable, "-c", real], cwd=tmp_path,
+                              capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
+        assert (done.stdout, done.stderr) == (OUTPUTS[code].replace("memory", "route"), "")
+        shown = subprocess.run(["ip", "-n", name, "route", "show", "table", "all"], capture_output=True, text=True)
+        assert shown.stdout and "198.51.100.0/24" not in shown.stdout
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
