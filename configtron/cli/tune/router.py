@@ -16,8 +16,8 @@ from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.model.records import Json
+    from configtron.service.lease.server_pools import FrontServer
     from configtron.tune.pools import Routing
-    from configtron.tune.router import Server
 
 POOL_COLUMNS = ("pool", "prefixes", "default")
 SERVERS = ("nginx", "apache", "haproxy")
@@ -69,43 +69,40 @@ def router(
                 5  the server is not here
                 6  the server finds fault with the map; the old one is back
     """
-    from configtron.tune import router as edge
+    from configtron.service.lease import server_pools as pools
 
+    front = pools.FrontServer(server, written, default, config, check, reload, pid_file)
     if example:
-        from configtron.tune.pools import EXAMPLES, pool_of
-
-        first = pool_of(written[0]).name if written else "first"
-        known = edge.example_words() | {"map": str(file or "/etc/configtron.map"), "pool": default or first}
-        click.echo(EXAMPLES[server].format(**known), nl=False)
+        click.echo(pools.example_config(front, str(file or "/etc/configtron.map")), nl=False)
         return DONE
     if file is None and not dry_run:
         raise BadInput("which map? name it by --map FILE, as in the server's configuration (--example shows it)")
-    at = edge.server(server, config=config, check=check, reload=reload, pid_file=pid_file)
     if rollback and file is not None:
-        edge.rollback(at, file.absolute())
+        pools.rollback_map(front, file)
         return _say("the map before is in force again")
-    return _publish(at, server, file, written, default, dry_run, form, output_file)
+    if dry_run or file is None:
+        return _print(front, output_file)
+    return _publish(front, file, form, output_file)
 
 
-def _publish(
-    at: Server, name: str, file: Path | None, written: tuple[str, ...], default: str, dry_run: bool, form: str, out: str
-) -> int:
-    from configtron.db.glance import glance
+def _print(front: FrontServer, output_file: str) -> int:
+    from configtron.report.lines import opened
+    from configtron.service.lease import server_pools as pools
+
+    front.installed()
+    _, text = pools.pool_map(settings().db, front)
+    with opened(output_file) as stream:
+        stream.write(text)
+    return DONE
+
+
+def _publish(front: FrontServer, file: Path, form: str, output_file: str) -> int:
     from configtron.report.lines import opened
     from configtron.report.tuning import write_rows
-    from configtron.tune import router as edge
-    from configtron.tune.pools import map_text, pool_of, routing
-    from configtron.tune.rules import check as check_names
+    from configtron.service.lease import server_pools as pools
 
-    wanted = glance(settings().db, lambda book: check_names(book.wanted()))
-    routed = routing(wanted, [pool_of(each) for each in written], default)
-    text = map_text(name, routed)
-    if dry_run or file is None:
-        with opened(out) as stream:
-            stream.write(text)
-        return DONE
-    news = edge.publish(at, file.absolute(), text)
-    with opened(out) as stream:
+    routed, news = pools.publish_map(settings().db, front, file)
+    with opened(output_file) as stream:
         write_rows(form, POOL_COLUMNS, _rows(routed), stream)
     return _say(f"{file}: {'in force' if news else 'was so already, nothing done'}")
 
