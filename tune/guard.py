@@ -20,11 +20,13 @@ Source     named in each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from configtron.model.congestion import FAIR
+from configtron.model.errors import BadInput
+from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
@@ -40,6 +42,8 @@ MOST_PACED_WINDOW = 100
 LEAST_RTO_S = 0.04
 # Bytes that neighbours may lose for each byte of a page, where that was measured: a quarter more than it needs.
 MOST_DAMAGE = 1.25
+# More than a full table of the Internet's routes.
+MAX_PREFIXES = 1_000_000
 
 
 class Unfair(NamedTuple):
@@ -126,7 +130,7 @@ class Limits:
     """
 
     bounds: Mapping[str, Bound] = field(default_factory=dict)
-    max_prefixes: int = 1_000_000
+    max_prefixes: int = MAX_PREFIXES
     allow_unfair: bool = False
     damage: Mapping[str, float] = field(default_factory=dict)
 
@@ -191,3 +195,25 @@ def _unfair(profile: Profile, limits: Limits) -> Iterator[str]:
         if rule.broken(settings):
             why = f"{rule.wrong} ({rule.source}); --allow-unfair if you answer for it"
             yield f"profile {profile.name} is unfair to cubic: {why}"
+
+
+def limits_of(bounds: Iterable[str], allow_unfair: bool, max_prefixes: int = MAX_PREFIXES) -> Limits:
+    """Return limits from bounds as they are typed, KNOB=LEAST..MOST or KNOB=VALUE|VALUE. Errors: `BadInput`."""
+    return Limits(dict(_bound(text) for text in bounds), max_prefixes, allow_unfair)
+
+
+def _bound(text: str) -> tuple[str, Bound]:
+    knob, equals, span = text.partition("=")
+    if not equals or not span:
+        raise BadInput(f"--bound {text!r}: write KNOB=LEAST..MOST or KNOB=VALUE|VALUE")
+    if knob not in KNOBS:
+        raise BadInput(f"--bound {text!r}: no knob is called {knob!r}; `configtron tune doctor` lists them")
+    if ".." not in span:
+        return knob, Bound(values=tuple(span.split("|")))
+    try:
+        least, most = (float(end) if end else None for end in span.split(".."))
+    except ValueError as error:
+        raise BadInput(f"--bound {text!r}: the ends of a range are numbers") from error
+    if least is not None and most is not None and not least <= most:
+        raise BadInput(f"--bound {text!r}: nothing lies in that range; write KNOB=LEAST..MOST")
+    return knob, Bound(least, most)

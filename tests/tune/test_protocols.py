@@ -40,7 +40,8 @@ def test_what_only_some_drivers_can_do_is_declared() -> None:
 
 def test_no_caller_asks_a_driver_by_reflection() -> None:
     folders = (ROOT / "configtron" / "cli" / "tune", ROOT / "configtron" / "service" / "lease", ROOT / "tune")
-    files = [file for folder in folders for file in folder.glob("*.py")]
+    # A package's __init__ loads its own modules by name.
+    files = [file for folder in folders for file in folder.glob("*.py") if file.name != "__init__.py"]
     found = [f"{file.relative_to(ROOT)}: {line.strip()}" for file in files
              for line in file.read_text().splitlines() if REFLECTION.search(line)]  # fmt: skip
     assert found == []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def operator_limits() -> Limits:
     """Return what the operator allows: this command's own options, else those of `tune` in the settings file and the
     environment. Errors: `BadInput`."""
-    from configtron.cli.tune.options import limits_of
+    from configtron.tune.guard import limits_of
 
     here = click.get_current_context()
     root, given = here.find_root(), here.params

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import (
-    Finite,
-    form_options,
-    lease_options,
-    policy_options,
-    show_notice,
-    where_options,
-)
+from configtron.cli.tune.options import Finite, form_options, policy_options, where_options
+from configtron.cli.tune.resolved import lease_options, show_notice
 from configtron.model.errors import DONE, NOTHING
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configtron.cli.tune.options import form_options, place, where_options
+from configtron.cli.tune.options import form_options, where_options
+from configtron.cli.tune.resolved import place
 from configtron.model.errors import DONE, NOTHING
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import click
 
 from configtron.cli.settings import hint
-from configtron.cli.tune.options import lease_options, where_options
+from configtron.cli.tune.options import where_options
+from configtron.cli.tune.resolved import lease_options
 from configtron.model.errors import DONE
 
-# `configtron.service.lease.export.FORMS`, written down here so that --help imports nothing.
+# `configtron.service.lease.export_syntax.FORMS`, written down here so that --help imports nothing.
 FORMS = ("iproute2", "networkd", "sysctl")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.tune.options import form_options, lease_options
+from configtron.cli.tune.options import form_options
+from configtron.cli.tune.resolved import lease_options
 from configtron.model.errors import DONE, NOTHING
 
 RECOVERED_COLUMNS = ("act", "driver", "status", "why")

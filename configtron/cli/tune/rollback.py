@@ -10,7 +10,8 @@ import click
 
 from configtron.cli.settings import hint, settings
 from configtron.cli.tune.apply import WATCH
-from configtron.cli.tune.options import form_options, lease_options, show_notice, where_options
+from configtron.cli.tune.options import form_options, where_options
+from configtron.cli.tune.resolved import lease_options, show_notice
 from configtron.cli.tune.status import frozen_text
 from configtron.model.errors import DONE, BadInput, Mismatch
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import form_options, lease_options, place, where_options
+from configtron.cli.tune.options import form_options, where_options
+from configtron.cli.tune.resolved import lease_options, place
 from configtron.model.errors import DONE
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options, lease_options
+from configtron.cli.tune.options import form_options
+from configtron.cli.tune.resolved import lease_options
 from configtron.model.errors import CONDITION, DONE, NOTHING
 
 if TYPE_CHECKING:

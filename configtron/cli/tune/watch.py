@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from configtron.cli.tune.options import FORMATS, Finite, lease_options
+from configtron.cli.tune.options import FORMATS, Finite
+from configtron.cli.tune.resolved import lease_options
 from configtron.model.errors import DONE, INTERRUPTED
 
 if TYPE_CHECKING:

@@ -15,36 +15,65 @@ either all of a transaction in force or what stood before; a killed process leav
 
 from __future__ import annotations
 
-from configtron.service.lease.apply import Applied, apply
-from configtron.service.lease.doctor import Examined, KnobSupport, absent_namespace, examine, knobs
-from configtron.service.lease.export import export
-from configtron.service.lease.options import AUTO, LEASE_S, LeaseOptions, Notice, OnNotice
-from configtron.service.lease.plan import Planned, PlanReport, plan
-from configtron.service.lease.profiles import Profiles
-from configtron.service.lease.reapply import Reapplied, reapply
-from configtron.service.lease.recover import Recovered, recover
-from configtron.service.lease.rollback import Closed, RolledBack, keep, rollback
-from configtron.service.lease.status import StatusReport, VerifyReport, status, verify
-from configtron.service.lease.wanted import (
-    Wanted,
-    acknowledge,
-    acknowledged,
-    drop_prefixes,
-    drop_profile,
-    profile_of,
-    read_prefixes,
-    set_prefixes,
-    set_profile,
-    unacknowledge,
-    unfreeze,
-    wanted,
-)
-from configtron.service.lease.watch import WatchEvent, watch
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from configtron.service.lease.apply_transaction import Applied, apply
+    from configtron.service.lease.doctor import Examined, KnobSupport, absent_namespace, driver_names, examine, knobs
+    from configtron.service.lease.export_syntax import export
+    from configtron.service.lease.open_connections import Reapplied, reapply
+    from configtron.service.lease.options import AUTO, LEASE_S, LeaseOptions, Notice, OnNotice
+    from configtron.service.lease.planner import Planned, PlanReport, plan
+    from configtron.service.lease.profiles import Profiles
+    from configtron.service.lease.recovery import Recovered, recover
+    from configtron.service.lease.roll_back import Closed, RolledBack, keep, rollback
+    from configtron.service.lease.status_report import StatusReport, VerifyReport, status, verify
+    from configtron.service.lease.wanted_rules import (
+        Wanted,
+        acknowledge,
+        acknowledged,
+        drop_prefixes,
+        drop_profile,
+        profile_of,
+        read_prefixes,
+        set_prefixes,
+        set_profile,
+        unacknowledge,
+        unfreeze,
+        wanted,
+    )
+    from configtron.service.lease.watcher import WatchEvent, watch
 
 __all__ = [
     "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "Notice", "OnNotice",
     "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport",
-    "Wanted", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "drop_prefixes",
+    "Wanted", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "driver_names", "drop_prefixes",
     "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes", "reapply", "recover",
     "rollback", "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify", "wanted", "watch",
 ]  # fmt: skip
+
+# Where each name is; loaded when it is first used, so that a command loads what it needs and no more.
+HOMES = {
+    "apply_transaction": "Applied apply",
+    "doctor": "Examined KnobSupport absent_namespace driver_names examine knobs",
+    "export_syntax": "export",
+    "options": "AUTO LEASE_S LeaseOptions Notice OnNotice",
+    "planner": "Planned PlanReport plan",
+    "profiles": "Profiles",
+    "open_connections": "Reapplied reapply",
+    "recovery": "Recovered recover",
+    "roll_back": "Closed RolledBack keep rollback",
+    "status_report": "StatusReport VerifyReport status verify",
+    "wanted_rules": "Wanted acknowledge acknowledged drop_prefixes drop_profile profile_of read_prefixes set_prefixes "
+    "set_profile unacknowledge unfreeze wanted",
+    "watcher": "WatchEvent watch",
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in HOMES.items():
+        if name in names.split():
+            found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.knobs import KNOBS
 from configtron.model.protocols import Driver, Trier
 from configtron.model.tuning import Place, Reach
+from configtron.service.lease.options import AUTO
 from configtron.tune.capabilities import SETTABLE
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import reach_text
@@ -48,6 +49,11 @@ class KnobSupport(NamedTuple):
 def absent_namespace(place: Place) -> str:
     """Return that the namespace of a place does not exist, and which ones do; "" if it does."""
     return absent(place.netns) if is_absent(place.netns) else ""
+
+
+def driver_names() -> tuple[str, ...]:
+    """Return the names that `LeaseOptions.driver` takes."""
+    return (AUTO, *DRIVERS)
 
 
 def examine(place: Place) -> list[Examined]:

@@ -14,7 +14,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
 from configtron.model.records import Json, value_form, value_of
 from configtron.model.tuning import Place
-from configtron.service.lease.plan import DUE, FROZEN, MUTED, Planned
+from configtron.service.lease.planner import DUE, FROZEN, MUTED, Planned
 from configtron.tune.listeners import listeners_text
 from configtron.tune.plan import Advice
 

@@ -42,12 +42,12 @@ from configtron.model.nouns import Value
 from configtron.model.protocols import Driver, SocketAssigner
 from configtron.model.tuning import Rules
 from configtron.service.lease import watchdog_process
-from configtron.service.lease.apply import apply_rules, keep_transaction
+from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
 from configtron.service.lease.context import context_of
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.plan import chosen, guard
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.planner import chosen, guard
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import REQUESTED, undo
 from configtron.tune import profiles
 from configtron.tune.journal import IN_FORCE, Transaction

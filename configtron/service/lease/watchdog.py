@@ -26,7 +26,7 @@ from configtron.service.lease.kernel_rules import write
 from configtron.service.lease.lock import exclusive_lock, lock_holder
 from configtron.service.lease.ownership import release_database
 from configtron.service.lease.processes import end, used
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind, revert_unjournaled
 from configtron.service.lease.watchdog_process import POLL_S, READY
 from configtron.tune.drivers import load

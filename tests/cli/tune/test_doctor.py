@@ -32,8 +32,7 @@ class Lame(MemoryDriver):
 
 
 LAME = f"{__name__}:Lame"
-# The package has functions of these names.
-PLAN, DOCTOR = (import_module(f"configtron.service.lease.{name}") for name in ("plan", "doctor"))
+PLAN, DOCTOR = (import_module(f"configtron.service.lease.{name}") for name in ("planner", "doctor"))
 
 
 def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(

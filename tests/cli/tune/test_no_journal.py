@@ -16,11 +16,11 @@ from configtron.model.errors import DONE, NOTHING, USAGE, BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
-from configtron.service.lease.apply import apply_rules
+from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.lock import exclusive_lock, lock_path
 from configtron.service.lease.processes import ended
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
@@ -101,7 +101,7 @@ def test_rollback_where_the_journal_cannot_be_opened(
     path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     with monkeypatch.context() as disk:
         close(disk)
-        disk.setattr(import_module("configtron.service.lease.rollback"), "load", lambda *_: stack.driver)
+        disk.setattr(import_module("configtron.service.lease.roll_back"), "load", lambda *_: stack.driver)
         if not locked:
             lock_path(path).unlink(missing_ok=True)
             lock_path(path).mkdir()

@@ -20,8 +20,8 @@ import pytest
 
 from benchmarks.apart import apart
 from configtron.cli.root import root
-from configtron.cli.tune import unit as unit_command
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
+from configtron.service.lease import systemd_units
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
 from tests.cli.tune.typed import Said, tune
 from tests.test_layers import ROOT
@@ -118,7 +118,7 @@ def test_one_is_printed_by_its_name(tune: Said, tmp_path: Path) -> None:
 def test_without_a_script_the_module_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert unit_command.program() == [str(tmp_path / "python"), "-P", "-m", "configtron"]
+    assert systemd_units.program() == [str(tmp_path / "python"), "-P", "-m", "configtron"]
 
 
 def test_a_program_that_others_can_write_is_warned_about(

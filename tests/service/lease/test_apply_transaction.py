@@ -14,9 +14,9 @@ from configtron.model.errors import BadInput, Mismatch, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease import watchdog_process
-from configtron.service.lease.apply import apply_rules, keep_transaction
+from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
 from configtron.service.lease.context import LeaseContext
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import undo
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, REPLACED, UNDOING, UNDONE, WRITING, Transaction

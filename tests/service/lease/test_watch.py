@@ -13,7 +13,7 @@ from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.watch import Watcher
+from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, Transaction
 from tests.cli.tune.memory import Stack, stack

@@ -18,7 +18,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.errors import Missing, Refused
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
-from configtron.service.lease.apply import apply_rules
+from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.lock import exclusive_lock, lock_holder, lock_path
 from configtron.service.lease.processes import alive, end, ended, named, this_process, used

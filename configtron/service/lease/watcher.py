@@ -19,7 +19,7 @@ from configtron.model.tuning_json import value_text
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.recovery import recover_due
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
 

@@ -20,9 +20,9 @@ from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force, write
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
-from configtron.service.lease.plan import DUE, FROZEN, Planned, guard, planned, usable
 from configtron.service.lease.plan_file import saved
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, planned, usable
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
 from configtron.tune.plan import follow

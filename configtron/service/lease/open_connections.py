@@ -10,7 +10,7 @@ from configtron.model.protocols import Mover
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.plan import usable
+from configtron.service.lease.planner import usable
 from configtron.tune.journal import IN_FORCE, Transaction
 
 

@@ -17,7 +17,7 @@ from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.plan import usable
+from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
 from configtron.service.lease.unjournaled import unjournaled
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction

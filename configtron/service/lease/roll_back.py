@@ -16,12 +16,12 @@ from configtron.model.protocols import Follower
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
 from configtron.service.lease import watchdog_process
-from configtron.service.lease.apply import keep_transaction
+from configtron.service.lease.apply_transaction import keep_transaction
 from configtron.service.lease.context import LeaseContext, context_of, is_gone
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import AUTO, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.ownership import taken_over
-from configtron.service.lease.recover import recover_due
+from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import REQUESTED, JournalBehind, note_obstacle, revert_unjournaled, undo
 from configtron.service.lease.unjournaled import others, unjournaled
 from configtron.tune.drivers import load

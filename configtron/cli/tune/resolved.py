@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The options of the command that is running, as the lease engine takes them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configtron.cli.settings import hint, settings
+from configtron.cli.tune.options import MAX_PREFIXES
+from configtron.model.tuning import Place
+
+if TYPE_CHECKING:
+    from configtron.service.lease import LeaseOptions, Notice
+    from configtron.tune.guard import Limits
+
+
+def given(name: str, otherwise: Any = None) -> Any:
+    """An option's value: the command's own, else what `tune` was given, else `otherwise`."""
+    ctx: click.Context | None = click.get_current_context()
+    while ctx is not None:
+        value = ctx.params.get(name)
+        if value not in (None, ()):
+            return value
+        ctx = ctx.parent
+    return otherwise
+
+
+def place() -> Place:
+    """Where to act. Errors: `BadInput` for a listener that is none."""
+    from configtron.tune.listeners import listeners_text
+
+    listen = given("listen", ())
+    return Place(
+        given("netns", ""), given("interface", ""), given("cgroup", ""), listeners_text(listen) if listen else ""
+    )
+
+
+def lease_options() -> LeaseOptions:
+    """The options of the command that is running, as the lease engine takes them. Errors: `BadInput`."""
+    from configtron.service.lease import AUTO, LeaseOptions
+
+    shares = (given("holdback", 0.0), given("canary", 1.0))
+    return LeaseOptions(settings().db, given("driver", AUTO), place(), limits(), *shares)
+
+
+def show_notice(notice: Notice) -> None:
+    """Print a notice of the engine; a quiet command drops those that are not warnings."""
+    if notice.level > logging.INFO or settings().loudness >= 0:
+        click.echo(hint(notice.text), err=True)
+
+
+def limits() -> Limits:
+    """Return what the operator allows. Errors: `BadInput`."""
+    from configtron.tune.guard import limits_of
+
+    return limits_of(given("bound", ()), bool(given("allow_unfair", False)), given("max_prefixes", MAX_PREFIXES))

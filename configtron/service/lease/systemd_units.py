@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""The systemd units that watch a tuned stack and recover it after a crash (`configtron/tune/units.py`)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from configtron.linux.trust import others
+from configtron.model.errors import BadInput
+from configtron.tune.units import units
+
+PROGRAM = "configtron"
+
+
+def unit_files(database: Path | None = None) -> Mapping[str, str]:
+    """Return the units by file name; they run this program as it is installed here, on that database."""
+    return units(program(), *([str(database.absolute())] if database else []))
+
+
+def writers_warning() -> str:
+    """Return that other users than root can write this program, who become root by the service; "" if none can."""
+    why = others(Path(program()[0]), user=0)
+    return f"{why}: whoever writes there becomes root by the service; install configtron elsewhere" if why else ""
+
+
+def write_units(folder: Path, files: Mapping[str, str]) -> None:
+    """Write units to a folder, which is made if absent. Errors: `BadInput`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    except OSError as error:
+        raise BadInput(f"{folder}: {error.strerror}; name another folder, or run as root") from error
+
+
+def program() -> list[str]:
+    """Return this configtron's command: the script beside this Python, else the one on the path, else the module."""
+    beside = Path(sys.executable).parent / PROGRAM
+    if beside.is_file():
+        return [str(beside)]
+    # -P: import nothing from the working directory of the service.
+    return [found] if (found := shutil.which(PROGRAM)) else [sys.executable, "-P", "-m", PROGRAM]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The engine as a package: what it offers, what importing it costs, no circle of files; commands that only call it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from configtron.service import lease
+
+ROOT = Path(__file__).parent.parent.parent.parent
+ENGINE = sorted((ROOT / "configtron" / "service" / "lease").glob("*.py"))
+COMMANDS = sorted((ROOT / "configtron" / "cli" / "tune").glob("*.py"))
+# The papers' studies, which are to be commands of `replay study`.
+STUDIES = {"evaluate.py", "evaluating.py", "part.py"}
+# What a command asks the engine for.
+BARRED = ("configtron.db", "configtron.tune.drivers", "configtron.tune.router", "configtron.linux", "sqlite3", "socket")
+LINES = 120
+
+
+def imported(file: Path) -> set[str]:
+    """Modules that a file imports, at its head or within a function, but for types alone."""
+    found: set[str] = set()
+    tree = ast.parse(file.read_text())
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    typing = {id(node) for block in blocks for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in typing:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_every_name_is_where_the_table_says() -> None:
+    homes = {name: home for home, names in lease.HOMES.items() for name in names.split()}
+    assert set(homes) == set(lease.__all__) and sum(len(names.split()) for names in lease.HOMES.values()) == len(homes)
+    for name, home in homes.items():
+        assert getattr(lease, name) is getattr(import_module(f"configtron.service.lease.{home}"), name)
+    assert not homes.keys() & {file.stem for file in ENGINE}, "importing such a file would hide the function"
+
+
+def test_a_plain_program_loads_neither_click_nor_what_it_does_not_use() -> None:
+    code = "import sys; from configtron.service import lease; lease.LeaseOptions; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"click", "rich", "numpy", "sqlite3", "configtron.service.lease.apply_transaction"} & set(loaded)
+
+
+def test_there_is_no_circle_of_files() -> None:
+    names = {f"configtron.service.lease.{file.stem}": file for file in ENGINE if file.stem != "__init__"}
+    uses = {name: imported(file) & names.keys() - {name} for name, file in names.items()}
+    left = dict(uses)
+    while free := [name for name, needs in left.items() if not needs & left.keys()]:
+        for name in free:
+            del left[name]
+    assert left == {}
+
+
+def test_commands_are_thin() -> None:
+    long = {file.name: lines for file in COMMANDS if (lines := len(file.read_text().splitlines())) > LINES}
+    barred = {file.name: found for file in COMMANDS if (found := sorted(
+        name for name in imported(file) if name.startswith(BARRED)))}  # fmt: skip
+    assert {name: lines for name, lines in long.items() if name not in STUDIES} == {}
+    assert {name: found for name, found in barred.items() if name not in STUDIES} == {}
