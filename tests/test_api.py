@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"^## (.+?)$.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES: dict[str, str] = dict(EXAMPLE.findall((ROOT / "docs" / "api.md").read_text()))
 # What an example prints, where the page shows it.
-OUTPUT = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^```python\n((?:(?!^```).)*)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OUTPUTS: dict[str, str] = dict(OUTPUT.findall((ROOT / "docs" / "api.md").read_text()))
 # What an example needs of the machine, by its section.
 NEEDS = {"Probe": (pytest.mark.lab, pytest.mark.root)}
