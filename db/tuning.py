@@ -26,7 +26,7 @@ from configtron.model.tuning_json import place_of, place_text, rules_of, rules_t
 from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Transaction
 from configtron.tune.rules import inside
 
-# Enough that nobody who sees which prefixes are held back can tell which others would be.
+# Enough that an observer of the prefixes that are held back cannot compute which others would be.
 SALT_BYTES = 8
 # Letters of a profile's name.
 LONGEST_NAME = 31
@@ -35,6 +35,9 @@ ACT_COLUMNS = (
     "id", "driver", "place", "space", "boot", "begun_at", "status", "before", "rules", "lease_s", "expires_s", "over",
     "held", "keeper", "why",
 )  # fmt: skip
+# The field of `Transaction` for a column, where its name is another.
+FIELD = {"keeper": "watchdog"}
+FIELDS = tuple(FIELD.get(name, name) for name in ACT_COLUMNS)
 SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
 BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
 # What changes in the life of an act. Its rules do not: a hundred thousand prefixes are megabytes, written once.
@@ -61,7 +64,7 @@ class Deployed(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """A scope that somebody else changed."""
+    """A scope that another program changed."""
 
     driver: str
     place: str
@@ -240,18 +243,18 @@ class Tuning(Database):
 
     # Muted advice.
 
-    def mute(self, advices: Mapping[str, str]) -> None:
-        """Keep ids that nobody wants to hear of, each with what it is about."""
+    def acknowledge(self, advices: Mapping[str, str]) -> None:
+        """Keep ids of advice that plans are not to show or follow, each with a remark."""
         rows = [(advice, about, self._now()) for advice, about in advices.items()]
         with self._clear(), self._transaction():
             self._connection.executemany("INSERT OR REPLACE INTO muted VALUES (?, ?, ?)", rows)
 
-    def unmute(self, advices: Iterable[str]) -> int:
+    def unacknowledge(self, advices: Iterable[str]) -> int:
         """Hear of them again; how many were muted."""
         with self._clear(), self._transaction():
             return self._connection.executemany("DELETE FROM muted WHERE advice = ?", ((a,) for a in advices)).rowcount
 
-    def muted(self) -> dict[str, str]:
+    def acknowledged(self) -> dict[str, str]:
         """Ids that are muted, and what each is about."""
         with self._clear():
             return dict(self._connection.execute("SELECT advice, about FROM muted ORDER BY muted_at, advice"))
@@ -266,10 +269,11 @@ class Tuning(Database):
         return replace(act, id=cast(int, cursor.lastrowid))
 
     def put(self, *acts: Transaction) -> None:
-        """Write what became of acts, all or none. What they set does not change, but is dropped of one that is over."""
+        """Write the new status of transactions, all or none; the rules of one that is over are dropped."""
         with self._clear(), self._transaction():
             for act in acts:
-                self._connection.execute(PUT_ACT, {name: getattr(act, name) for name in (*CHANGING, "id")})
+                values = {name: getattr(act, FIELD.get(name, name)) for name in (*CHANGING, "id")}
+                self._connection.execute(PUT_ACT, values)
                 self._deploy(act)
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
@@ -281,7 +285,7 @@ class Tuning(Database):
         open_ = self._connection.execute(ask, (act.id,)).fetchone()
         wholly, moving = act.status in IN_FORCE, act.status in (WRITING, UNDOING)
         if open_ is not None and (not (wholly or moving) or bool(open_[1]) != wholly):
-            # in force and then over without having been undone: the host was restarted, nobody knows when
+            # in force and then over without having been undone: the host was restarted at an unknown time
             lost = ", rules = NULL" if open_[1] and act.status == UNDONE else ""
             self._connection.execute(f"UPDATE deployment SET until_ns = ?{lost} WHERE id = ?", (now, open_[0]))
             open_ = None
@@ -320,7 +324,7 @@ class Tuning(Database):
             row = self._connection.execute(query, (number,)).fetchone()
         return _act_of(row) if row else None
 
-    def standing(self, driver: str, place: Place, space: str) -> Transaction | None:
+    def open_act(self, driver: str, place: Place, space: str) -> Transaction | None:
         """The open act of a driver at a place."""
         with self._clear():
             row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
@@ -337,10 +341,10 @@ class Tuning(Database):
             row = self._connection.execute("SELECT status, expires_s FROM act WHERE id = ?", (number,)).fetchone()
         return row if row else ("undone", 0.0)
 
-    def guarded(self, number: int, keeper: str) -> None:
+    def set_watchdog(self, number: int, process: str) -> None:
         """Keep which process undoes that act when its lease ends."""
         with self._clear():
-            self._connection.execute("UPDATE act SET keeper = ? WHERE id = ?", (keeper, number))
+            self._connection.execute("UPDATE act SET keeper = ? WHERE id = ?", (process, number))
 
     def note(self, number: int, why: str) -> None:
         """Keep what is in the way of an act's end."""
@@ -371,11 +375,11 @@ class Tuning(Database):
             return [Frozen(*row) for row in self._connection.execute(query)]
 
     def known(self, number: int) -> set[tuple[str, str]]:
-        """What was found of an act's scopes by now, resumed or not: what was told once is not told again."""
+        """Return what was found of a transaction's scopes by now, unfrozen or not: each is reported once."""
         with self._clear():
             return set(self._connection.execute("SELECT scope, found FROM frozen WHERE act = ?", (number,)))
 
-    def resume(self, scopes: Collection[str] | None) -> int:
+    def unfreeze(self, scopes: Collection[str] | None) -> int:
         """Touch these scopes again (None: all); how many were frozen."""
         query = "UPDATE frozen SET resumed_at = ? WHERE resumed_at IS NULL"
         with self._clear(), self._transaction():
@@ -388,10 +392,10 @@ class Tuning(Database):
 def _act_row(act: Transaction) -> tuple[str | int | float, ...]:
     return (
         act.id, act.driver, place_text(act.place), act.space, act.boot, act.begun_at, act.status, act.before,
-        rules_text(act.rules), act.lease_s, act.expires_s, act.over, act.held, act.keeper, act.why,
+        rules_text(act.rules), act.lease_s, act.expires_s, act.over, act.held, act.watchdog, act.why,
     )  # fmt: skip
 
 
 def _act_of(row: Sequence[Any]) -> Transaction:
-    found = dict(zip(ACT_COLUMNS, row, strict=True))
+    found = dict(zip(FIELDS, row, strict=True))
     return Transaction(**{**found, "place": place_of(found["place"]), "rules": rules_of(found["rules"])})

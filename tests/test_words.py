@@ -19,7 +19,19 @@ from tests.test_layers import ROOT, sources
 from tests.test_shape import snake
 
 # Folders, and files, whose names, comments, docstrings and messages have none of the banned words.
-CLEAN = ("configtron/linux", "configtron/model", "fingerprint", "report")
+CLEAN = tuple(
+    """
+    configtron/linux configtron/model fingerprint report configtron/service/lease db/read_only.py db/tuning.py
+    tune/capabilities.py tune/export.py tune/guard.py tune/journal.py tune/listeners.py tune/metrics.py tune/overlay.py
+    tune/plan.py tune/pools.py tune/profiles.py tune/rules.py
+    configtron/cli/tune/acknowledge.py configtron/cli/tune/apply.py configtron/cli/tune/doctor.py
+    configtron/cli/tune/export.py configtron/cli/tune/options.py configtron/cli/tune/plan.py
+    configtron/cli/tune/prefix.py configtron/cli/tune/profile.py configtron/cli/tune/reapply.py
+    configtron/cli/tune/recover.py configtron/cli/tune/resolved.py configtron/cli/tune/rollback.py
+    configtron/cli/tune/router.py configtron/cli/tune/status.py configtron/cli/tune/unfreeze.py
+    configtron/cli/tune/unit.py configtron/cli/tune/verify.py configtron/cli/tune/watch.py
+""".split()
+)
 # Words that no network engineer would search for, with the words of the field in their place.
 BANNED = {
     "told": "reported, result, outcome",
@@ -52,7 +64,7 @@ BANNED = {
     "spoiled": "impaired",
 }
 # What keeps its bytes: names in data, and names of the standard library.
-EXEMPT = re.compile(r"\btold-early\b|\.tell\(\)")
+EXEMPT = re.compile(r"\btold-early\b|\.tell\(\)|[\"`]keeper[\"`]|column keeper|SET keeper|\bnobody will undo it\b")
 TEXT = (".py", ".c", ".h", ".css", ".js", ".sh", ".toml", ".sql")
 WORD = re.compile(r"[a-z]+")
 

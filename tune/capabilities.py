@@ -2,7 +2,7 @@
 """The table {knob x driver}: what each driver's own tables say, side by side, as cells and as the page
 docs/capabilities.md.
 
-Rules for this file: nothing is said here that a driver's `REACHES` and `REFUSED` do not say. Pure: the tables are
+Rules for this file: every cell comes from a driver's `reachable` and `unreachable`. Pure: the tables are
 handed in.
 """
 
@@ -136,7 +136,7 @@ def _takes(reach: Reach) -> str:
 
 
 def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
-    """Why nobody could ever set a knob to that value, with the bounds in words; "" where somebody could."""
+    """Return why no driver on any kernel sets a knob to that value, with the bounds; "" where one does."""
     takers: dict[str, list[str]] = {}
     for name, tables in drivers.items():
         reach = tables.reaches.get(knob)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Rules as other tools' configuration: batches of iproute2, networkd's sections, sysctl lines.
 
-Question   How does what was found good here go on where configtron does not run, or after a reboot?
-Method     The routes that the driver route would make, and the sysctls that the driver sysctl would write, said in the
-           words of the tool that is to make them. What a tool has no word for is left out and said in a comment.
-Differs    from what the drivers do in that nobody follows the main table: gateways are those of the moment.
+Question   How are these rules applied where configtron does not run, or after a reboot?
+Method     The routes that the driver route would make, and the sysctls that the driver sysctl would write, in the
+           syntax of the tool that is to make them. What a tool cannot express is left out and named in a comment.
+Differs    from what the drivers do in that the routes do not follow the main table: gateways are those of the moment.
 Source     ip-route(8), ip-rule(8), systemd.network(5) (systemd 255 for TCPRetransmissionTimeoutSec), sysctl.d(5)
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The guard: what is refused though somebody wants it.
+"""The guard: what is refused though it is wanted.
 
 Question   Which rules harm this host, its operator's plans, or other people's traffic?
-Method     Four checks of what is to be in force, all of them before anything is written; every refusal is told at once.
+Method     Four checks of what is to be in force, before anything is written; every refusal is reported at once.
 
            reach     the driver reaches the knob, and the value lies in the driver's range
            bounds    the operator's own range per knob (`--bound initcwnd=1..30`)
@@ -86,7 +86,7 @@ UNFAIR: tuple[Unfair, ...] = (
     Unfair(
         "paced-window",
         lambda settings: _paced(settings) and _number(settings, "initcwnd", 0) > MOST_PACED_WINDOW,
-        f"more than {MOST_PACED_WINDOW} segments in the first round trip, more than anybody was seen to send",
+        f"more than {MOST_PACED_WINDOW} segments in the first round trip, more than any server was seen to send",
         "Rüth and Hohlfeld, arXiv 1902.08937",
     ),
     Unfair(

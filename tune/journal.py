@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""The journal's grammar: what an act goes through, and what is due to one that was left behind.
+"""The journal: the statuses of an apply transaction, and what is due to one that no process works on.
 
-Question   A program writes a host's TCP settings and may be killed at any instruction, or the host may lose power. Who
-           puts back what stood there?
-Method     An *act* is one `apply`. Before its first write it is in the journal with what stood here (`before`), what is
-           to be in force (`rules`) and until when (`expires_s`). Each step is committed before it is taken:
+Question   A program writes a host's TCP settings and may be killed at any instruction, or the host may lose power. What
+           puts back the settings from before?
+Method     A *transaction* is one `apply` (an act, in what is printed and in the database). Before its first write it is
+           in the journal with the settings from before (`before`), those to be in force (`rules`) and until when
+           (`expires_s`). Each step is committed before it is taken:
 
                begun ──► writing ──► leased ──► kept
                  │          │           │         │
                  │          └─────┬─────┴─────────┘
                  ▼                ▼
-               undone ◄──────  undoing          replaced: a later act of the same place took over
+               undone ◄──────  undoing          replaced: a later one of the same place took over
 
-           begun     nothing was written; a keeper process is being started
+           begun     nothing was written; a watchdog process is being started
            writing   anything may have been written
            leased    all was written and read back; to be undone when the lease ends
-           kept      in force until somebody says otherwise
+           kept      in force until a rollback
            undoing   `revert` may be under way
-Stop when  The act is undone. Undoing is `Driver.revert`, which may be done any number of times, so whoever finds an act
-           that is due does it over, from its beginning.
-Reads as   `due(act, ...)`: what is to be done about an act that nobody is working on.
-Fails as   A driver that cannot revert leaves its act in `undoing`, with the reason; it is tried again.
+Stop when  The transaction is undone. Undoing is `Driver.revert`, which may be done any number of times, so any process
+           that finds a transaction due repeats it from its beginning.
+Reads as   `due(status, ...)`: the next step for a transaction that no process works on.
+Fails as   A driver that cannot revert leaves its transaction in `undoing`, with the reason; it is tried again.
 Differs    from tuned and bpftune, which restore at their own exit: a process that is killed has no exit. From a log of
-           single values: what stood before is the driver's business, and is handed back to it whole.
+           single values: the driver alone knows what its `before` means, and gets it back whole.
 Source     Commit-confirmed of routers (Junos "commit confirmed", RFC 6241 section 8.4); write-ahead logs (Mohan 1992).
 """
 
@@ -35,12 +36,12 @@ from configtron.model.tuning import Place, Rules
 BEGUN, WRITING, LEASED, KEPT, UNDOING, UNDONE, REPLACED = (
     "begun", "writing", "leased", "kept", "undoing", "undone", "replaced",
 )  # fmt: skip
-# Acts that may have left something on the host.
+# Transactions that may have left something on the host.
 OPEN = (BEGUN, WRITING, LEASED, KEPT, UNDOING)
-# Acts whose rules are wholly in force.
+# Transactions whose rules are wholly in force.
 IN_FORCE = (LEASED, KEPT)
 
-# What `due` answers.
+# Steps that `due` returns.
 NOTHING, FORGET, UNDO, GUARD = "nothing", "forget", "undo", "guard"
 
 
@@ -48,16 +49,16 @@ NOTHING, FORGET, UNDO, GUARD = "nothing", "forget", "undo", "guard"
 class Transaction:
     """One apply, as journaled.
 
-    driver     its name; with `place`, who is to be asked to revert
+    driver     name of the driver that reverts it, at `place`
     space      the network namespace it was made in, where the place names none: "net:[4026531840]"
     boot       the kernel's boot id when it began: after a reboot nothing of it is in force
-    before     what the driver said stood here before anything of ours (JSON)
+    before     the settings from before ours, as the driver described them (JSON)
     rules      what is to be in force after it, all of it
     lease_s    for how long it was granted; 0 is without end
     expires_s  when that ends, in seconds since boot
-    over       the act that it replaced and that is in force again once it is undone; 0: the untouched stack
+    over       the transaction that it replaced and that is in force again once it is undone; 0: the untouched stack
     held       prefixes that were held back
-    keeper     the process that undoes it when the lease ends: its id and start time
+    watchdog   the process that undoes it when the lease ends: its id and start time (column keeper)
     why        how it came to its end, or what is in the way
     """
 
@@ -74,18 +75,18 @@ class Transaction:
     expires_s: float = 0.0
     over: int = 0
     held: int = 0
-    keeper: str = ""
+    watchdog: str = ""
     why: str = ""
 
     def closed(self, status: str, why: str) -> Transaction:
-        """The act once it is over; its rules, a hundred thousand prefixes perhaps, are not kept for the record."""
-        return replace(self, status=status, why=why, rules=Rules(), before="", keeper="")
+        """Return the transaction once it is over, without its rules, which may be a hundred thousand prefixes."""
+        return replace(self, status=status, why=why, rules=Rules(), before="", watchdog="")
 
 
 def due(status: str, *, rebooted: bool, expired: bool) -> str:
-    """What is to be done about an act that no living process is working on.
+    """Return the next step for a transaction that no living process works on.
 
-    `FORGET`: nothing of it is on the host; `UNDO`; `GUARD`: it has time left and needs a keeper; `NOTHING`.
+    `FORGET`: nothing of it is on the host; `UNDO`; `GUARD`: it has time left and needs a watchdog; `NOTHING`.
     """
     if status not in OPEN:
         return NOTHING

@@ -7,8 +7,8 @@ Method     For each prefix the main table's own route to it, with the profile's 
            metrics of the nearest prefix around it; else the wider route would hide them. The default profile is the
            prefix of everything. What the main table does not lead to is `throw`: the lookup goes on as if we were not
            there.
-Rules      A route of the main table that is longer than ours must win, also one that comes later and that nobody has
-           copied. So our table is not looked up once, but once for each length of prefix in it, the longest first, and
+Rules      A route of the main table that is longer than ours must win, also one that comes later and has
+           no copy. So our table is not looked up once, but once for each length of prefix in it, the longest first, and
            before each time the main table for anything longer (`lookups`). The kernel's `suppress_prefixlength` makes
            a lookup reject what is not long enough.
 Number     A route's metric (its order among equals) says whose it is: the profile's number, plus COPY where it
@@ -31,7 +31,7 @@ from configtron.model.tuning import Rules
 # Profiles' numbers stay below the first offset; decimal, so that `ip route` shows them legibly.
 COPY, DEFAULT = 10_000, 20_000
 
-# By whose hand a route is (protocol): 67 and 68 are nobody's in iproute2's list (rt_protos). The second marks routes
+# The origin of a route (protocol): 67 and 68 are unassigned in iproute2's list (rt_protos). The second marks routes
 # that are few, so that the kernel can list these alone: the default's, copies, and prefixes to which none leads.
 PROTOCOL, STANDING = 67, 68
 

@@ -9,8 +9,8 @@ day, and one that was muted stays muted until something about it changes.
 Who is left out of a plan, and why:
 held back   a share of the prefixes, always the same (`holdback`): they keep the untouched stack, for comparison
 canary      with a canary share, only that share of the prefixes moves; the others stay as they are
-muted       by id, by command
-frozen      by scope: somebody else changed it; resumes by command
+muted       by id: acknowledged (`tune acknowledge`)
+frozen      by scope: another program changed it; until `unfreeze`
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def holds_scope(wide: str, scope: str) -> bool:
 
 
 def follow(have: Rules, advices: Iterable[Advice]) -> Rules:
-    """The rules that following these advices leads to. A profile that is still somebody's stays.
+    """The rules that following these advices leads to. A profile that some client still has stays.
 
     Errors: `Refused` where an advice begins from something else than what is in force: the plan is out of date.
     """

@@ -140,8 +140,8 @@ def _choose(profile: Profile, pools: Sequence[Pool], default: str) -> str:
         if pool.serves(wanted):
             return pool.name
     asked = ", ".join(f"{knob}={value}" for knob, value in wanted.items())
-    told = "; ".join(f"{p.name}: {', '.join(f'{k}={v}' for k, v in p.template.settings) or 'nothing'}" for p in pools)
-    raise BadInput(f"profile {profile.name}: no pool serves {asked} (there is {told}); add one: --pool NAME:{asked}")
+    offers = "; ".join(f"{p.name}: {', '.join(f'{k}={v}' for k, v in p.template.settings) or 'nothing'}" for p in pools)
+    raise BadInput(f"profile {profile.name}: no pool serves {asked} (there is {offers}); add one: --pool NAME:{asked}")
 
 
 def nginx(routed: Routing) -> Iterator[str]:

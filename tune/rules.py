@@ -20,7 +20,7 @@ MAPPED_BITS = 96
 def canonical(prefix: str) -> str:
     """A prefix as rules write it; an address alone is a prefix of full length.
 
-    Errors: `BadInput` for what is no prefix, and for one with bits below its length: nobody knows what was meant. A
+    Errors: `BadInput` for what is no prefix, and for one with bits below its length, which is ambiguous. A
     zone (RFC 4007, fe80::%eth0) is an interface's name, thus any text, and belongs to no table of prefixes.
     """
     try:

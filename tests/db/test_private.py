@@ -29,7 +29,7 @@ def careless() -> Iterator[None]:
 def test_a_database_is_made_for_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "share" / "configtron" / "configtron.db"
     with Tuning(path) as book:
-        book.mute({"0123456789abcdef": "one"})
+        book.acknowledge({"0123456789abcdef": "one"})
         there = [each for each in path.parent.iterdir() if each.name.startswith(path.name)]
         assert len(there) > 1, "with its log"
         assert {mode(each) for each in there} == {0o600}
@@ -48,7 +48,7 @@ def test_folders_that_are_there_are_left_alone(tmp_path: Path) -> None:
 def test_what_everybody_can_read_is_narrowed_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "db"
     with Tuning(path) as writer:
-        writer.mute({"0123456789abcdef": "one"})
+        writer.acknowledge({"0123456789abcdef": "one"})
         for end in BESIDE[:3]:
             path.with_name(path.name + end).chmod(0o644)
         Tuning(path).close()

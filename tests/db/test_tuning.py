@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tuning keeps comes back; a glance leaves no trace; a hundred thousand prefixes are no trouble."""
+"""What tuning keeps comes back; reading leaves no trace; a hundred thousand prefixes are no trouble."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.store import Store
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
@@ -78,19 +78,19 @@ def test_the_salt_is_drawn_once(book: Tuning, tmp_path: Path) -> None:
 
 
 def test_mute_and_unmute(book: Tuning) -> None:
-    book.mute({"a": "known", "b": ""})
-    assert book.muted() == {"a": "known", "b": ""}
-    assert book.unmute(["a", "c"]) == 1
-    assert book.muted() == {"b": ""}
+    book.acknowledge({"a": "known", "b": ""})
+    assert book.acknowledged() == {"a": "known", "b": ""}
+    assert book.unacknowledge(["a", "c"]) == 1
+    assert book.acknowledged() == {"b": ""}
 
 
 def test_acts_come_back(book: Tuning) -> None:
     act = book.begin(ACT)
     assert (act.id, act.rules) == (1, RULES) and act.begun_at
-    assert book.act(1) == act == book.standing("route", Place(netns="x"), "")
-    assert book.standing("route", Place(), "") is None and book.standing("kmod", Place(netns="x"), "") is None
-    assert book.standing("route", Place(netns="x"), "net:[1]") is None
-    leased = replace(act, status=LEASED, keeper="1 2")
+    assert book.act(1) == act == book.open_act("route", Place(netns="x"), "")
+    assert book.open_act("route", Place(), "") is None and book.open_act("kmod", Place(netns="x"), "") is None
+    assert book.open_act("route", Place(netns="x"), "net:[1]") is None
+    leased = replace(act, status=LEASED, watchdog="1 2")
     second = book.begin(replace(ACT, driver="kmod"))
     book.put(leased, second.closed(UNDONE, "lease ended"))
     assert book.acts() == [leased, second.closed(UNDONE, "lease ended")]
@@ -100,8 +100,8 @@ def test_acts_come_back(book: Tuning) -> None:
     assert book.state(1) == (LEASED, 7.5) and book.state(99)[0] == UNDONE
     assert book.renew(1, 9.5) and not book.renew(2, 9.5)
     book.note(1, "trouble")
-    book.guarded(1, "3 4")
-    assert book.act(1) == replace(leased, expires_s=9.5, why="trouble", keeper="3 4")
+    book.set_watchdog(1, "3 4")
+    assert book.act(1) == replace(leased, expires_s=9.5, why="trouble", watchdog="3 4")
 
 
 def test_frozen_scopes(book: Tuning) -> None:
@@ -111,9 +111,9 @@ def test_frozen_scopes(book: Tuning) -> None:
         ("10.1.0.0/16", "profile=web", ""), ("default", "", "profile=x"),
     ]  # fmt: skip
     assert book.known(act.id) == {("10.1.0.0/16", ""), ("default", "profile=x")} and book.known(99) == set()
-    assert book.resume(["10.1.0.0/16", "10.9.0.0/16"]) == 1
+    assert book.unfreeze(["10.1.0.0/16", "10.9.0.0/16"]) == 1
     assert [frozen.scope for frozen in book.frozen()] == ["default"]
-    assert book.resume(None) == 1 and book.resume(None) == 0
+    assert book.unfreeze(None) == 1 and book.unfreeze(None) == 0
 
 
 def files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -133,7 +133,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("how", ["settled", "open", "killed"])
-def test_a_glance_leaves_no_trace(tmp_path: Path, how: str) -> None:
+def test_reading_leaves_no_trace(tmp_path: Path, how: str) -> None:
     """Whether nobody has the database open, somebody has, or somebody was killed and left a log."""
     path = tmp_path / "t.db"
     with Tuning(path) as book:
@@ -148,7 +148,7 @@ def test_a_glance_leaves_no_trace(tmp_path: Path, how: str) -> None:
             os.kill(writer.pid, signal.SIGKILL)
             writer.wait()
     before = files(tmp_path)
-    found = glance(path, Tuning.wanted)
+    found = read_only(path, Tuning.wanted)
     assert files(tmp_path) == before
     assert sorted(found.profiles) == (["web"] if how == "settled" else ["late", "web"])
     if writer is not None:
@@ -156,12 +156,12 @@ def test_a_glance_leaves_no_trace(tmp_path: Path, how: str) -> None:
         writer.communicate()
 
 
-def test_a_glance_at_nothing_makes_nothing(tmp_path: Path) -> None:
-    assert glance(tmp_path / "sub" / "t.db", Tuning.wanted) == Rules()
+def test_reading_an_absent_database_makes_none(tmp_path: Path) -> None:
+    assert read_only(tmp_path / "sub" / "t.db", Tuning.wanted) == Rules()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_glance_at_a_database_that_never_tuned_is_empty(tmp_path: Path) -> None:
+def test_reading_a_database_that_never_tuned_is_empty(tmp_path: Path) -> None:
     with Store(tmp_path / "t.db") as store:
         store.begin_run("{}")
     database = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
@@ -169,13 +169,13 @@ def test_a_glance_at_a_database_that_never_tuned_is_empty(tmp_path: Path) -> Non
         database.execute(f"DROP TABLE {table}")
     database.execute("PRAGMA user_version = 2")
     database.close()
-    assert glance(tmp_path / "t.db", Tuning.wanted) == Rules()
+    assert read_only(tmp_path / "t.db", Tuning.wanted) == Rules()
     (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
     with pytest.raises(BadInput, match="not a database"):
-        glance(tmp_path / "text", Tuning.wanted)
+        read_only(tmp_path / "text", Tuning.wanted)
 
 
-def test_a_glance_is_taken_again_if_somebody_wrote_meanwhile(tmp_path: Path) -> None:
+def test_reading_is_repeated_if_another_process_wrote_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Tuning(path) as book:
         book.set_profiles([WEB])
@@ -188,7 +188,7 @@ def test_a_glance_is_taken_again_if_somebody_wrote_meanwhile(tmp_path: Path) -> 
                 other.set_profiles([Profile("late")])
         return book.wanted()
 
-    assert sorted(glance(path, look).profiles) == ["late", "web"] and len(looks) == 2
+    assert sorted(read_only(path, look).profiles) == ["late", "web"] and len(looks) == 2
 
 
 def test_many_prefixes(book: Tuning) -> None:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from configtron.linux.libbpf import call
 from configtron.model.tuning import Place, Rules
-from configtron.service.lease.unjournaled import standing
+from configtron.service.lease.unjournaled import marked_state
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
@@ -30,9 +30,9 @@ def told(driver: EbpfDriver, before: str, folder: Path) -> dict[str, object]:
     driver.apply(CHANGES)
     with pins.opened(pins.folders(PLACE)[0] / pins.LINK) as descriptor:
         call("bpf_link_detach", descriptor)
-    found["detached: pins are ours still"] = driver.read() == Rules() and standing(driver).startswith("1 folders")
+    found["detached: pins are ours still"] = driver.read() == Rules() and marked_state(driver).startswith("1 folders")
     driver.revert(before)
-    found["detached and reverted"] = nothing_left() and standing(driver) == ""
+    found["detached and reverted"] = nothing_left() and marked_state(driver) == ""
     driver.apply(CHANGES)
     subprocess.run(["umount", str(pins.BPFFS)], check=True)
     found["unmounted: nothing in force"] = driver.read() == Rules() and driver.mark() == "nothing"

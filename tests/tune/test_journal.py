@@ -44,7 +44,8 @@ def test_due(status: str, in_time: str, expired: str) -> None:
 
 
 def test_an_act_that_is_over_keeps_no_rules() -> None:
-    act = Transaction("route", Place(), "", "boot", LEASED, "{}", Rules({}, {"10.0.0.0/8": "web"}), id=3, keeper="1 2")
+    rules = Rules({}, {"10.0.0.0/8": "web"})
+    act = Transaction("route", Place(), "", "boot", LEASED, "{}", rules, id=3, watchdog="1 2")
     over = act.closed(UNDONE, "lease ended")
     assert (over.id, over.status, over.why) == (3, UNDONE, "lease ended")
-    assert (over.rules, over.before, over.keeper) == (Rules(), "", "")
+    assert (over.rules, over.before, over.watchdog) == (Rules(), "", "")

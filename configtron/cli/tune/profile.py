@@ -94,7 +94,7 @@ def list_(form: str, output_file: str) -> int:
 @profile.command(short_help="Forget a profile.")
 @click.argument("name", shell_complete=profiles)
 def drop(name: str) -> int:
-    """Forget a profile that nobody has; what is in force stays until the next apply. Exit code 4: there was none."""
+    """Forget a profile that no prefix has; what is in force stays until the next apply. Exit code 4: there was none."""
     from configtron.service import lease
 
     return DONE if lease.drop_profile(settings().db, name) else _absent(name)

@@ -27,7 +27,7 @@ def reapply(form: str, output_file: str) -> int:
     Without this command they keep what they began with. An initial window is not given twice; what the kernel is not
     asked for stays as it is. `rollback` puts open connections back by itself. `served` counts the open connections of
     clients, `moved` those of them whose client has a profile. With kmod a connection that no process holds yet, since
-    nobody has accepted it, is served, but not moved.
+    none has accepted it, is served, but not moved.
 
     Exit code 4: nothing is in force here, or no driver of it reaches open connections.
     """

@@ -95,9 +95,9 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
     """Return a saved plan, checked against what is in force now. Errors: `BadInput`, `Missing`, `Refused`."""
     found = saved(path)
     driver = usable(context.load(found.driver, found.place))
-    standing = context.journal.standing(found.driver, found.place, context.namespace_of(found.place))
+    current = context.journal.open_act(found.driver, found.place, context.namespace_of(found.place))
     want = for_kernel(context.journal.wanted())
-    have = in_force(driver, [standing.rules, want] if standing else [want])
+    have = in_force(driver, [current.rules, want] if current else [want])
     advices = [(advice, DUE) for advice in found.advices]
     return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held)
 
@@ -112,25 +112,25 @@ def _apply(
 ) -> Transaction | None:
     """Apply a plan; where nothing is due, renew the lease of what is in force, if anything is."""
     guard(found.driver, found.target, options.limits)
-    standing = context.journal.standing(found.driver.name, place, context.namespace_of(place))
+    current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
     if found.due():
         transaction = apply_rules(context, found.driver, place, found.have, found.target, lease_s, found.held)
-        if standing is not None:
-            watchdog_process.dismiss(standing)
+        if current is not None:
+            watchdog_process.dismiss(current)
         return transaction
-    if standing is None or standing.status != LEASED:
-        return standing
+    if current is None or current.status != LEASED:
+        return current
     if not lease_s:
-        return keep_transaction(context, standing)
-    context.journal.renew(standing.id, context.now_s() + lease_s, lease_s)
-    return context.journal.act(standing.id)
+        return keep_transaction(context, current)
+    context.journal.renew(current.id, context.now_s() + lease_s, lease_s)
+    return context.journal.act(current.id)
 
 
 def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_notice: OnNotice) -> None:
-    standing = context.journal.standing(found.driver.name, place, context.namespace_of(place))
-    if standing is not None:
+    current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
+    if current is not None:
         back = "take it back: configtron tune rollback"
-        on_notice(Notice(f"act {standing.id} is {standing.status}; {back}", logging.WARNING))
+        on_notice(Notice(f"act {current.id} is {current.status}; {back}", logging.WARNING))
 
 
 def apply_rules(
@@ -143,16 +143,16 @@ def apply_rules(
     written does not read back.
     """
     space = context.namespace_of(place)
-    standing = context.journal.standing(driver.name, place, space)
-    before = standing.before if standing else driver.before()
-    over = 0 if standing is None else standing.id if standing.status == KEPT else standing.over
+    current = context.journal.open_act(driver.name, place, space)
+    before = current.before if current else driver.before()
+    over = 0 if current is None else current.id if current.status == KEPT else current.over
     new = Transaction(driver.name, place, space, context.boot, BEGUN, before, target, lease_s=lease_s, over=over,
                       held=held, expires_s=context.now_s() + (lease_s or HANG_S))  # fmt: skip
     with ownership.owned(context, driver.name, place):
         new = context.journal.begin(new)
     # A kept transaction has no end, but until it is complete a watchdog must be there to undo it.
-    new = replace(new, keeper=watchdog_process.start(context, new.id), status=WRITING)
-    context.journal.put(new, *_replaced(standing, new))
+    new = replace(new, watchdog=watchdog_process.start(context, new.id), status=WRITING)
+    context.journal.put(new, *_replaced(current, new))
     try:
         write(driver, have, target)
     except BaseException as error:
@@ -182,18 +182,18 @@ def _take_back(context: LeaseContext, failed: Transaction, error: BaseException)
         raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
 
 
-def _replaced(standing: Transaction | None, by: Transaction) -> list[Transaction]:
+def _replaced(current: Transaction | None, by: Transaction) -> list[Transaction]:
     """Return what a transaction replaces. A kept one stays in the journal with its rules, to come back on undo."""
-    if standing is None:
+    if current is None:
         return []
-    if standing.id == by.over:
-        return [replace(standing, status=REPLACED)]
-    return [standing.closed(REPLACED, f"act {by.id}")]
+    if current.id == by.over:
+        return [replace(current, status=REPLACED)]
+    return [current.closed(REPLACED, f"act {by.id}")]
 
 
 def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
     """Keep a transaction without a lease, until a rollback to the untouched stack."""
-    kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, keeper="")
+    kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, watchdog="")
     before = context.journal.act(leased.over) if leased.over else None
     context.journal.put(kept, *([before.closed(REPLACED, f"act {leased.id}")] if before else []))
     return kept

@@ -31,7 +31,7 @@ class LeaseContext:
     load: Callable[[str, Place], Driver] = load
 
     def now_s(self) -> float:
-        """Return seconds since boot, suspension included: a clock that nobody sets."""
+        """Return seconds since boot, suspension included: a clock that cannot be set."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def namespace_of(self, place: Place) -> str:

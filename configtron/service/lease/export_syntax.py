@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.model.errors import Missing
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease.options import LeaseOptions
@@ -26,7 +26,7 @@ def export(options: LeaseOptions, form: str, *, ipv6: bool = False) -> list[str]
     """
     if options.place.listen:
         raise Missing(f"--as {form}: no word there for listeners ({options.place.listen}); leave --listen out")
-    wanted = glance(options.database, lambda journal: check(journal.wanted()))
+    wanted = read_only(options.database, lambda journal: check(journal.wanted()))
     return list(_sysctl(wanted) if form == "sysctl" else _routes(wanted, options.place, form, 6 if ipv6 else 4))
 
 

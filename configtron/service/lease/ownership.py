@@ -7,7 +7,7 @@ Method     A record is a file in /run, named by the boot, the namespace's cookie
            group; its content is the path of the database. It is written under its lock together with the first row of
            an apply transaction in the journal.
 Reads as   A record counts as long as that database has an open transaction there: its journal is read. So a record
-           whose writer was killed, or whose database is gone, keeps nobody out and needs no repair.
+           whose writer was killed, or whose database is gone, keeps no one out and needs no repair.
 Fails as   `Refused`, with the owner and the next step. Where /run cannot be written, a warning, and no
            database is kept out.
 Differs    from `lock.exclusive_lock`, which belongs to one database and ends with a process: a record lasts as long as
@@ -25,7 +25,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import NAMED, cookie
 from configtron.model.errors import BadInput, ConfigtronError, Refused
@@ -184,7 +184,7 @@ def _open_there(context: LeaseContext, place: Place, owner: bytes) -> list[Trans
         found = journal.acts(*OPEN, bare=True)
         return [each for each in found if each.boot == context.boot and _location(each) == here]
 
-    return glance(Path(os.fsdecode(owner)), read)
+    return read_only(Path(os.fsdecode(owner)), read)
 
 
 def _location(transaction: Transaction) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
 from configtron.linux.netns import absent, is_absent
 from configtron.model.errors import Missing, Refused
@@ -89,7 +89,7 @@ def plan(options: LeaseOptions) -> PlanReport:
         found = planned(context, options)
         return found, unfinished, other_owner(context, found.driver.name, options.place)
 
-    found, unfinished, owner = glance(options.database, read)
+    found, unfinished, owner = read_only(options.database, read)
     return PlanReport(found, unfinished, owner, refused(found.driver, found.target, options.limits))
 
 
@@ -101,7 +101,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     have = in_force_here(context, options, driver, want)
     holdback = Share("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, Share("canary", journal.salt(), options.canary))
-    muted, frozen = journal.muted(), _frozen_scopes(context, options, driver)
+    muted, frozen = journal.acknowledged(), _frozen_scopes(context, options, driver)
     advices = [(advice, _state(advice, muted, frozen)) for advice in advise(driver.name, have, target)]
     held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0
     if any(state != DUE for _, state in advices):
@@ -112,8 +112,8 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
 
 def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, want: Rules) -> Rules:
     """Return what is in force, under the names by which it was applied or is wanted."""
-    standing = context.journal.standing(driver.name, options.place, context.namespace_of(options.place))
-    return in_force(driver, [standing.rules, want] if standing else [want])
+    current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place))
+    return in_force(driver, [current.rules, want] if current else [want])
 
 
 def _frozen_scopes(context: LeaseContext, options: LeaseOptions, driver: Driver) -> set[str]:
@@ -141,7 +141,7 @@ def chosen(context: LeaseContext, options: LeaseOptions, want: Rules) -> Driver:
         return usable(load(options.driver, place))
     drivers = {name: load(name, place) for name in DRIVERS if name != FOR_TRIALS}
     for name, driver in drivers.items():
-        if context.journal.standing(name, place, context.namespace_of(place)) and not driver.missing():
+        if context.journal.open_act(name, place, context.namespace_of(place)) and not driver.missing():
             return driver
     return _first_able(drivers, want)
 

@@ -160,7 +160,7 @@ class Profiles:
     def _apply(self, have: Rules, target: Rules) -> None:
         guard(self._driver, target, self._options.limits)
         place = self._options.place
-        before = self._context.journal.standing(self._driver.name, place, self._context.namespace_of(place))
+        before = self._context.journal.open_act(self._driver.name, place, self._context.namespace_of(place))
         new = apply_rules(self._context, self._driver, place, have, target, self._lease_s)
         self._number = new.id
         if before is not None:

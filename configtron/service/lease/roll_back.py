@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Refused
 from configtron.model.protocols import Follower
@@ -184,7 +184,7 @@ def _readable(options: LeaseOptions) -> list[Transaction]:
         return [each for each in ours if _is_meant(each, options) and not taken_over(context, each)]
 
     try:
-        return glance(options.database, read)
+        return read_only(options.database, read)
     except ConfigtronError:
         return []
 

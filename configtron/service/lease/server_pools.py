@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.tune import router
 from configtron.tune.pools import EXAMPLES, Routing, map_text, pool_of, routing
 from configtron.tune.rules import check
@@ -50,7 +50,7 @@ def example_config(front: FrontServer, file: str) -> str:
 
 def pool_map(database: Path, front: FrontServer) -> tuple[Routing, str]:
     """Return which prefix goes to which pool, and the map as the server reads it. Errors: `BadInput`."""
-    wanted = glance(database, lambda journal: check(journal.wanted()))
+    wanted = read_only(database, lambda journal: check(journal.wanted()))
     routed = routing(wanted, [pool_of(each) for each in front.pools], front.default)
     return routed, map_text(front.name, routed)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
 from configtron.linux.netns import is_absent
 from configtron.model.errors import ConfigtronError
@@ -59,11 +59,11 @@ def status(options: LeaseOptions) -> StatusReport:
         transactions = tuple(_status_of(context, each) for each in journal.acts(*OPEN))
         return StatusReport(transactions, tuple(_unjournaled(context, options.place)), tuple(_frozen(journal)))
 
-    return glance(options.database, read)
+    return read_only(options.database, read)
 
 
 def _status_of(context: LeaseContext, transaction: Transaction) -> TransactionStatus:
-    watchdog = transaction.keeper.split()[0] if alive(transaction.keeper) else ""
+    watchdog = transaction.watchdog.split()[0] if alive(transaction.watchdog) else ""
     left = round(max(transaction.expires_s - context.now_s(), 0.0), 1) if transaction.status == LEASED else None
     about = _about(context, transaction, left, watchdog)
     found, differs = _compared(context, transaction)
@@ -154,7 +154,7 @@ def verify(options: LeaseOptions) -> VerifyReport:
         answers = tuple((each, found) for each in here if (found := _answers(context, each)) is not None)
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
 
-    return glance(options.database, read)
+    return read_only(options.database, read)
 
 
 def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:

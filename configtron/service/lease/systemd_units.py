@@ -23,7 +23,7 @@ def unit_files(database: Path | None = None) -> Mapping[str, str]:
 def writers_warning() -> str:
     """Return that other users than root can write this program, who become root by the service; "" if none can."""
     why = others(Path(program()[0]), user=0)
-    return f"{why}: whoever writes there becomes root by the service; install configtron elsewhere" if why else ""
+    return f"{why}: a user who writes there becomes root by the service; install configtron elsewhere" if why else ""
 
 
 def write_units(folder: Path, files: Mapping[str, str]) -> None:

@@ -149,6 +149,6 @@ def forget(context: LeaseContext, transaction: Transaction, why: str) -> Transac
 
 
 def _release(context: LeaseContext) -> None:
-    """Remove ownership records that no longer count. One that stays keeps nobody out: not worth an error."""
+    """Remove ownership records that no longer count. One that stays keeps no database out: not worth an error."""
     with suppress(BadInput):
         ownership.release(context)

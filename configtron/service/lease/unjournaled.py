@@ -49,11 +49,11 @@ def unjournaled(here: LeaseContext, place: Place, named: str = "") -> Iterator[U
             continue
         # A driver that is bound to no listeners does not see what it pinned for some listeners only.
         for each in (driver, *(driver.listened() if isinstance(driver, PerListener) else ())):
-            if what := standing(each):
+            if what := marked_state(each):
                 yield Unjournaled(each, what, other_owner(here, name, place))
 
 
-def standing(driver: Driver) -> str:
+def marked_state(driver: Driver) -> str:
     """Return the state with a driver's marks, in a few words; "" if there is none, or if it cannot be read."""
     try:
         if isinstance(driver, Inventory):

@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile, Value
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
 
 def wanted(database: Path) -> Wanted:
     """Return what is wanted. Writes nothing."""
-    return glance(database, lambda book: Wanted(book.wanted(), book.learned("profile"), book.learned("prefix")))
+    return read_only(database, lambda book: Wanted(book.wanted(), book.learned("profile"), book.learned("prefix")))
 
 
 def set_profile(
@@ -153,24 +153,24 @@ def acknowledge(database: Path, ids: Iterable[str], about: str = "") -> None:
         if not ADVICE_ID.fullmatch(one):
             raise BadInput(f"{one!r} is no advice's id (16 hexadecimal digits); `configtron tune plan` shows them")
     with Tuning(database) as journal:
-        journal.mute(dict.fromkeys(ids, about))
+        journal.acknowledge(dict.fromkeys(ids, about))
 
 
 def unacknowledge(database: Path, ids: Iterable[str]) -> int:
     """Follow advice again; return how many ids were acknowledged."""
     with Tuning(database) as journal:
-        return journal.unmute(ids)
+        return journal.unacknowledge(ids)
 
 
 def acknowledged(database: Path) -> dict[str, str]:
     """Return the ids of acknowledged advice, each with its remark."""
-    return glance(database, Tuning.muted)
+    return read_only(database, Tuning.acknowledged)
 
 
 def unfreeze(database: Path, scopes: Collection[str] | None) -> int:
     """Let plans change scopes again that were frozen by an external change (None: all); return how many were."""
     with Tuning(database) as journal:
-        return journal.resume(scopes)
+        return journal.unfreeze(scopes)
 
 
 def read_prefixes(lines: Iterable[str], name: str) -> dict[str, str]:

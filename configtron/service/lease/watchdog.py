@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from configtron.db.glance import glance
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, BadInput, ConfigtronError, Refused
 from configtron.model.tuning import Rules
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     """Watch one transaction until it is over."""
     path, number = Path(arguments[0]).resolve(), int(arguments[1])
     logging.getLogger("configtron").addHandler(logging.NullHandler())
-    transaction = glance(path, lambda journal: journal.act(number, bare=True))
+    transaction = read_only(path, lambda journal: journal.act(number, bare=True))
     # A watchdog may live for days and must not keep a file system from being unmounted.
     os.chdir("/")
     os.write(1, READY)
@@ -81,7 +81,7 @@ def _watch(path: Path, transaction: Transaction) -> int:
 def _state(path: Path, transaction: Transaction) -> tuple[str, float]:
     """Return status and end of the lease, s since boot; undo a transaction whose database was removed."""
     if path.exists():
-        return glance(path, lambda journal: journal.state(transaction.id))
+        return read_only(path, lambda journal: journal.state(transaction.id))
     _undo_without_journal(transaction, path)
     return UNDONE, 0.0
 
@@ -91,7 +91,7 @@ def _late_s(expires_s: float) -> float:
 
 
 def _undo_without_journal(transaction: Transaction, path: Path) -> None:
-    """Undo a transaction whose database was removed or fails: nobody can renew or keep it any more.
+    """Undo a transaction whose database was removed or fails, so that no command can renew or keep it.
 
     What was kept before it comes back, where the database can still be read. Errors: the driver's.
     """
@@ -99,7 +99,7 @@ def _undo_without_journal(transaction: Transaction, path: Path) -> None:
     with suppress(*([BadInput] if gone else [])):
         revert_unjournaled(driver, transaction.place, transaction.before)
     with suppress(ConfigtronError, OSError):
-        base = glance(path, lambda journal: journal.act(transaction.over)) if transaction.over else None
+        base = read_only(path, lambda journal: journal.act(transaction.over)) if transaction.over else None
     if base is not None and not gone:
         write(driver, Rules(), base.rules)
     if not path.exists():

@@ -32,7 +32,7 @@ def start(context: LeaseContext, number: int) -> str:
     )  # fmt: skip
     assert process.stdout is not None
     watchdog = named(process.pid)
-    context.journal.guarded(number, watchdog)
+    context.journal.set_watchdog(number, watchdog)
     with process.stdout as out:
         if out.read(1) != READY:
             tried = " ".join(command)
@@ -50,12 +50,12 @@ def _import_path() -> str:
 
 def is_watched(transaction: Transaction) -> bool:
     """Return whether the watchdog of a transaction is alive."""
-    return alive(transaction.keeper)
+    return alive(transaction.watchdog)
 
 
 def dismiss(transaction: Transaction) -> None:
     """Wait for the watchdog of a transaction that is over; terminate one that does not notice."""
-    watchdog = transaction.keeper
+    watchdog = transaction.watchdog
     if watchdog and watchdog.split()[0] != str(os.getpid()) and not ended(watchdog, 4 * POLL_S):
         end(watchdog, signal.SIGTERM)
         ended(watchdog, 4 * POLL_S)

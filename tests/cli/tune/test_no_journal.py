@@ -52,7 +52,7 @@ def fill(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise BadInput("t.db: no space left on the device")
 
-    for name in ("put", "note", "guarded"):
+    for name in ("put", "note", "set_watchdog"):
         monkeypatch.setattr(Tuning, name, full)
 
 
@@ -73,7 +73,7 @@ def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest
     wanted("apply", "--driver", "memory", "--keep")
     with monkeypatch.context() as disk:
         fill(disk)
-        disk.setattr(watchdog_process, "start", lambda desk, act: desk.journal.guarded(act, ""))
+        disk.setattr(watchdog_process, "start", lambda desk, act: desk.journal.set_watchdog(act, ""))
         code, _, told = wanted("rollback")
         assert code == NOTHING and "what stood before is back, but not in the journal" in told
     assert stack.rules == Rules()

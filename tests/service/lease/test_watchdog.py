@@ -50,8 +50,8 @@ def outcome(here: LeaseContext, act: Transaction) -> tuple[str, str]:
 def test_a_lease_that_ends_is_undone_and_its_keeper_goes(here: LeaseContext) -> None:
     act = begun(here, LEASED, 1.0)
     keeper = watchdog_process.start(here, act.id)
-    assert alive(keeper) and here.journal.act(act.id) == replace(act, keeper=keeper)
-    assert watchdog_process.is_watched(replace(act, keeper=keeper)) and not watchdog_process.is_watched(act)
+    assert alive(keeper) and here.journal.act(act.id) == replace(act, watchdog=keeper)
+    assert watchdog_process.is_watched(replace(act, watchdog=keeper)) and not watchdog_process.is_watched(act)
     assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, "lease ended")
 
 
@@ -111,7 +111,7 @@ def test_nothing_to_keep(here: LeaseContext, status: str) -> None:
     act = begun(here, LEASED, 3600.0)
     keeper = watchdog_process.start(here, act.id)
     here.journal.put(replace(act, status=status))
-    watchdog_process.dismiss(replace(act, keeper=keeper))
+    watchdog_process.dismiss(replace(act, watchdog=keeper))
     assert not alive(keeper) and outcome(here, act) == (status, "")
 
 

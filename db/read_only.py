@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A look at what tuning keeps that leaves no trace in the file system: for `plan`, `status`, and keepers."""
+"""A read-only connection to what tuning keeps that leaves no trace in the file system: `plan`, `status`, watchdogs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from configtron.model.errors import BadInput
 T = TypeVar("T")
 
 
-def glance(path: Path, look: Callable[[Tuning], T]) -> T:
-    """Look at a database without leaving a trace in the file system; one that is not there, or never tuned, is empty.
+def read_only(path: Path, read: Callable[[Tuning], T]) -> T:
+    """Return what `read` finds in a database; one that is absent, or never tuned, is empty. Errors: `BadInput`.
 
-    A file without a log is read as it stands, so it is read again if somebody wrote meanwhile.
+    A file without a log is read as it stands, so it is read again if another process wrote meanwhile.
     """
     while True:
         before = _stamp(path)
         with _opened(path) as tuning:
-            seen = look(tuning)
+            found = read(tuning)
         if _stamp(path) == before:
-            return seen
+            return found
 
 
 def _opened(path: Path) -> Tuning:
     if not path.is_file():
-        return Nothing(path)
+        return EmptyTuning(path)
     try:
         return Tuning(path, traceless=True)
     except BadInput:
-        # Of an older schema there is nothing to see: whoever tunes brings it up to date.
+        # A database of an older schema has nothing in force: the next command that writes brings it up to date.
         if 0 < _version(path) < VERSION:
-            return Nothing(path)
+            return EmptyTuning(path)
         raise
 
 
@@ -46,8 +46,8 @@ def _version(path: Path) -> int:
         return int.from_bytes(file.read(64)[60:], "big")
 
 
-class Nothing(Tuning):
-    """The database of somebody who has never tuned: empty, and in memory."""
+class EmptyTuning(Tuning):
+    """A database in memory, without rules, journal or frozen scopes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -57,7 +57,7 @@ class Nothing(Tuning):
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What differs once a file without a log was written to; with a log, readers see one state of it."""
+    """Return a value that differs once a file without a log was written; with a log, readers see one state of it."""
     log = path.with_name(path.name + "-wal")
     if not path.exists() or (log.exists() and log.stat().st_size):
         return ()
