@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Claim: `tune watch` sees another hand on a knob of ours within a second, also among a hundred thousand prefixes.
+"""Claim: `tune watch` sees an external change of a knob within a second, also among a hundred thousand prefixes.
 
     python -m benchmarks.tune_watch [TIMES] [DRIVER...]      as root
 
@@ -38,7 +38,7 @@ def fill(here: Ground, size: int) -> None:
 
 
 def touch(here: Ground, turn: int) -> str:
-    """Change something by another hand; the scope that it is in."""
+    """Make an external change; return its scope."""
     if here.driver == "sysctl":
         knob, value = (("tcp_autocorking", 1), ("tcp_slow_start_after_idle", 1))[turn % 2]
         path = f"/proc/sys/net/ipv4/{knob}"

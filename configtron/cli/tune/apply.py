@@ -70,9 +70,9 @@ def _row(applied: Applied) -> dict[str, Json] | None:
 def _lines(applied: Applied) -> list[str]:
     """Return what to say of it, and what to do next."""
     if applied.lost:
-        return [f"nothing is in force: another hand took it away, and all {applied.frozen} changes are frozen; see: "
+        return [f"nothing is in force: another program took it away, and all {applied.frozen} changes are frozen; see: "
                 "configtron tune status; to put it back: configtron tune unfreeze --all, then apply"]  # fmt: skip
-    frozen = f"{applied.frozen} frozen by another hand and left alone: configtron tune status"
+    frozen = f"{applied.frozen} frozen after an external change and left alone: configtron tune status"
     return [_advice(applied), *([frozen] if applied.frozen else [])]
 
 

@@ -105,7 +105,7 @@ def _summary(found: Planned) -> str:
     counts = found.counts()
     parts = [f"{counts[state]} {state}" for state in ("due", "muted", "frozen") if counts[state]]
     if counts["frozen"]:
-        parts[-1] += hint(" (by another hand; see configtron tune status)")
+        parts[-1] += hint(" (external changes; see configtron tune status)")
     if not (found.advices or found.have.profiles):
         parts = [hint("nothing to change: no client has a profile yet (configtron tune profile set, prefix set)")]
     held = f"; {found.held} prefixes held back" if found.held else ""

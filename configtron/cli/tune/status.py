@@ -90,4 +90,4 @@ def frozen_text(scopes: Sequence[str]) -> str:
         return ""
     count = f"{scopes[0]} is" if len(scopes) == 1 else f"{len(scopes)} scopes are"
     which = scopes[0] if len(scopes) == 1 else "SCOPE..., or --all"
-    return hint(f"{count} frozen: no plan touches what another hand changed, until configtron tune unfreeze {which}")
+    return hint(f"{count} frozen: no plan touches what another program changed, until configtron tune unfreeze {which}")

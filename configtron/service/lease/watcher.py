@@ -45,7 +45,8 @@ class WatchEvent(NamedTuple):
         """Return the event in one line."""
         name = f"act {self.transaction.id} ({self.transaction.driver})"
         if self.event == "foreign":
-            return f"{name}: {self.scope}: {self.was or 'none'} became {self.found or 'none'} by another hand; frozen"
+            ends = f"{self.was or 'none'} became {self.found or 'none'}"
+            return f"{name}: {self.scope}: {ends} by an external change; frozen"
         return f"{name}: {self.event}: {self.found}"
 
     def form(self) -> dict[str, Json]:

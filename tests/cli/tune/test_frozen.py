@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A scope that another hand changed stays frozen until somebody says otherwise, also when nothing of ours is left."""
+"""A scope that another program changed stays frozen until `unfreeze`, also when nothing of ours is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPE = "10.1.0.0/16"
 
 
 def frozen(wanted: Said, stack: Stack, *scopes: str) -> None:
-    """In force, and these prefixes taken away by another hand under the eyes of a watch."""
+    """In force, and these prefixes removed by another program while a watch runs."""
     assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
     wanted("watch", "--for", "0.1")
     stack.driver.apply(Changes(dropped_prefixes=frozenset(scopes)))
