@@ -15,9 +15,9 @@ from configtron.model.knobs import KERNEL, KNOBS, NAMED_BY_HC, PER_CONNECTION, T
 from configtron.model.nouns import Value
 from configtron.model.tuning import Reach
 from configtron.model.tuning_json import value_text
-from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.guard import reach_text
 from configtron.tune.pools import REACHES as POOLED
+from configtron.tune.unsupported import UNSUPPORTED
 
 # What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION); then
 # what else the papers name: HC's list, and the SETTINGS of HTTP/2 in CT Table 2.
@@ -147,8 +147,8 @@ def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
     if takers:
         spans = "; ".join(f"{takes} ({', '.join(names)})" for takes, names in takers.items())
         return f"is beyond what any driver takes: {spans}"
-    if knob in ELSEWHERE and knob not in POOLED:
-        return f"can be set by no driver: {ELSEWHERE[knob]}"
+    if knob in UNSUPPORTED and knob not in POOLED:
+        return f"can be set by no driver: {UNSUPPORTED[knob]}"
     known = KNOBS[knob].values if knob in SETTABLE else ()
     if known and value not in known:
         return f"is none of its values: {', '.join(map(value_text, known))}"

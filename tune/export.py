@@ -16,7 +16,7 @@ from ipaddress import ip_address
 
 from configtron.model.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
-from configtron.tune.overlay import COPY, PROTOCOL, Hop, Key, Way, hand, lengths_of, lookups
+from configtron.tune.route_table import COPY, PROTOCOL, Hop, Key, Way, hand, lengths_of, lookups
 
 # A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}

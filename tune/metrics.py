@@ -17,7 +17,7 @@ from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
-from configtron.tune.elsewhere import ELSEWHERE
+from configtron.tune.unsupported import UNSUPPORTED
 
 # RTAX_LOCK: a set of bits, one a metric; the kernel obeys some metrics only where theirs is set.
 LOCK = 1
@@ -121,7 +121,7 @@ def holds(metrics: tuple[tuple[int, int | str], ...], wanted: tuple[tuple[int, i
 
 # Why a route cannot carry the others.
 REFUSED: Mapping[str, str] = {
-    **ELSEWHERE,
+    **UNSUPPORTED,
     "tcp_slow_start_after_idle": "no metric for it; of the whole namespace: driver sysctl",
     "tcp_low_latency": "no effect on any kernel since Linux 4.14",
     "tcp_autocorking": "no metric for it; of the whole namespace: driver sysctl",

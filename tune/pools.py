@@ -23,8 +23,8 @@ from configtron.model.errors import BadInput
 from configtron.model.knobs import KERNEL, KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
-from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.rules import MAPPED_BITS, canonical
+from configtron.tune.unsupported import UNSUPPORTED
 
 # What a server's own configuration decides, not the kernel.
 WEB_LAYERS = ("web", "http2")
@@ -60,7 +60,7 @@ REACHES: Mapping[str, Reach] = {
 }  # fmt: skip
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(KERNEL, "the kernel's, not the server's; drivers kmod, ebpf, route and sysctl"),
-    **{knob: why for knob, why in ELSEWHERE.items() if knob not in REACHES},
+    **{knob: why for knob, why in UNSUPPORTED.items() if knob not in REACHES},
     "tcp_low_latency": "no kernel since Linux 4.14 reads it",
 }
 

@@ -18,7 +18,7 @@ from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import FOLDER
 from configtron.tune.export import Draft, iproute2, networkd
-from configtron.tune.overlay import THROW, Hop, Key, Way
+from configtron.tune.route_table import THROW, Hop, Key, Way
 from configtron.tune.rules import difference
 from tests.tune.routed import everything, ip, several
 from tests.tune.two_hosts import Hosts, two_hosts

@@ -15,7 +15,7 @@ from configtron.model.tuning import Rules
 from configtron.tune.pools import for_kernel, map_text, pool_of, routing
 from configtron.tune.router import lookup as program
 from configtron.tune.rules import lookup
-from tests.tune.test_overlay import addresses, rules
+from tests.tune.test_route_table import addresses, rules
 
 OLD, NEW = pool_of("old:http_version=http/1.1"), pool_of("new:http_version=h2,h2_max_concurrent_streams=50")
 PROFILES = {

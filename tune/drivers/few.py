@@ -19,7 +19,7 @@ from configtron.tune.drivers.notes import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
 from configtron.tune.metrics import numbers
-from configtron.tune.overlay import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
+from configtron.tune.route_table import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
 
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000

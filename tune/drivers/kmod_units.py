@@ -22,7 +22,7 @@ from configtron.model.tuning import Reach
 from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Parameter
-from configtron.tune.elsewhere import ELSEWHERE
+from configtron.tune.unsupported import UNSUPPORTED
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 US_PER_S = 1_000_000
@@ -88,7 +88,7 @@ REACHES: Mapping[str, Reach] = {
 
 # What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table tells.
 REFUSED: Mapping[str, str] = {
-    **ELSEWHERE,
+    **UNSUPPORTED,
     "tcp_low_latency": "no kernel since Linux 4.14 reads it; busy_poll is what it became",
     "tcp_autocorking": "read from the namespace's sysctl in sendmsg, where no hook is safe with kTLS; driver sysctl",
     "synack_rto": "the SYN-ACK is sent before a congestion control is asked; driver ebpf",

@@ -24,7 +24,7 @@ from configtron.linux.rtnetlink import (
 from configtron.linux.rtnetlink import TABLE as TABLE_ATTRIBUTE
 from configtron.tune.drivers.routes import Prefix
 from configtron.tune.drivers.table import MAIN, NOTES_TABLE, TABLE
-from configtron.tune.overlay import COPY
+from configtron.tune.route_table import COPY
 
 # struct ifinfomsg: family, type, index, flags, which of the flags have changed
 IFINFO = struct.Struct("=BxHiII")

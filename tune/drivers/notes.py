@@ -23,14 +23,14 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.tune.drivers.routes import Writer, read
-from configtron.tune.overlay import Key, Way
+from configtron.tune.route_table import Key, Way
 
 # An IPv4 address.
 PIECE_BYTES = 4
 # A metric has 32 bits: this many for the place, the rest for the number.
 PLACE_BITS = 12
 MOST_BYTES = PIECE_BYTES * ((1 << PLACE_BITS) - 1)
-# Above it a profile's number would run into the offsets of `tune/overlay.py`.
+# Above it a profile's number would run into the offsets of `tune/route_table.py`.
 MOST_NOTES = 9_999
 BLACKHOLE = Way("blackhole")
 

@@ -41,7 +41,7 @@ from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.routes import parse
 from configtron.tune.listeners import listeners_of
-from configtron.tune.overlay import bits
+from configtron.tune.route_table import bits
 
 log = logging.getLogger("configtron.tune")
 _DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")

@@ -3,7 +3,7 @@
 
 Question   How do the clients of a prefix get their initial window, congestion control and timers from routes alone?
 Method     A table of our own, which the kernel looks up before the main one, repeats the main table's way to each
-           prefix and carries the profile's metrics on it (`tune/overlay.py`). Few changes go in one by one, each
+           prefix and carries the profile's metrics on it (`tune/route_table.py`). Few changes go in one by one, each
            looked up before and after as the kernel would for a client; many go in as a difference of whole tables.
 Reads as   The metrics on the routes, the profile's number in their order, its name in the notes beside (`notes.py`).
            Where no rule leads to the table, or a route's metrics are no longer its profile's, that prefix is not in
@@ -37,7 +37,7 @@ from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, T
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.overlay import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
+from configtron.tune.route_table import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 

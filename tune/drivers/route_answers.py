@@ -4,8 +4,8 @@
 Question   Our routing table may be complete, and traffic still not use it, or leave by another way than the
            operator's: an earlier rule diverts it, somebody added a route to our table, or the main table changed
            later. Does that happen here?
-Method     1. The routes that the rules require are computed from the main table as it is now (`tune/overlay.py`). Each
-              is compared with the route in our table.
+Method     1. The routes that the rules require are computed from the main table as it is now
+              (`tune/route_table.py`). Each is compared with the route in our table.
            2. The kernel looks up clients of our prefixes through all rules (RTM_GETROUTE, fib match): the first and the
               last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more. If an earlier rule
               matches source addresses, each lookup is repeated from every local address (up to `SOURCES`). The
@@ -34,7 +34,7 @@ from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, p
 from configtron.tune.drivers.rule import Rule
 from configtron.tune.drivers.rule import parse as parse_rule
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
-from configtron.tune.overlay import COPY, DEFAULT, Key, Way, bits
+from configtron.tune.route_table import COPY, DEFAULT, Key, Way, bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
@@ -80,7 +80,7 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
 
     seen     what the driver has read of its own table
-    routes   what the rules require, from `tune/overlay.py`
+    routes   what the rules require, from `tune/route_table.py`
     Errors: `Refused` if the tables change faster than they can be read.
     """
     earlier = _earlier(table)

@@ -36,7 +36,7 @@ from configtron.linux.rtnetlink import (
     VIA,
 )
 from configtron.model.errors import BadInput
-from configtron.tune.overlay import Hop, Key, Way
+from configtron.tune.route_table import Hop, Key, Way
 
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}

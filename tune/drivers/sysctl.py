@@ -31,11 +31,11 @@ from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
-from configtron.tune.elsewhere import ELSEWHERE
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
+from configtron.tune.unsupported import UNSUPPORTED
 
 log = logging.getLogger("configtron.tune")
 FOLDER = Path("/proc/sys/net/ipv4")
@@ -71,7 +71,7 @@ REACHES: Mapping[str, Reach] = {switch.reach.knob: switch.reach for switch in SW
 BY_KNOB: Mapping[str, Switch] = {switch.reach.knob: switch for switch in SWITCHES}
 
 REFUSED: Mapping[str, str] = {
-    **ELSEWHERE,
+    **UNSUPPORTED,
     "initcwnd": "no sysctl for it; drivers kmod, ebpf and route",
     "tcp_low_latency": "no effect on any kernel since Linux 4.14",
     "pacing": "net.core.default_qdisc is the whole host's, and only for devices to come",

@@ -28,7 +28,7 @@ from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.notes import Notes, profile_of
 from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.metrics import holds, numbers
-from configtron.tune.overlay import (
+from configtron.tune.route_table import (
     COPY,
     DEFAULT,
     PROTOCOL,

@@ -23,7 +23,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
 from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED, WRAPPED
-from configtron.tune.elsewhere import ELSEWHERE
+from configtron.tune.unsupported import UNSUPPORTED
 
 KERNEL_TYPES = Path("/sys/kernel/btf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -67,7 +67,7 @@ REACHES: Mapping[str, Reach] = {
 }  # fmt: skip
 
 REFUSED: Mapping[str, str] = {
-    **ELSEWHERE,
+    **UNSUPPORTED,
     "tcp_low_latency": "no kernel since Linux 4.14 reads it",
     "tcp_autocorking": "decided from the namespace's sysctl, no hook for one connection; use the driver sysctl",
     "data_rto": "BPF may not write the time-out of a connection; the driver kmod can",

@@ -14,7 +14,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune.drivers.table import Seen
 from configtron.tune.metrics import holds, numbers
-from configtron.tune.overlay import (
+from configtron.tune.route_table import (
     COPY,
     DEFAULT,
     THROW,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Knobs of the papers that no driver of the kernel's stack can set, and who decides them instead.
+"""Knobs of the papers that no driver of the kernel's stack can set, and what decides them instead.
 
 Rules for this file: reasons in words, one a knob, the same for every such driver. What a server decides is reached by
 leading a prefix to a pool of servers that is set up so (`tune/pools.py`).
@@ -16,7 +16,7 @@ SERVERS = (
     "h2_max_header_list_size",
 )  # fmt: skip
 
-ELSEWHERE: Mapping[str, str] = {
+UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(SERVERS, "the server's, not the kernel's: a pool of servers that is set up so (tune router)"),
     "tls_false_start": "the client's side, and none in TLS 1.3",
     "ip_version": "the client has chosen it before its SYN arrives",
