@@ -272,3 +272,10 @@ def _text(fields: dict[str, Json], name: str, default: str = "") -> str:
     if not isinstance(found, str):
         raise BadInput(f"{name}: not a text: {found!r}")
     return found
+
+
+def rounded(value: float | None) -> Json:
+    """Return a number for a report: six digits, more than it is known to; None for none and for no finite number."""
+    if value is None or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return float(f"{value:.6g}")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.replay import parts, simulate, studying
+from configtron.cli.replay import stopping, studying
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.learner.sim.studies import STUDIES
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
+from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.test_layers import ROOT
@@ -63,7 +64,7 @@ def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed:
 
 @pytest.fixture
 def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "STEP", 400)
+    monkeypatch.setattr(simulation, "STEP", 400)
 
 
 @pytest.mark.usefixtures("stepped")
@@ -76,7 +77,7 @@ def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pyte
         looks.append(1)
         return len(looks) == 6
 
-    monkeypatch.setattr(parts, "_asked", lambda: _Given(asked))
+    monkeypatch.setattr(stopping, "stop_signals", lambda: _Given(asked))
     few = ("--tensor", "small.npz", "--sessions", 1500, "--classes", 5, "--update", 10, "-f", "jsonl")
     code, out, err = typed("replay", "sessions", *few, *how)
     assert code == INTERRUPTED and out == "" and "--resume 2" in err
@@ -113,8 +114,8 @@ class _Given:
 @pytest.mark.usefixtures("stepped")
 def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves is the last state kept: from there it goes on to the same end."""
-    monkeypatch.setattr(simulate, "KEEP_S", 0.0)
-    monkeypatch.setattr(simulate, "PRICE", 0.0)
+    monkeypatch.setattr(simulation, "KEEP_S", 0.0)
+    monkeypatch.setattr(simulation, "PRICE", 0.0)
     states: list[str] = []
     monkeypatch.setattr(Replays, "keep", lambda book, number, state: states.append(state))
     whole = replayed(typed, "--policy", "configtron")

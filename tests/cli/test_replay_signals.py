@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.replay import parts, simulate, studying
+from configtron.cli.replay import stopping, studying
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED
+from configtron.service.replay import simulation
 from tests.cli.learn.typed import Typed, replayed, typed
 from tests.test_layers import ROOT
 
@@ -55,8 +56,8 @@ def test_a_signal_is_not_waited_for(
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr(parts, "GRACE_S", 0.01)
-    monkeypatch.setattr(simulate if "--policy" in words else studying, "part", endless)
+    monkeypatch.setattr(stopping, "GRACE_S", 0.01)
+    monkeypatch.setattr(simulation if "--policy" in words else studying, "part", endless)
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *words)
     assert code == INTERRUPTED and out == "" and "interrupted; go on with" in err and "--resume 1" in err
@@ -71,15 +72,15 @@ def test_a_signal_is_not_waited_for(
 def test_a_slow_policy_is_looked_at_more_often(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps halve while they take too long, and results do not show it."""
     whole, steps = replayed(typed, "--policy", "mab_nc"), []
-    run = simulate.Replay.run
+    run = simulation.Replay.run
 
-    def noted(replay: simulate.Replay, upto: int) -> None:
+    def noted(replay: simulation.Replay, upto: int) -> None:
         steps.append(upto - replay.at_)
         run(replay, upto)
 
-    monkeypatch.setattr(simulate, "STEP", 400)
-    monkeypatch.setattr(simulate, "LOOK_S", 0.0)
-    monkeypatch.setattr(simulate.Replay, "run", noted)
+    monkeypatch.setattr(simulation, "STEP", 400)
+    monkeypatch.setattr(simulation, "LOOK_S", 0.0)
+    monkeypatch.setattr(simulation.Replay, "run", noted)
     assert replayed(typed, "--policy", "mab_nc") == whole
     assert steps[:4] == [400, 200, 100, 50] and steps[-1] == 1
 

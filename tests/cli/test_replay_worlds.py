@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.replay import parts, simulate
-from configtron.cli.replay.parts import Job
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, USAGE
+from configtron.service.replay import simulation
+from configtron.service.replay.session_job import Job, begin_job
 from tests.cli.learn.typed import Typed, rows, typed
 from tests.test_layers import ROOT
 
@@ -79,12 +79,11 @@ def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[s
 
 
 def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:
-    given = {"worlds": (), "source": "spread", "tensor": "small.npz", "warm": "none", "count": 60, "seed": 1,
-             "classes": 5, "per_s": 10.0, "rtt_ms": 80.0, "loss": 0.0, "distort": ()}  # fmt: skip
-    form = simulate.origins_of(given)[0].form()
+    options = simulation.SessionOptions(tensor="small.npz", count=60, classes=5)
+    form = simulation.origins_of(options)[0].form()
     del form["world"], form["distort"]
     how = {"interval_s": 10.0, "delay_s": 5.0, "pops": "global", "batch": 50, "keep_log": False}
     with Replays(tmp_path / "l.db") as book:
-        parts.begun(book, Job(simulate.KIND, {"origin": form, "policies": ["default"], **how}, 1))
+        begin_job(book, Job(simulation.KIND, {"origin": form, "policies": ["default"], **how}, 1))
     code, out, _ = typed("replay", "sessions", "--resume", "-f", "jsonl")
     assert code == DONE and [row["sessions"] for row in rows(out)] == [60] and "world" not in rows(out)[0]

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from configtron.cli.replay.sessions import DISTORT
+from configtron.cli.replay.session_flags import DISTORT
 from configtron.learner.sim.distortions import BAD_SHARE, DISTORTIONS, UNKNOWN_SHARE, UNMEASURED_SHARE, distorted
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared

@@ -12,6 +12,7 @@ import click
 from configtron.cli.completing import learned
 from configtron.cli.settings import hint, settings
 from configtron.model.errors import BadInput
+from configtron.model.records import rounded as rounded
 
 if TYPE_CHECKING:
     from configtron.model.records import Json
@@ -85,10 +86,3 @@ def say(text: str) -> None:
     """A line to stderr, unless they are not wanted."""
     if settings().loudness >= 0:
         click.echo(hint(text), err=True)
-
-
-def rounded(value: float | None) -> Json:
-    """A number of a report: six digits are more than it has, and none for what is no number."""
-    if value is None or value != value or value in (float("inf"), float("-inf")):
-        return None
-    return float(f"{value:.6g}")

@@ -55,35 +55,3 @@ class Shown:
             self._paces[event.what] = Pace(event.what, self._things[event.what], event.total)
         else:
             self._paces[event.what](event.done, last=event.done == event.total)
-
-
-class Phases:
-    """The phases of a job, each named as it begins; in the end how long each took, and the rate over all of them."""
-
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic):
-        self.what, self._clock = what, clock
-        self._start = self._at = clock()
-        self._took: dict[str, float] = {}
-        self._now = ""
-
-    def __call__(self, name: str) -> None:
-        """This one begins, and the one before it is over."""
-        self._over()
-        self._now = name
-        say(f"{self.what}: {name}")
-
-    def _over(self) -> None:
-        now = self._clock()
-        if self._now:
-            self._took[self._now] = self._took.get(self._now, 0.0) + now - self._at
-        self._at = now
-
-    def done(self, count: int, things: str) -> None:
-        """All are over, and so many things were done in them."""
-        self._over()
-        self._now = ""
-        whole = self._at - self._start
-        rate = count / max(whole, 1e-9)
-        each = f"{rate:.0f}" if rate >= SLOW else f"{rate:.2g}"
-        parts = ", ".join(f"{name} {took:.1f} s" for name, took in self._took.items())
-        say(f"{self.what}: {count} {things} in {whole:.1f} s, {each}/s ({parts})")

@@ -3,91 +3,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from configtron.cli.completing import policies
+from configtron.cli.replay.session_flags import (
+    BESIDE_RESUME,
+    BESIDE_STUDY,
+    BESIDE_WORLD_OUT,
+    SESSIONS,
+    check_alone,
+    session_options,
+    take_world,
+)
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import Finite, form_options
+from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
-
-if TYPE_CHECKING:
-    from configtron.cli.replay.parts import Job
-
-# The source of sessions that stands for a world's file itself (`origin.py`, which imports the simulator).
-OWN = "own"
-# A replay that nobody sized: 250 sessions for each of 20 classes x 12 sites.
-SESSIONS, SEEDS = 60_000, 3
-# What a world's file says itself, and what may be said of it when one is written.
-NOT_BESIDE_WORLD = ("tensor", "per_s", "studies")
-BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "loss", "worlds", "world_out")
-# Decisions at once: as many as are made between two looks at signals.
-MOST_AT_ONCE = 20_000
-POPS = ("global", "local")
-# As in `configtron/learner/sim/distortions.py`, which the command's help is not to import.
-DISTORT = "bots, crawler, clocks, tails, diurnal, stale, wrong, shuffled, unknown-features, missing-cells"
-# What may be said when one goes on: where the answer goes, not what it is.
-BESIDE_RESUME = ("resume", "html", "form", "output_file")
-# What a study can be told: on which tensor, how many worlds, how large.
-BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
-
-
-def _at_least(least: float) -> Finite:
-    return Finite(least)
 
 
 @click.command(short_help="Put a policy on simulated sessions.")
-@click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
-              help="Which; several times: of `configtron learn policies`, or a class of your own,"
-                   " package.module:Class.  [default: thompson]")
-@click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
-              help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic.")
-@click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
-              help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
-                   " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s].")
-@click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
-              help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic.")
-@click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-              help="A world's file, by anybody (docs/worlds.md), for --tensor; several times: a row each.")
-@click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
-              help="Write the world of these options as a world's file, .npz or .csv, and play nothing.")
-@click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
-              help="An emulated tensor to start from: a file, or mis-specified.")
-@click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-              help=f"How many; a CSV has its own, and a study takes no more than its own.  [default: {SESSIONS}]")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance.")
-@click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K", help="Network classes.")
-@click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
-              help="Seconds of the sessions' clock between two updates.")
-@click.option("--delay", "delay_s", type=_at_least(0.0), default=5.0, show_default=True, metavar="SECONDS",
-              help="From a page load's end until it can be learned from.")
-@click.option("--rate", "per_s", type=_at_least(0.001), default=10.0, show_default=True, metavar="PER_S",
-              help="Drawn sessions a second.")
-@click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
-              help="One manager for all, or one for each of five PoPs.")
-@click.option("--batch", type=click.IntRange(1, MOST_AT_ONCE), default=MOST_AT_ONCE, show_default=True, metavar="N",
-              help="Decisions at once; the result is the same bits whatever it is.")
-@click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
-              help="Round trip of a link trace, which has none.")
-@click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss.")
-@click.option("--distort", "distort", multiple=True, metavar="NAME",
-              help="Report outcomes or features that are not what happened; several times. Clients are judged by what"
-                   f" happened. {DISTORT}.")
-@click.option("--damage", default="", metavar="BYTES",
-              help="Serve nothing by which neighbours lose more for each byte of a page, as --tensor has it; none: no"
-                   " bound.  [default: 1.25 where it was measured]")
-@click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
-              help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps that.")
-@click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`.")
-@click.option("--study", "studies", multiple=True, metavar="NAME",
-              help="A study of the paper's; several times, or all; list names them.")
-@click.option("--seeds", type=click.IntRange(2), default=SEEDS, show_default=True, metavar="N",
-              help="Of a study: worlds that intervals are taken over, from --seed on.")
-@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Of a study: a page with plots too.")
-@click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
-              help="Go on with a replay that was interrupted: a number, or the latest.")
+@session_options
 @form_options
 def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, form: str, output_file: str,
              world_out: str | None, **given: Any) -> int:
@@ -116,60 +51,44 @@ def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, for
     if html and not studies and resume is None:
         raise BadInput("--html is for --study")
     if studies:
-        _only(BESIDE_STUDY, "a study is as it is")
+        check_alone(BESIDE_STUDY, "a study is as it is")
     if given["worlds"]:
-        _world(given)
+        take_world(given)
     from configtron.report.lines import can_be_written
 
     can_be_written(html, output_file)
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
-    from configtron.cli.replay import parts, simulate, studying
+    from configtron.cli.replay import studying
+    from configtron.cli.replay.session_report import SessionsDisplay, write_sessions
+    from configtron.cli.replay.stopping import stop_signals
+    from configtron.service import replay
+    from configtron.service.replay import simulation
+    from configtron.service.replay.session_job import run_job
 
-    sized = {**given, "count": given["count"] or (0 if given["worlds"] else SESSIONS)}
+    options = replay.SessionOptions(**_sized(given))
     if world_out is not None:
-        from configtron.cli.replay import exporting
-
-        _only(BESIDE_WORLD_OUT, "--world-out plays nothing")
-        exporting.export(simulate.origins_of(sized), world_out)
+        check_alone(BESIDE_WORLD_OUT, "--world-out plays nothing")
+        replay.export_world(simulation.origins_of(options), world_out, say)
         return DONE
-    with parts.opened(settings().db) as book:
-        if resume is not None:
-            _only(BESIDE_RESUME, "--resume goes on as it was begun")
-            number, job = parts.resumed(book, resume)
-        else:
-            job = studying.job(studies, given) if studies else simulate.job(sized)
-            number = parts.begun(book, job)
-        if not parts.work(book, number, job, studying.part if job.kind == studying.KIND else simulate.part):
-            return INTERRUPTED
-        _tell(job, parts.results(book, number), form, output_file, html)
+    display, job = SessionsDisplay(), None
+    if resume is not None:
+        check_alone(BESIDE_RESUME, "--resume goes on as it was begun")
+    else:
+        job = studying.job(studies, given) if studies else simulation.job_of(options, display)
+    works = {studying.KIND: studying.part, simulation.KIND: simulation.part}
+    with stop_signals() as stopping:
+        done = run_job(settings().db, job, resume or "", works, display, stopping)
+    if done.cancelled:
+        return INTERRUPTED
+    if done.job.kind == studying.KIND:
+        studying.tell(done.job, done.found, form, output_file, html)
+    else:
+        write_sessions(done.found, form, output_file)
     return DONE
 
 
-def _world(given: dict[str, Any]) -> None:
-    """A world's file has its own tensor and, unless others are asked for, sessions. Errors: `BadInput`."""
-    ctx = click.get_current_context()
-    for one in NOT_BESIDE_WORLD:
-        if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE:
-            (option,) = [param.opts[0] for param in ctx.command.params if param.name == one]
-            raise BadInput(f"--world has page load times and arrivals of its own; leave {option} out")
-    if ctx.get_parameter_source("source") is not ParameterSource.COMMANDLINE:
-        given["source"] = OWN
-
-
-def _only(beside: tuple[str, ...], why: str) -> None:
-    """Nothing that would make no difference is said. Errors: `BadInput`."""
-    ctx = click.get_current_context()
-    given = [one for one in ctx.params if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
-    if strange := [one for one in given if one not in beside]:
-        (option,) = [one.opts[0] for one in ctx.command.params if one.name == strange[0]]
-        raise BadInput(f"{why}; leave {option} out")
-
-
-def _tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
-    from configtron.cli.replay import simulate, studying
-
-    if job.kind == studying.KIND:
-        studying.tell(job, found, form, output_file, html)
-    else:
-        simulate.tell(found, form, output_file)
+def _sized(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with how many sessions are meant: of a world's file, as many as it has."""
+    count = given["count"] or (0 if given["worlds"] else SESSIONS)
+    return {key: value for key, value in given.items() if key != "seeds"} | {"count": count}

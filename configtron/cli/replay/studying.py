@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from configtron.cli.learn.options import rounded, say, write
-from configtron.cli.replay.origin import ground, hashed
-from configtron.cli.replay.parts import Job, Stop
 from configtron.learner.sim.studies import STUDIES
+from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.studies.study import Point, Summary, summed
+from configtron.learner.sim.world import ANALYTIC
 from configtron.model.errors import BadInput
+from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
+from configtron.service.replay.session_job import Job, PartContext, Stop
 
 if TYPE_CHECKING:
     from configtron.model.records import Json
@@ -39,7 +40,7 @@ def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
         raise BadInput(f"no study is called {strange[0]!r}; there is: {', '.join((*STUDIES, EVERY))}")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
     files = hashed([given["tensor"]])
-    under = ground(given["tensor"], files)
+    under = ground(given["tensor"], files, say)
     parts = [
         (name, label, seed)
         for name in chosen
@@ -50,17 +51,21 @@ def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
     return Job(KIND, {"parts": parts, **how}, len(parts))
 
 
-def part(
-    job: Job, position: int, state: str, keep: Callable[[str], None], stopping: Callable[[], bool]
-) -> list[tuple[Any, ...]]:
-    """One world of one study; begun anew if it was interrupted."""
-    del state, keep
-    if stopping():
+def ground(tensor: str, files: tuple[tuple[str, str], ...], say: Say) -> Ground:
+    """Return the tensors that studies stand on. Errors: `BadInput` for a file that cannot be read, or has changed."""
+    check_unchanged(files)
+    return Ground(tensor) if tensor in ANALYTIC else Ground(brought=tensor_of_file(tensor, say))
+
+
+def part(job: Job, position: int, state: str, context: PartContext) -> list[tuple[Any, ...]]:
+    """Return the points of one world of one study; begun anew if it was interrupted. Errors: `Stop`."""
+    del state
+    if context.stopping():
         raise Stop("")
     name, label, seed = job.config["parts"][position]
     study = STUDIES[name]
-    say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
-    under = ground(job.config["tensor"], tuple(job.config["files"].items()))
+    context.say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
+    under = ground(job.config["tensor"], tuple(job.config["files"].items()), context.say)
     sessions = min(job.config["sessions"] or study.sessions, study.sessions)
     return [tuple(point) for point in study.points(label, seed, sessions, under)]
 

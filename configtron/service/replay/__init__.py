@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay recordings, and compare what today's scripts and readers make of them with what was expected."""
+"""Replay recordings, compared with what was expected of them; replay policies on simulated sessions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from configtron.service.lazily import lazily
 if TYPE_CHECKING:
     from configtron.service.replay.adoption import adopt, captures_in
     from configtron.service.replay.recordings import PacketOptions, PacketReplay, PlayProgress, replay_packets
+    from configtron.service.replay.session_job import JobResult, StepProgress
+    from configtron.service.replay.simulation import SessionOptions, replay_sessions, resume_sessions
+    from configtron.service.replay.world_export import export_world
 
-__all__ = ["PacketOptions", "PacketReplay", "PlayProgress", "adopt", "captures_in", "replay_packets"]
+__all__ = [
+    "JobResult", "PacketOptions", "PacketReplay", "PlayProgress", "SessionOptions", "StepProgress", "adopt",
+    "captures_in", "export_world", "replay_packets", "replay_sessions", "resume_sessions",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(
@@ -19,5 +25,8 @@ if not TYPE_CHECKING:
         {
             **dict.fromkeys(("adopt", "captures_in"), "adoption"),
             **dict.fromkeys(("PacketOptions", "PacketReplay", "PlayProgress", "replay_packets"), "recordings"),
+            **dict.fromkeys(("JobResult", "StepProgress"), "session_job"),
+            **dict.fromkeys(("SessionOptions", "replay_sessions", "resume_sessions"), "simulation"),
+            "export_world": "world_export",
         },
     )

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from configtron.cli.learn import pace
-from configtron.cli.learn.pace import Pace, Phases
+from configtron.cli.learn.pace import Pace
+from configtron.service.replay.phases import JobPhases
 
 
 def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,11 +25,10 @@ def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.line(200, 0.0) == "learn: 200/1000 outcomes, 0/s, 0 s left"
 
 
-def test_phases_and_the_rate_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_and_the_rate_over_all_of_them() -> None:
     said: list[str] = []
     clock = [0.0]
-    monkeypatch.setattr(pace, "say", said.append)
-    phases = Phases("replay", lambda: clock[0])
+    phases = JobPhases("replay", said.append, lambda: clock[0])
     for clock[0], name in ((1.0, "making the world"), (7.0, "playing")):
         phases(name)
     clock[0] = 7.5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`replay sessions --world-out`: the world that these options make, as a file that anybody can read or change."""
+"""Write the world of a replay's options as a file that any program can read or change."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
-from configtron.cli.learn.options import say
-from configtron.cli.replay.origin import Origin, made
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.worldcsv import write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought, write
 from configtron.model.errors import BadInput, cannot_write
+from configtron.service.replay.origin import Origin, Say, made
 
 FORMS = (".npz", ".csv")
 
 
-def export(origins: list[Origin], path: str) -> None:
+def export_world(origins: list[Origin], path: str, say: Say) -> None:
     """Write one world; a CSV's sessions go beside it. Errors: `BadInput` for several, or a name of neither form."""
     file = Path(path)
     if len(origins) > 1 or file.suffix not in FORMS:
         raise BadInput(f"--world-out {path}: one world as a file whose name ends in {' or '.join(FORMS)}")
-    here = made(origins[0])
+    here = made(origins[0], say)
     if file.suffix == ".npz":
         brought = Brought(here.tensor, here.sessions, Arrivals(per_s=origins[0].per_s), here.spread)
-        with _opened(file) as out:
+        with _opened(file, say) as out:
             write(brought, out)
         return
     beside = file.with_suffix(".sessions.csv")
-    with _opened(file) as out, TextIOWrapper(out, "utf-8", newline="") as text:
+    with _opened(file, say) as out, TextIOWrapper(out, "utf-8", newline="") as text:
         write_cells(here.tensor, text)
-    with _opened(beside) as out, TextIOWrapper(out, "utf-8", newline="") as text:
+    with _opened(beside, say) as out, TextIOWrapper(out, "utf-8", newline="") as text:
         write_sessions(here.sessions, here.tensor, text)
     say(f"{beside}: its sessions; play them with --world {file} --source {beside}")
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
+def _opened(file: Path, say: Say) -> Iterator[BinaryIO]:
     try:
         with file.open("wb") as out:
             yield out

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Where a replay's world comes from: a shape by name, or files; all of it said in words that the database can keep.
+"""Where a replay's world comes from: a shape by name, or files; as texts that the database can keep.
 
 A file is kept by its path and a hash of its bytes: a replay that is resumed must find the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from configtron.cli.learn.options import say
 from configtron.learner.mapped import mapped
 from configtron.learner.sim import traces
 from configtron.learner.sim.brought import header_of
@@ -21,7 +20,6 @@ from configtron.learner.sim.captured import captured, clients_of
 from configtron.learner.sim.distortions import distorted
 from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals, Sessions
-from configtron.learner.sim.studies.ground import Ground
 from configtron.learner.sim.world import (
     ANALYTIC,
     SESSIONS,
@@ -42,8 +40,9 @@ from configtron.service.replay.capture_contexts import contexts_of, is_capture
 NONE, MIS_SPECIFIED = "none", "mis-specified"
 # The source of a world's file that is asked for no other sessions than its own.
 OWN = "own"
-# Sessions that are drawn where nobody says how many: 250 for each of 20 classes x 12 sites.
+# Sessions that are drawn unless a number is given: 250 for each of 20 classes x 12 sites.
 SESSIONS_DRAWN = 60_000
+Say = Callable[[str], None]
 # The one client of a link trace.
 CLIENT = "192.0.2.0/24"
 
@@ -73,37 +72,41 @@ class Origin:
 
 
 def origin_of(form: dict[str, Any]) -> Origin:
-    """The origin that `Origin.form` wrote."""
+    """Return the origin that `Origin.form` wrote."""
     distort = tuple(form.get("distort", ()))
     return Origin(**{**form, "files": tuple(sorted(form["files"].items())), "distort": distort})
 
 
 def hashed(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Hash by path of those names that are files and no shape's or variant's."""
+    """Return the hash by path of those names that are files and no shape's or variant's."""
     known = {*sources(), *ANALYTIC, NONE, MIS_SPECIFIED, OWN, ""}
     return tuple(sorted((name, sha256(_bytes(name)).hexdigest()) for name in names if name not in known))
 
 
-def made(origin: Origin) -> World:
-    """The world. Errors: `BadInput` for files that cannot be read or have changed, or that do not fit one another, and
-    for a distortion that is none."""
-    _unchanged(origin.files)
-    return distorted(_brought(origin) if origin.world else _own(origin), origin.distort)
+def made(origin: Origin, say: Say) -> World:
+    """Return the world; `say` gets what was left out of files. Errors: `BadInput` for files that cannot be read or have
+    changed, or that do not fit one another, and for a distortion that is none."""
+    check_unchanged(origin.files)
+    return distorted(_brought(origin, say) if origin.world else _own(origin, say), origin.distort)
 
 
-def _own(origin: Origin) -> World:
-    """A world of a tensor and a source."""
+def _own(origin: Origin, say: Say) -> World:
+    """Return a world of a tensor and a source."""
     shape = origin.source if origin.source in sources() else "spread"
-    tensor = tensor_of(shape, origin.seed, origin.tensor) if origin.tensor in ANALYTIC else _tensor(origin.tensor)
-    warm = _warm(origin, tensor)
+    tensor = (
+        tensor_of(shape, origin.seed, origin.tensor)
+        if origin.tensor in ANALYTIC
+        else tensor_of_file(origin.tensor, say)
+    )
+    warm = _warm(origin, tensor, say)
     sessions = None if origin.source in sources() else _sessions(origin, tensor)
     arrivals = Arrivals(per_s=origin.per_s)
     return world(tensor, origin.sessions, origin.seed, warm=warm, sessions=sessions, classes=origin.classes,
                  arrivals=arrivals)  # fmt: skip
 
 
-def _brought(origin: Origin) -> World:
-    """A world's file; its own sessions, or others put on its networks."""
+def _brought(origin: Origin, say: Say) -> World:
+    """Return the world of a file, with its own sessions or others put on its networks."""
     found = read_world(BytesIO(_bytes(origin.world)), origin.world)
     conditions, lost = found.left_out
     if found.missing or conditions or lost:
@@ -116,18 +119,19 @@ def _brought(origin: Origin) -> World:
         sessions = _sessions(origin, found.tensor)
     elif sessions is not None and origin.sessions:
         sessions = first(sessions, origin.sessions)
-    warm = _warm(origin, found.tensor)
+    warm = _warm(origin, found.tensor, say)
     return world(found.tensor, n, origin.seed, warm=warm, sessions=sessions, classes=origin.classes,
                  arrivals=found.arrivals, spread=found.noise)  # fmt: skip
 
 
-def _unchanged(files: Iterable[tuple[str, str]]) -> None:
+def check_unchanged(files: Iterable[tuple[str, str]]) -> None:
+    """Check that files have the hashes of when the replay was begun. Errors: `BadInput`."""
     for name, before in files:
         if sha256(_bytes(name)).hexdigest() != before:
             raise BadInput(f"{name}: changed since this replay was begun; begin a new one")
 
 
-def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
+def _warm(origin: Origin, tensor: Tensor, say: Say) -> Tensor | None:
     if origin.warm == NONE:
         return None
     if origin.warm == MIS_SPECIFIED:
@@ -139,7 +143,8 @@ def _warm(origin: Origin, tensor: Tensor) -> Tensor | None:
     return found
 
 
-def _tensor(name: str) -> Tensor:
+def tensor_of_file(name: str, say: Say) -> Tensor:
+    """Return a file's tensor without its gaps; `say` gets what that leaves out. Errors: `BadInput`."""
     found = read(BytesIO(_bytes(name)), name)
     whole = without_gaps(found)
     if whole is not found:
@@ -151,12 +156,6 @@ def _tensor(name: str) -> Tensor:
     return whole
 
 
-def ground(tensor: str, files: tuple[tuple[str, str], ...]) -> Ground:
-    """What studies stand on. Errors: `BadInput` for a file that cannot be read, or has changed."""
-    _unchanged(files)
-    return Ground(tensor) if tensor in ANALYTIC else Ground(brought=_tensor(tensor))
-
-
 def _bytes(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
@@ -165,8 +164,8 @@ def _bytes(name: str) -> bytes:
 
 
 def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
-    """Sessions from a file of any form we read: a packet capture, contexts as JSON Lines, CSV with a header (sessions,
-    or networks to draw from), link traces of two kinds."""
+    """Return the sessions of a file: a packet capture, contexts as JSON Lines, CSV with a header (sessions, or networks
+    to draw from), link traces of two kinds."""
     data, rng = _bytes(origin.source), chance(origin.seed, SESSIONS)
     if is_capture(data):
         return captured(contexts_of(origin.source), tensor, origin.sessions, rng, origin.source)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""The options of `configtron replay sessions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from configtron.cli.completing import policies
+from configtron.cli.tune.options import Finite
+from configtron.model.errors import BadInput
+
+# A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
+SESSIONS, SEEDS = 60_000, 3
+# Decisions at once: as many as are made between two looks at signals.
+MOST_AT_ONCE = 20_000
+POPS = ("global", "local")
+# As in `configtron/learner/sim/distortions.py`, which the command's help is not to import.
+DISTORT = "bots, crawler, clocks, tails, diurnal, stale, wrong, shuffled, unknown-features, missing-cells"
+# The source of sessions that stands for a world's file itself (`service/replay/origin.py`).
+OWN = "own"
+# What a world's file has itself, and the options that may stand beside --world-out.
+NOT_BESIDE_WORLD = ("tensor", "per_s", "studies")
+BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "loss", "worlds", "world_out")
+# The options that may stand beside --resume: where the answer goes.
+BESIDE_RESUME = ("resume", "html", "form", "output_file")
+# The options that may stand beside --study.
+BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
+
+
+def _at_least(least: float) -> Finite:
+    return Finite(least)
+
+
+# fmt: off
+OPTIONS = (
+    click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
+                 help="Which; several times: of `configtron learn policies`, or a class of your own,"
+                      " package.module:Class.  [default: thompson]"),
+    click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
+                 help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic."),
+    click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
+                 help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
+                      " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s]."),
+    click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
+                 help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic."),
+    click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+                 help="A world's file, by anybody (docs/worlds.md), for --tensor; several times: a row each."),
+    click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
+                 help="Write the world of these options as a world's file, .npz or .csv, and play nothing."),
+    click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
+                 help="An emulated tensor to start from: a file, or mis-specified."),
+    click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
+                 help=f"How many; a CSV has its own, and a study takes no more than its own.  [default: {SESSIONS}]"),
+    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance."),
+    click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K",
+                 help="Network classes."),
+    click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
+                 help="Seconds of the sessions' clock between two updates."),
+    click.option("--delay", "delay_s", type=_at_least(0.0), default=5.0, show_default=True, metavar="SECONDS",
+                 help="From a page load's end until it can be learned from."),
+    click.option("--rate", "per_s", type=_at_least(0.001), default=10.0, show_default=True, metavar="PER_S",
+                 help="Drawn sessions a second."),
+    click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
+                 help="One manager for all, or one for each of five PoPs."),
+    click.option("--batch", type=click.IntRange(1, MOST_AT_ONCE), default=MOST_AT_ONCE, show_default=True, metavar="N",
+                 help="Decisions at once; the result is the same bits whatever it is."),
+    click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
+                 help="Round trip of a link trace, which has none."),
+    click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss."),
+    click.option("--distort", "distort", multiple=True, metavar="NAME",
+                 help="Report outcomes or features that are not what happened; several times. Clients are judged by"
+                      f" what happened. {DISTORT}."),
+    click.option("--damage", default="", metavar="BYTES",
+                 help="Serve nothing by which neighbours lose more for each byte of a page, as --tensor has it; none:"
+                      " no bound.  [default: 1.25 where it was measured]"),
+    click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
+                 help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps"
+                      " that."),
+    click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`."),
+    click.option("--study", "studies", multiple=True, metavar="NAME",
+                 help="A study of the paper's; several times, or all; list names them."),
+    click.option("--seeds", type=click.IntRange(2), default=SEEDS, show_default=True, metavar="N",
+                 help="Of a study: worlds that intervals are taken over, from --seed on."),
+    click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Of a study: a page with plots too."),
+    click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
+                 help="Go on with a replay that was interrupted: a number, or the latest."),
+)
+# fmt: on
+
+
+def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add all options to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_world(given: dict[str, Any]) -> None:
+    """Take the sessions of a world's file, unless --source names others. Errors: `BadInput` for --tensor beside it."""
+    ctx = click.get_current_context()
+    for one in NOT_BESIDE_WORLD:
+        if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE:
+            (option,) = [param.opts[0] for param in ctx.command.params if param.name == one]
+            raise BadInput(f"--world has page load times and arrivals of its own; leave {option} out")
+    if ctx.get_parameter_source("source") is not ParameterSource.COMMANDLINE:
+        given["source"] = OWN
+
+
+def check_alone(beside: tuple[str, ...], why: str) -> None:
+    """Refuse options that would have no effect. Errors: `BadInput`."""
+    ctx = click.get_current_context()
+    typed = [one for one in ctx.params if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
+    if strange := [one for one in typed if one not in beside]:
+        (option,) = [one.opts[0] for one in ctx.command.params if one.name == strange[0]]
+        raise BadInput(f"{why}; leave {option} out")
