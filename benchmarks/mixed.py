@@ -138,7 +138,7 @@ def dealt(one: Seen, other: Seen, knobs: tuple[str, ...], rng: Random) -> list[O
 def further(
     readings: list[Observation], one: Seen, other: Seen, knobs: tuple[str, ...], profile: str, rng: Random
 ) -> list[Observation]:
-    """The readings with those that the profile asks for because of them (`probe/journey.py`)."""
+    """The readings with those that the profile asks for because of them (`probe/target_session.py`)."""
     most, if_hinted = APART_MOST[profile]
     for n in range(if_hinted):
         wanted = [knob for knob in lacking(readings) if knob in APART]

@@ -32,12 +32,12 @@ from benchmarks.town import AT_ROAD, Town, lit, town
 from configtron.db.store import Store
 from configtron.model.nouns import Observation, Target, Value
 from configtron.model.records import Result
-from configtron.probe.campaign import STARTS_AT_ONCE
-from configtron.probe.journey import Call
-from configtron.probe.wire.lane import Recorder
+from configtron.probe.pacing import STARTS_AT_ONCE
+from configtron.probe.target_session import Call
 from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.pcap import read_evidence
 from configtron.probe.wire.pump import Pump
+from configtron.probe.wire.recorder import Recorder
 
 WINDOWS = (4, 10, 30)
 LOSSES_PERCENT = (0, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from configtron.model.nouns import Target
-from configtron.probe.hello import hello
+from configtron.probe.client_hello import certificate_hello
 from configtron.probe.icw import ask_and_withhold
 from configtron.probe.script import Offer, Script
 
@@ -27,7 +27,7 @@ def icw_tls(
     """The conversation of `icw.py` with a ClientHello as its request. A small segment size makes the most of a
     certificate chain."""
     offer = Offer(mss, sack, timestamps, wscale)
-    return (yield from ask_and_withhold(hello(_name(target.host)), offer, early=early))
+    return (yield from ask_and_withhold(certificate_hello(_name(target.host)), offer, early=early))
 
 
 def _name(host: str) -> str:

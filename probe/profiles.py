@@ -130,7 +130,7 @@ HELD = ("rto",)
 AGAIN = ("no-synack", "no-data", "drops", "clock-step", "unclear:no-ack", "unclear:first-segment-lost")
 AGAIN_MOST = 1
 # Trials beyond the plan that a target may have where its answers leave a parameter unknown
-# (`fingerprint/next_trials.py`), in each of its strands; and which rows they are, in turn. Windows are asked for at
+# (`fingerprint/next_trials.py`), in each of its chains; and which rows they are, in turn. Windows are asked for at
 # their edge first, which no lost tail shortens.
 MORE = {"quick": 0, "standard": 2, "full": 6, "paper": 2}
 # A signature differs with what our SYN offered, so no further trial would make it better known: it is not here.

@@ -56,35 +56,35 @@ def synack_rto(
     repeats     stop after so many retransmissions (0: listen until the server gives up or `patience_s` passes)
     """
     syn = Segment(SYN, options=syn_options(1460, sack=full, timestamps=full, wscale=7 if full else None))
-    ear = Ear(repeats, patience_s)
+    log = SynAckLog(repeats, patience_s)
     why = ""
     for until in (*TRIES_AT_S[1:], TRIES_AT_S[-1] + SYN_PATIENCE_S):
         sent = yield Send(syn)
         assert sent is not None
-        why = yield from ear.listen(until)
-        if ear.count:
-            ear.arrival_s = ear.began - sent.at
+        why = yield from log.listen(until)
+        if log.count:
+            log.arrival_s = log.began - sent.at
             break
         if why == "reset":
             return "refused"
-    if not ear.count:
+    if not log.count:
         return "no-synack"
-    if ear.count == 1 and why == "reset":
+    if log.count == 1 and why == "reset":
         return "done"
-    if ear.count == 1:
-        yield from _farewells(syn, ear)
+    if log.count == 1:
+        yield from _farewells(syn, log)
     else:
         for _ in range(ECHOES):
-            answer, at = yield from _echo(syn, ear)
-            if answer != "alive" or why != "silence" or at > ear.began + patience_s:
+            answer, at = yield from _echo(syn, log)
+            if answer != "alive" or why != "silence" or at > log.began + patience_s:
                 break
-            ear.remembered(at)
-            why = yield from ear.listen(at + ear.silence_s)
+            log.remembered(at)
+            why = yield from log.listen(at + log.silence_s)
     yield Send(reset(1))
     return "done"
 
 
-class Ear:
+class SynAckLog:
     """What was heard of the server's timer: how many answers, the last one and the gap before it."""
 
     def __init__(self, repeats: int, patience_s: float) -> None:
@@ -131,12 +131,12 @@ class Ear:
         self.count += 1
 
 
-def _farewells(syn: Segment, ear: Ear) -> Generator[Send | Wait, Packet | None, None]:
+def _farewells(syn: Segment, log: SynAckLog) -> Generator[Send | Wait, Packet | None, None]:
     """Nothing was repeated: be forgotten, ask again, and see whether the answer has a new number."""
     for _ in range(FAREWELLS):
         for _ in range(SAID):
             yield Send(reset(1))
-        answer, at = yield from _echo(syn, ear)
+        answer, at = yield from _echo(syn, log)
         if answer != "new":
             return
         # A duplicate of this answer must not be taken for the next one.
@@ -144,13 +144,13 @@ def _farewells(syn: Segment, ear: Ear) -> Generator[Send | Wait, Packet | None, 
             pass
 
 
-def _echo(syn: Segment, ear: Ear) -> Generator[Send | Wait, Packet | None, tuple[str, float]]:
+def _echo(syn: Segment, log: SynAckLog) -> Generator[Send | Wait, Packet | None, tuple[str, float]]:
     """Our SYN again: "alive" if the old answer comes, "new" if another, "reset", or "" for silence; and when."""
     for _ in range(ECHO_TRIES):
         sent = yield Send(syn)
         assert sent is not None
-        least = min(ECHO_S, ECHO_SHARE * ear.gap_s) if ear.gap_s else ECHO_S
-        until = sent.at + max(ECHO_FACTOR * ear.arrival_s, least)
+        least = min(ECHO_S, ECHO_SHARE * log.gap_s) if log.gap_s else ECHO_S
+        until = sent.at + max(ECHO_FACTOR * log.arrival_s, least)
         while (packet := (yield Wait(until))) is not None:
             if packet.segment.flags & RST:
                 return "reset", packet.at

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from configtron.model.nouns import Observation, Target, Vantage
 from configtron.model.records import Result
 from configtron.probe.blocklist import Blocklist
-from configtron.probe.journey import Answer, Readings, name_of
+from configtron.probe.target_session import Answer, Readings, name_of
 from configtron.probe.wire.resolve import resolve
 from configtron.probe.wire.routes import route_to
 
@@ -32,7 +32,7 @@ REMEMBERED = 65536
 class Addressed(NamedTuple):
     """A target from one vantage: its place in the shard's order, and what is to be known before it is asked.
 
-    `target` has an address, or is None: then its journey ends here, and `result` says why. `result` is None if it is
+    `target` has an address, or is None: then its session ends here, and `result` says why. `result` is None if it is
     stored already.
     """
 

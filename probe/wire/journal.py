@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What is left behind of a shard's work, and read again when it is resumed: results, and which journeys have ended.
+"""What is left behind of a shard's work, and read again when it is resumed: results, and which sessions have ended.
 
     results.jsonl   one `Result` a line, written after the packets that it was read from
-    ended           nine bytes a journey that has ended: its place in the shard's order, in hex, and a line's end;
+    ended           nine bytes a session that has ended: its place in the shard's order, in hex, and a line's end;
                     written after its last result
 
 A kill leaves both whole up to some line; a line that was cut short is cut off. Nothing here grows with the number of
-targets: of what an interrupted run measured, only the readings of journeys that had not ended are kept in memory.
+targets: of what an interrupted run measured, only the readings of sessions that had not ended are kept in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from configtron.model.records import Result, result_from_json
-from configtron.probe.journey import Readings
+from configtron.probe.target_session import Readings
 
 JOURNAL = "results.jsonl"
 ENDED = "ended"
@@ -65,7 +65,7 @@ def cut(path: Path) -> None:
 
 
 class Ended:
-    """Places of the journeys that have ended: all below `low`, and some above it."""
+    """Places of the sessions that have ended: all below `low`, and some above it."""
 
     def __init__(self, folder: Path) -> None:
         self.low = 0
@@ -84,7 +84,7 @@ class Ended:
         return self.low + len(self._above)
 
     def add(self, place: int) -> None:
-        """That journey has ended, and all its results are in the journal."""
+        """That session has ended, and all its results are in the journal."""
         if place not in self:
             self._note(place)
             self._file.write(b"%08x\n" % place)
@@ -101,13 +101,13 @@ class Ended:
 
 
 def ended(folder: Path) -> int:
-    """How many journeys have ended: the cheapest thing to watch from outside."""
+    """How many sessions have ended: the cheapest thing to watch from outside."""
     path = folder / ENDED
     return path.stat().st_size // MARK_BYTES if path.exists() else 0
 
 
 class Memory:
-    """What an interrupted run left: readings of journeys that had not ended, and where its evidence files end."""
+    """What an interrupted run left: readings of sessions that had not ended, and where its evidence files end."""
 
     def __init__(self, folder: Path, unfinished: Callable[[str], bool]) -> None:
         self.readings: dict[str, Readings] = {}
@@ -119,7 +119,7 @@ class Memory:
             if unfinished(result.trace_id.rpartition("/")[0]):
                 self.readings[result.trace_id] = result.observations
 
-    def forget(self, journey: str) -> None:
-        """That journey is over. Others may be named alike as far as it goes: `na/a.example` and `na/a.example/shop`."""
-        for trace_id in [known for known in self.readings if known.rpartition("/")[0] == journey]:
+    def forget(self, session: str) -> None:
+        """That session is over. Others may be named alike as far as it goes: `na/a.example` and `na/a.example/shop`."""
+        for trace_id in [known for known in self.readings if known.rpartition("/")[0] == session]:
             del self.readings[trace_id]

@@ -52,7 +52,7 @@ class Unsuitable(Missing):
     """An interface whose frames cannot be read."""
 
 
-class Station:
+class VantageSockets:
     """One vantage's sockets, used from one thread."""
 
     def __init__(self, vantage: Vantage, ports: range) -> None:

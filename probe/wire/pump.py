@@ -32,7 +32,7 @@ from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Flow, Recording, beginning
 from configtron.probe.wire.frames import Envelope, dissect, packed
 from configtron.probe.wire.isolation import Isolation
-from configtron.probe.wire.live import AT_ONCE, Station, Unsuitable
+from configtron.probe.wire.live import AT_ONCE, Unsuitable, VantageSockets
 from configtron.probe.wire.routes import route_to
 from configtron.probe.wire.sourceports import SourcePorts
 from configtron.probe.wire.stream import carry
@@ -166,7 +166,7 @@ class Pump:
         for post in self._posts:
             post.close()
 
-    def _hear(self, post: _Post, station: Station) -> None:
+    def _hear(self, post: _Post, station: VantageSockets) -> None:
         """Take in what has arrived at a station, until nothing more is there."""
         clock, full = self._clock, True
         while full:
@@ -263,11 +263,11 @@ class _Post:
         self.vantage, self._range, self._clock, self._epoll = vantage, ports, clock, epoll
         self.ports = SourcePorts(ports, random)
         self.flows: dict[Key, Flow] = {}
-        self.stations: dict[tuple[str, str], Station] = {}
+        self.stations: dict[tuple[str, str], VantageSockets] = {}
         if vantage.interface:
             self._open(vantage, (vantage.interface, ""))
 
-    def towards(self, address: str) -> Station | str:
+    def towards(self, address: str) -> VantageSockets | str:
         """The station by which an address is reached, or why there is none."""
         vantage = self.vantage
         if vantage.interface:
@@ -286,7 +286,7 @@ class _Post:
         return self.stations[there]
 
     def _open(self, vantage: Vantage, place: tuple[str, str]) -> None:
-        station = self.stations[place] = Station(vantage, self._range)
+        station = self.stations[place] = VantageSockets(vantage, self._range)
         station.empty_ns = self._clock.now_ns()
         self._epoll.register(station.fileno(), select.EPOLLIN)
 
@@ -295,7 +295,7 @@ class _Post:
         for station in self.stations.values():
             station.close()
 
-    def ends(self, target: Target, station: Station | str, now_ns: int) -> tuple[Key, Envelope]:
+    def ends(self, target: Target, station: VantageSockets | str, now_ns: int) -> tuple[Key, Envelope]:
         """A source port for a target, as the flow's key and envelope."""
         remote = packed(target.address)
         source = bytes(len(remote)) if isinstance(station, str) else station.sources[len(remote)]
@@ -304,7 +304,7 @@ class _Post:
         port = self.ports.take(target.address, target.port, now_ns)
         return (remote, target.port, port), Envelope(source, remote, port, target.port)
 
-    def say(self, station: Station | str, packet: bytes, address: str) -> int:
+    def say(self, station: VantageSockets | str, packet: bytes, address: str) -> int:
         """Send; the time just before. On a short path the answer is stamped before the system call returns."""
         if isinstance(station, str):
             raise OSError(errno.ENETUNREACH, station)

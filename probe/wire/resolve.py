@@ -20,7 +20,7 @@ import dns.resolver
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
-from configtron.probe.journey import Answer
+from configtron.probe.target_session import Answer
 
 # A try waits for the longest path we admit and a name server that asks others first; resolv.conf(5) has 5 s. Five
 # tries, with dnspython's pauses between them (0.1 s, doubling): where a packet in twenty is lost each way, one question

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A finished trace as a result: what is read from it, whom it is about, where its packets lie.
 
-Live calls (`lane.py`) and recordings played again (`replay.py`) become results here, and nowhere else.
+Live calls (`recorder.py`) and recordings played again (`replay.py`) become results here, and nowhere else.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The folder is the journal (`journal.py`) and a pcapng a vantage. A result is wri
 so whatever a kill leaves behind is whole up to some result, and performing the same shard in the same folder again asks
 only what is missing. The same code runs in this process and in a laboratory's guest.
 
-Memory does not grow with the number of targets: they are read from a file as they are begun, and only journeys under
+Memory does not grow with the number of targets: they are read from a file as they are begun, and only sessions under
 way are known.
 """
 
@@ -20,15 +20,15 @@ from pathlib import Path
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.blocklist import Blocklist
-from configtron.probe.campaign import run
-from configtron.probe.journey import Journey, journey, name_of
+from configtron.probe.pacing import run
 from configtron.probe.spacing import Spacing
+from configtron.probe.target_session import TargetSession, name_of, target_session
 from configtron.probe.targets import Source, order
 from configtron.probe.wire.addressing import WINDOW, Addresses
 from configtron.probe.wire.journal import JOURNAL, Ended, Memory
-from configtron.probe.wire.lane import Forbidden, Recorder, Sink
 from configtron.probe.wire.listing import listed
 from configtron.probe.wire.pump import Pump
+from configtron.probe.wire.recorder import Forbidden, Recorder, Sink
 
 # The targets of a shard that names none itself: a file in its folder.
 TARGETS = "targets.jsonl"
@@ -93,7 +93,7 @@ def perform(
     """Do what is still missing of a shard.
 
     sink       gets each batch of new results once it is in the journal, and an empty one now and then while none come
-    on_end     is told how many journeys have ended, whenever one does
+    on_end     is told how many sessions have ended, whenever one does
     go_on      is asked before a target is begun; False lets only those under way finish
     forbidden  is asked before every connection; its answer, unless "", is why it may not be made
     """
@@ -109,15 +109,15 @@ def perform(
     memory = Memory(folder, unfinished.__contains__)
     files = {vantage.name: f"{shard.name}/{vantage.name}.pcapng" for vantage in shard.vantages}
     why = lambda host, address: blocklist.host(host) or blocklist.address(address) or forbidden(host, address)  # noqa: E731
-    lane = Recorder(pump, folder, files, memory.evidence_ends, sink, why)
+    worker = Recorder(pump, folder, files, memory.evidence_ends, sink, why)
     try:
-        journeys = _Journeys(shard, folder, ended, addresses, memory, lane, on_end, go_on)
-        run(journeys.begun(), lane, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
-            on_end=journeys.end)  # fmt: skip
+        sessions = _TargetSessions(shard, folder, ended, addresses, memory, worker, on_end, go_on)
+        run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
+            on_end=sessions.end)  # fmt: skip
     finally:
         addresses.close()
         pump.close()
-        lane.close()
+        worker.close()
         ended.close()
 
 
@@ -127,7 +127,7 @@ def targets_of(shard: Shard, folder: Path) -> Iterator[Target]:
 
 
 def _unfinished(shard: Shard, folder: Path, ended: Ended) -> set[str]:
-    """Names, with their vantages, of journeys that an interrupted run may have begun or looked up, and not ended."""
+    """Names, with their vantages, of sessions that an interrupted run may have begun or looked up, and not ended."""
     reach = (len(ended) + shard.concurrency) // len(shard.vantages) + 1 + 2 * WINDOW
     first = ended.low // len(shard.vantages)
     found = set()
@@ -138,8 +138,8 @@ def _unfinished(shard: Shard, folder: Path, ended: Ended) -> set[str]:
     return found
 
 
-class _Journeys:
-    """Journeys as they are begun, in the shard's order, and the places of those under way."""
+class _TargetSessions:
+    """Target sessions as they are begun, in the shard's order, and the places of those under way."""
 
     def __init__(
         self,
@@ -148,27 +148,27 @@ class _Journeys:
         ended: Ended,
         addresses: Addresses,
         memory: Memory,
-        lane: Recorder,
+        worker: Recorder,
         on_end: Callable[[int], None],
         go_on: Callable[[], bool],
     ) -> None:
         self._shard, self._folder, self._ended, self._addresses = shard, folder, ended, addresses
-        self._memory, self._lane, self._on_end, self._go_on = memory, lane, on_end, go_on
+        self._memory, self._worker, self._on_end, self._go_on = memory, worker, on_end, go_on
         self._places: dict[tuple[str, str], int] = {}
 
-    def begun(self) -> Iterator[tuple[str, Target, Journey] | None]:
+    def begun(self) -> Iterator[tuple[str, Target, TargetSession] | None]:
         """One after the other; None while names are being asked for."""
         shard, ended, each = self._shard, self._ended, len(self._shard.vantages)
         first = ended.low // each
         targets = islice(enumerate(targets_of(shard, self._folder)), first, None)
-        windows = self._addresses.windows(targets, self._memory.readings, int(self._lane.now() * 1e9))
+        windows = self._addresses.windows(targets, self._memory.readings, int(self._worker.now() * 1e9))
         tests = frozenset(shard.tests)
         for window in windows:
             if window is None:
                 yield None
                 continue
             fresh = [found for found in window if found.place not in ended]
-            self._lane.keep([found.result for found in fresh if found.result is not None])
+            self._worker.keep([found.result for found in fresh if found.result is not None])
             for found in fresh:
                 if found.target is None:
                     ended.add(found.place)
@@ -179,10 +179,10 @@ class _Journeys:
                 if not self._go_on():
                     return
                 self._places[found.vantage, name_of(found.target)] = found.place
-                yield found.vantage, found.target, journey(found.target, tests, shard.profile, shard.crafted)
+                yield found.vantage, found.target, target_session(found.target, tests, shard.profile, shard.crafted)
 
     def end(self, vantage: str, target: Target) -> None:
-        """That journey is over, and all its results are kept."""
+        """That session is over, and all its results are kept."""
         name = name_of(target)
         self._ended.add(self._places.pop((vantage, name)))
         self._memory.forget(f"{vantage}/{name}")

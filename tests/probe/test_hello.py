@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.lab.certificates import issue
-from configtron.probe.hello import hello
+from configtron.probe.client_hello import certificate_hello
 
 
 def flight(folder: Path, hello_record: bytes, most: ssl.TLSVersion) -> bytes:
@@ -30,12 +30,12 @@ def flight(folder: Path, hello_record: bytes, most: ssl.TLSVersion) -> bytes:
 @pytest.mark.parametrize("most", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2])
 @pytest.mark.parametrize("host", ["site.example", ""])
 def test_a_server_answers_with_its_certificate(tmp_path: Path, most: ssl.TLSVersion, host: str) -> None:
-    answer = flight(tmp_path, hello(host), most)
+    answer = flight(tmp_path, certificate_hello(host), most)
     # A handshake record with a ServerHello (RFC 8446 4), not a request to try again (4.1.4), and a chain behind it.
     assert (answer[0], answer[5]) == (22, 2) and len(answer) > 700
     assert bytes.fromhex("cf21ad74e59a6111") not in answer[:60]
 
 
 def test_it_is_the_same_each_time() -> None:
-    assert hello("site.example") == hello("site.example") != hello("")
-    assert len(hello("site.example")) < 536
+    assert certificate_hello("site.example") == certificate_hello("site.example") != certificate_hello("")
+    assert len(certificate_hello("site.example")) < 536

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result
-from configtron.probe.journey import name_of
+from configtron.probe.target_session import name_of
 from configtron.report.target_results import found_in
 
 TARGETS = [Target("a.example"), *(Target("a.example", path=f"/{n}") for n in range(7)), Target("a.example", port=8080)]

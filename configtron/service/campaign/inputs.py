@@ -15,7 +15,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe import profiles, targets
 from configtron.probe.blocklist import Blocklist
-from configtron.probe.journey import CRAFTED_RUNS
+from configtron.probe.target_session import CRAFTED_RUNS
 from configtron.probe.targets import Source
 from configtron.probe.vantages import HERE, choose, read_vantages
 from configtron.probe.wire import craft

@@ -61,6 +61,6 @@ def test_a_journey_that_is_over_takes_no_other_with_it(tmp_path: Path) -> None:
     """Its name may begin another's: the readings of `a.example/shop` must not be asked for twice."""
     lines = [result("a.example"), result("a.example/shop"), result("a.example:81")]
     (tmp_path / JOURNAL).write_text("".join(result_to_json(line) + "\n" for line in lines))
-    memory = Memory(tmp_path, lambda journey: True)
+    memory = Memory(tmp_path, lambda session: True)
     memory.forget("na/a.example")
     assert set(memory.readings) == {"na/a.example/shop/icw.1", "na/a.example:81/icw.1"}

@@ -18,7 +18,7 @@ import pytest
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
-from configtron.probe.campaign import Answer
+from configtron.probe.pacing import Answer
 from configtron.probe.wire.namespaces import throwaway
 from configtron.probe.wire.resolve import asker, reason_of, resolve
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The story of one target from one vantage: a generator that yields calls and is resumed with what was read from each.
+"""The session of one target from one vantage: a generator of calls, resumed with the readings of each.
 
-A target has up to two strands, so that at most two connections to it are open at once: one holds handshakes half-open
-for a minute, the other asks everything else meanwhile. Within a strand one call follows the other, and what an answer
-teaches (a redirect, no TLS, a refused port, a lost packet) decides what is asked next. A strand decides from its own
-answers only, and no two strands make the same kind of call: so their order in time does not matter, and a stored
+A target has up to two chains, so that at most two connections to it are open at once: one holds handshakes half-open
+for a minute, the other asks everything else meanwhile. Within a chain one call follows the other, and what an answer
+teaches (a redirect, no TLS, a refused port, a lost packet) decides what is asked next. A chain decides from its own
+answers only, and no two chains make the same kind of call: so their order in time does not matter, and a stored
 answer can be fed back exactly like a fresh one.
 """
 
@@ -63,15 +63,15 @@ class Call(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """A name met on the way (a redirect) that has to be resolved, and checked, before anybody is asked."""
+    """A name met on the way (a redirect) that has to be resolved, and checked, before any call."""
 
     host: str
 
 
-class Beside(NamedTuple):
-    """Another strand of the same target, to be begun beside this one. Resumed with None."""
+class ParallelStep(NamedTuple):
+    """Another chain of the same target, to be begun beside this one. Resumed with None."""
 
-    strand: Journey
+    chain: TargetSession
 
 
 class Answer(NamedTuple):
@@ -81,15 +81,15 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-Journey = Generator[Call | Lookup | Beside, Readings | Answer | None, None]
-Asking = Generator[Call | Lookup | Beside, Readings | Answer | None, Readings]
-Gathering = Generator[Call | Lookup | Beside, Readings | Answer | None, list[Observation]]
+TargetSession = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, None]
+Asking = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, Readings]
+Gathering = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, list[Observation]]
 
 # How often a user's packets are sent: so many equal answers are grade B, and one lost packet is seen as one.
 CRAFTED_RUNS = 2
 # More redirects than this are a loop or a maze (RFC 9110 15.4 leaves the limit to the client).
 REDIRECTS_MAX = 2
-# Reasons after which a port is not asked again: nobody answers, or somebody says no.
+# Reasons after which a port is not asked again: no answer, or a refusal.
 SHUT = ("no-synack", "refused")
 # What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK
 # is such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
@@ -98,8 +98,8 @@ SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
 ASIDE = ("address", "provider")
 
 
-def journey(target: Target, tests: frozenset[str], profile: str, crafted: str = "") -> Journey:
-    """The story of one target from one vantage. `target` has an address; `tests` are keys of `TESTS`; with `crafted`
+def target_session(target: Target, tests: frozenset[str], profile: str, crafted: str = "") -> TargetSession:
+    """Yield the calls of a target from a vantage. `target` has an address; `tests` are keys of `TESTS`; with `crafted`
     (the `packets` of `probe/craft.py`) nothing but these packets is sent.
     """
     if crafted:
@@ -113,7 +113,7 @@ def journey(target: Target, tests: frozenset[str], profile: str, crafted: str = 
         page = yield from _find_page(target)
     if not page.shut:
         if rows.held:
-            yield Beside(_held(rows, page))
+            yield ParallelStep(_held(rows, page))
         seen += yield from _clear(rows.clear, page)
         places |= {probe: page for probe, _ in rows.clear}
     secure = Page(replace(target, port=443 if target.port == 80 else target.port))
@@ -125,9 +125,9 @@ def journey(target: Target, tests: frozenset[str], profile: str, crafted: str = 
         seen += found
         places.setdefault(row[0], secure)
         if n == 0 and page.shut:
-            # The transport is asked about where somebody listens.
+            # The transport is asked about where a server listens.
             if rows.held:
-                yield Beside(_held(rows, secure))
+                yield ParallelStep(_held(rows, secure))
             seen += yield from _each([row for row in rows.clear if row[0] in ANYWHERE], secure)
     if page.shut or page.secure is not None or not any(o.knob == "icw" and o.grade == "C" for o in seen):
         there = Page(page.secure, page.secure_cookie) if page.secure is not None else secure
@@ -143,8 +143,8 @@ def name_of(target: Target) -> str:
     return host + port + (target.path if target.path != "/" else "")
 
 
-def _held(rows: Plan, page: Page) -> Journey:
-    """The strand of handshakes held half-open."""
+def _held(rows: Plan, page: Page) -> TargetSession:
+    """The chain of handshakes held half-open."""
     seen = yield from _each(rows.held, page)
     yield from _more(rows, {probe: page for probe, _ in rows.held}, seen)
 
@@ -186,16 +186,16 @@ def _each(rows: Iterable[Row], page: Page) -> Gathering:
     return seen
 
 
-def _settle(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
+def _settle(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
     """Trials beyond the plan: for grades, then for the question who answers."""
     yield from _more(rows, places, seen)
     yield from _apart(rows, places, seen)
 
 
-def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
+def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
     """Trials beyond the plan, as long as one could raise a grade and the profile has any left.
 
-    Only of probes that were asked in this strand, each at its place.
+    Only of probes that were asked in this chain, each at its place.
     """
     made: Counter[Further] = Counter()
     for _ in range(rows.more):
@@ -208,7 +208,7 @@ def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journ
         seen += yield from _each((row,), places[row[0]])
 
 
-def _apart(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Journey:
+def _apart(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
     """Trials that tell one server from two, as long as too few connections do and the profile has any left."""
     made: Counter[str] = Counter()
     for n in range(rows.apart_if_hinted):
@@ -247,7 +247,7 @@ def _lost(found: Readings) -> bool:
     return bool(told) and all(o.reason in AGAIN for o in told)
 
 
-def _find_page(target: Target) -> Generator[Call | Lookup | Beside, Readings | Answer | None, Page]:
+def _find_page(target: Target) -> Generator[Call | Lookup | ParallelStep, Readings | Answer | None, Page]:
     """GET the path in clear; follow redirects, with the cookies that they set, until they lead to TLS."""
     page = Page(target)
     for _ in range(REDIRECTS_MAX + 1):

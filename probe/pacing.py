@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The loop that drives journeys over a lane: what starts when, and in which order.
+"""Pace the calls of many target sessions: what starts when, and in which order.
 
 Question   Of all the calls that targets want made now, which is begun next?
-Method     Held handshakes first, since they last longest; then whoever has waited longest, so that all targets under
-           way advance together. Each start is admitted by the spacer. An address has at most one half-open handshake
+Method     Held handshakes first, since they last longest; then the longest waiting, so that all targets under way
+           advance together. Each start is admitted by the spacer. An address has at most one half-open handshake
            and one other connection from a vantage at any time, however many names lead to it.
 
 `run` is handed the pump, the spacing, the resolver and the sink, and knows none. A stored answer is fed back exactly
@@ -20,7 +20,7 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from configtron.model.nouns import Target
-from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, name_of
+from configtron.probe.target_session import Answer, Call, Lookup, ParallelStep, Readings, TargetSession, name_of
 
 
 class Finished(NamedTuple):
@@ -30,22 +30,22 @@ class Finished(NamedTuple):
     readings: Readings
 
 
-# Told of (vantage, target) once all strands of a journey are over.
+# Called with (vantage, target) once all chains of a session are over.
 OnEnd = Callable[[str, Target], None]
 # The longest that the loop sleeps: a signal is noticed, and new work begun, at least this often.
-LOOK_UP_S = 1.0
+WAKE_EVERY_S = 1.0
 # Starts between two looks at what came back: a few milliseconds' work. A wave of hundreds would leave answers lying,
 # and keep the server and us waiting for each other by turns: 700 connections a second on two cores instead of 1700.
 STARTS_AT_ONCE = 8
 
 
-class Lane(Protocol):
+class CallWorker(Protocol):
     """Where calls are made: many at once, one thread (`probe/wire/pump.py` behind it)."""
 
     def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:
-        """Start a call; `origin` is the target whose journey it belongs to (a redirect asks elsewhere).
+        """Start a call; `origin` is the target whose session it belongs to (a redirect asks elsewhere).
 
-        False if it may not be asked any more: then the journey ends here.
+        False if it may not be asked any more: then the session ends here.
         """
 
     def finished(self, timeout_s: float) -> list[Finished]:
@@ -76,36 +76,36 @@ ASK_AGAIN_S = 0.02
 
 @dataclass(slots=True)
 class _Subject:
-    """A target seen from a vantage: its strands under way, and how often each probe was called."""
+    """A target seen from a vantage: its chains under way, and how often each probe was called."""
 
     vantage: str
     target: Target
-    strands: int = 0
+    chains: int = 0
     counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Walk:
-    """A strand under way: what it wants next is a call, a name, or nothing (it is over)."""
+class _Chain:
+    """A chain under way: what it wants next is a call, a name, or nothing (it is over)."""
 
     subject: _Subject
-    story: Journey
+    session: TargetSession
     call: tuple[str, Call] | None = None
     host: str = ""
 
-    def resume(self, event: Readings | Answer | None, done: Mapping[str, Readings]) -> list[Journey]:
-        """Go on until something is wanted that is not stored. Returns the strands that were begun beside it."""
+    def resume(self, event: Readings | Answer | None, done: Mapping[str, Readings]) -> list[TargetSession]:
+        """Go on until something is wanted that is not stored. Return the chains that were begun beside it."""
         self.call, self.host = None, ""
-        beside: list[Journey] = []
+        beside: list[TargetSession] = []
         subject = self.subject
         try:
             while True:
-                wish = next(self.story) if event is None else self.story.send(event)
+                wish = next(self.session) if event is None else self.session.send(event)
                 if isinstance(wish, Lookup):
                     self.host = wish.host
                     return beside
-                if isinstance(wish, Beside):
-                    beside.append(wish.strand)
+                if isinstance(wish, ParallelStep):
+                    beside.append(wish.chain)
                     event = None
                     continue
                 n = subject.counts[wish.probe] = subject.counts.get(wish.probe, 0) + 1
@@ -125,24 +125,24 @@ class _Walk:
 
 
 class _Loop:
-    """Strands in five places: ready to start, waiting for a time, for an address, in flight, asking for a name."""
+    """Chains in five places: ready to start, waiting for a time, for an address, in flight, asking for a name."""
 
     def __init__(
-        self, lane: Lane, spacer: Spacer, done: Mapping[str, Readings], look_up: LookUp, on_end: OnEnd
+        self, worker: CallWorker, spacer: Spacer, done: Mapping[str, Readings], look_up: LookUp, on_end: OnEnd
     ) -> None:
-        self._lane, self._spacer, self._done, self._look_up, self._on_end = lane, spacer, done, look_up, on_end
-        self._ready: list[tuple[bool, int, _Walk]] = []
-        self._waiting: list[tuple[float, int, _Walk]] = []
-        self._queued: dict[tuple[str, str, bool], deque[_Walk]] = {}
-        self._flying: dict[str, _Walk] = {}
-        self._asking: list[_Walk] = []
+        self._worker, self._spacer, self._done, self._look_up, self._on_end = worker, spacer, done, look_up, on_end
+        self._ready: list[tuple[bool, int, _Chain]] = []
+        self._waiting: list[tuple[float, int, _Chain]] = []
+        self._queued: dict[tuple[str, str, bool], deque[_Chain]] = {}
+        self._flying: dict[str, _Chain] = {}
+        self._asking: list[_Chain] = []
         self._order = count()
         self.under_way = 0
 
-    def begin(self, vantage: str, target: Target, story: Journey) -> None:
-        """A journey more."""
+    def begin(self, vantage: str, target: Target, session: TargetSession) -> None:
+        """Begin another session."""
         self.under_way += 1
-        self._go_on(_Walk(_Subject(vantage, target, 1), story), None)
+        self._go_on(_Chain(_Subject(vantage, target, 1), session), None)
 
     def turn(self) -> None:
         """Start what may start, take in what came back."""
@@ -154,17 +154,17 @@ class _Loop:
                 self._asking.append(walk)
             else:
                 self._go_on(walk, answer)
-        for finished in self._lane.finished(self._pause()):
+        for finished in self._worker.finished(self._pause()):
             walk = self._flying.pop(finished.trace_id)
             self._leave(walk)
             self._go_on(walk, finished.readings)
 
-    def _go_on(self, walk: _Walk, event: Readings | Answer | None) -> None:
-        """Resume a strand and put it where it belongs."""
+    def _go_on(self, walk: _Chain, event: Readings | Answer | None) -> None:
+        """Resume a chain and put it where it belongs."""
         subject = walk.subject
-        for story in walk.resume(event, self._done):
-            subject.strands += 1
-            self._go_on(_Walk(subject, story), None)
+        for session in walk.resume(event, self._done):
+            subject.chains += 1
+            self._go_on(_Chain(subject, session), None)
         if walk.call is not None:
             self._enter(walk)
         elif walk.host:
@@ -173,13 +173,13 @@ class _Loop:
             self._end(subject)
 
     def _end(self, subject: _Subject) -> None:
-        subject.strands -= 1
-        if not subject.strands:
+        subject.chains -= 1
+        if not subject.chains:
             self.under_way -= 1
             self._on_end(subject.vantage, subject.target)
 
-    def _enter(self, walk: _Walk) -> None:
-        """Ready, if nobody else is at that address or waits for it."""
+    def _enter(self, walk: _Chain) -> None:
+        """Make a chain ready, unless another one is at that address or waits for it."""
         others = self._queued.get(walk.place)
         if others is None:
             self._queued[walk.place] = deque()
@@ -187,7 +187,7 @@ class _Loop:
         else:
             others.append(walk)
 
-    def _leave(self, walk: _Walk) -> None:
+    def _leave(self, walk: _Chain) -> None:
         """The address is free for the next."""
         others = self._queued[walk.place]
         if others:
@@ -195,11 +195,11 @@ class _Loop:
         else:
             del self._queued[walk.place]
 
-    def _make_ready(self, walk: _Walk) -> None:
+    def _make_ready(self, walk: _Chain) -> None:
         heapq.heappush(self._ready, (not walk.place[2], next(self._order), walk))
 
     def _start(self) -> None:
-        now = self._lane.now()
+        now = self._worker.now()
         while self._waiting and self._waiting[0][0] <= now:
             self._make_ready(heapq.heappop(self._waiting)[2])
         started = 0
@@ -211,13 +211,13 @@ class _Loop:
             if again > 0.0:
                 heapq.heappush(self._waiting, (again, next(self._order), walk))
                 continue
-            if self._lane.begin(trace_id, walk.subject.vantage, call, walk.subject.target):
+            if self._worker.begin(trace_id, walk.subject.vantage, call, walk.subject.target):
                 self._flying[trace_id] = walk
                 started += 1
             else:
                 self._leave(walk)
                 self._end(walk.subject)
-            now = self._lane.now()
+            now = self._worker.now()
             self._spacer.left(now)
 
     def _pause(self) -> float:
@@ -225,13 +225,13 @@ class _Loop:
         times = [self._waiting[0][0]] if self._waiting else []
         if self._ready:
             times.append(self._spacer.open_at())
-        pause = max(min(times) - self._lane.now(), 0.0) if times else LOOK_UP_S
-        return min(pause, ASK_AGAIN_S if self._asking else LOOK_UP_S)
+        pause = max(min(times) - self._worker.now(), 0.0) if times else WAKE_EVERY_S
+        return min(pause, ASK_AGAIN_S if self._asking else WAKE_EVERY_S)
 
 
 def run(
-    journeys: Iterable[tuple[str, Target, Journey] | None],
-    lane: Lane,
+    sessions: Iterable[tuple[str, Target, TargetSession] | None],
+    worker: CallWorker,
     spacer: Spacer,
     done: Mapping[str, Readings],
     look_up: LookUp,
@@ -239,13 +239,13 @@ def run(
     concurrency: int,
     on_end: OnEnd = lambda vantage, target: None,
 ) -> None:
-    """Drive journeys to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
+    """Drive sessions to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 
-    `done` are the readings of calls that an interrupted run finished, by trace id. A None among the journeys stands for
+    `done` are the readings of calls that an interrupted run finished, by trace id. A None among the sessions stands for
     one that is not ready yet.
     """
-    loop = _Loop(lane, spacer, done, look_up, on_end)
-    for begun in journeys:
+    loop = _Loop(worker, spacer, done, look_up, on_end)
+    for begun in sessions:
         if begun is None:
             loop.turn()
         else:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from configtron.model.nouns import Observation, Target
-from configtron.probe.journey import Answer, Beside, Call, Journey, Lookup, Readings, journey
 from configtron.probe.profiles import AGAIN_MOST, APART_MOST, HELD, MORE, TESTS, plan
+from configtron.probe.target_session import Answer, Call, Lookup, ParallelStep, Readings, TargetSession, target_session
 
 ALL = frozenset(TESTS)
 HOME = Target("a.example", "192.0.2.1")
@@ -22,17 +22,17 @@ def clear(status: int = 200, location: str = "", reason: str = "") -> tuple[Obse
     return (Observation("http_clear", "http/1.1", None, "", "", "C", details=details),)
 
 
-def told(story: Journey, answer: Callable[[Call, int], Readings]) -> tuple[list[Call], list[Journey]]:
-    """All calls of a strand, answered by (call, how many of that probe before), and the strands begun beside it."""
+def told(story: TargetSession, answer: Callable[[Call, int], Readings]) -> tuple[list[Call], list[TargetSession]]:
+    """All calls of a chain, answered by (call, how many of that probe before), and the chains begun beside it."""
     calls: list[Call] = []
-    beside: list[Journey] = []
+    beside: list[TargetSession] = []
     event: Readings | None = None
     try:
         while True:
             wish = story.send(event)
             event = None
-            if isinstance(wish, Beside):
-                beside.append(wish.strand)
+            if isinstance(wish, ParallelStep):
+                beside.append(wish.chain)
                 continue
             assert isinstance(wish, Call)
             event = answer(wish, sum(call.probe == wish.probe for call in calls))
@@ -47,14 +47,14 @@ def known(call: Call, n: int) -> Readings:
 
 
 def test_held_handshakes_are_a_strand_of_their_own() -> None:
-    calls, (held,) = told(journey(HOME, ALL, "standard"), known)
+    calls, (held,) = told(target_session(HOME, ALL, "standard"), known)
     assert not any(call.held for call in calls)
     inside, none = told(held, known)
     assert inside and all(call.held and call.probe in HELD for call in inside) and not none
 
 
 def calls_of(answer: Callable[[Call, int], Readings]) -> list[Call]:
-    return told(journey(HOME, ALL, "standard"), answer)[0]
+    return told(target_session(HOME, ALL, "standard"), answer)[0]
 
 
 def test_a_cookie_that_the_page_demands_is_brought_along() -> None:
@@ -109,7 +109,7 @@ def test_without_a_port_in_clear_the_transport_is_asked_at_the_other() -> None:
     def secure_only(call: Call, n: int) -> Readings:
         return clear(reason="refused") if call.target.port == 80 else ()
 
-    calls, (held,) = told(journey(HOME, ALL, "standard"), secure_only)
+    calls, (held,) = told(target_session(HOME, ALL, "standard"), secure_only)
     assert {call.target.port for call in calls[1:]} == {443}
     assert {"signature", "rwin", "icw_tls"} <= {call.probe for call in calls} and "icw" not in {c.probe for c in calls}
     assert {call.target.port for call in told(held, secure_only)[0]} == {443}
@@ -120,7 +120,7 @@ def test_a_host_that_answers_nowhere_is_left_alone() -> None:
         knob = "http_clear" if call.target.port == 80 else "http_version"
         return (Observation(knob, None, "refused"),)
 
-    calls, beside = told(journey(HOME, ALL, "full"), shut)
+    calls, beside = told(target_session(HOME, ALL, "full"), shut)
     assert len(calls) == 2 and not beside
 
 
@@ -128,7 +128,7 @@ def test_a_lost_answer_is_asked_for_once_more() -> None:
     def lost(call: Call, n: int) -> Readings:
         return (Observation("signature", None, "no-synack"),) if call.probe == "signature" else known(call, n)
 
-    calls, _ = told(journey(HOME, ALL, "standard"), lost)
+    calls, _ = told(target_session(HOME, ALL, "standard"), lost)
     rows = plan("standard", ALL).clear
     planned = sum(probe == "signature" for probe, _ in rows)
     assert sum(call.probe == "signature" for call in calls) == planned * (1 + AGAIN_MOST)
@@ -148,11 +148,11 @@ def test_further_trials_where_a_grade_needs_them_and_no_more() -> None:
 
     for profile in ("quick", "standard", "full"):
         planned = sum(probe == "icw" for probe, _ in plan(profile, ALL).clear)
-        calls, _ = told(journey(HOME, ALL, profile), differing)
+        calls, _ = told(target_session(HOME, ALL, profile), differing)
         assert planned <= sum(call.probe == "icw" for call in calls) <= planned + MORE[profile]
-        calls, _ = told(journey(HOME, ALL, profile), agreeing)
+        calls, _ = told(target_session(HOME, ALL, profile), agreeing)
         assert sum(call.probe == "icw" for call in calls) == planned
-    calls, _ = told(journey(HOME, ALL, "standard"), differing)
+    calls, _ = told(target_session(HOME, ALL, "standard"), differing)
     assert sum(call.probe == "icw" for call in calls) > sum(probe == "icw" for probe, _ in plan("standard", ALL).clear)
 
 
@@ -168,7 +168,7 @@ def settings(call: Call, n: int, unlike: int = -1) -> Readings:
 
 def asked(profile: str, probe: str, answer: Callable[[Call, int], Readings]) -> int:
     """How many more of a probe than planned."""
-    calls, _ = told(journey(HOME, ALL, profile), answer)
+    calls, _ = told(target_session(HOME, ALL, profile), answer)
     rows = plan(profile, ALL)
     return sum(call.probe == probe for call in calls) - sum(row[0] == probe for row in (*rows.clear, *rows.secure))
 
@@ -196,7 +196,7 @@ def test_a_hint_at_two_servers_is_followed() -> None:
 
 
 def test_redirects_are_followed_twice_and_checked() -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
     first = next(story)
     assert isinstance(first, Call) and first.probe == "http_version"
     second = story.send(clear(301, "http://b.example/x?y=1"))
@@ -214,7 +214,7 @@ def test_redirects_are_followed_twice_and_checked() -> None:
 
 
 def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
     next(story)
     story.send(clear(301, "http://blocked.example/"))
     call = story.send(Answer((), "blocked"))
@@ -234,7 +234,7 @@ def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
     ],
 )
 def test_redirects_to_nonsense_are_not_followed(location: str) -> None:
-    story = journey(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
     next(story)
     call = story.send(clear(301, location))
     assert isinstance(call, Call) and call.target == Target("a.example", "192.0.2.1") and call.probe == "icw"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result, result_to_json
-from configtron.probe.campaign import Finished
-from configtron.probe.journey import Call
+from configtron.probe.pacing import Finished
+from configtron.probe.target_session import Call
 from configtron.probe.wire.journal import JOURNAL
 from configtron.probe.wire.pcap import EvidenceWriter
 from configtron.probe.wire.pump import Pump

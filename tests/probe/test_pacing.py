@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Journeys and the loop that drives them, over a lane that answers by table in virtual time."""
+"""Target sessions and the loop that drives them, over a worker that answers by table in virtual time."""
 
 from __future__ import annotations
 
 from configtron.model.nouns import Observation, Target
-from configtron.probe.campaign import Finished, run
-from configtron.probe.journey import Answer, Call, journey
+from configtron.probe.pacing import Finished, run
 from configtron.probe.profiles import CLEAR, PROFILES, SECURE, TESTS
+from configtron.probe.target_session import Answer, Call, target_session
 
 ALL = frozenset(TESTS)
 
@@ -24,7 +24,7 @@ SHUT_TOO = (Observation("http_version", None, "refused"),)
 
 
 class Table:
-    """A lane and a spacer: answers what the table says, one second per call; admits one start per 0.1 s."""
+    """A worker and a spacer: answers what the table says, one second per call; admits one start per 0.1 s."""
 
     def __init__(self, answers: dict[str, tuple[Observation, ...]]) -> None:
         self.answers, self.clock, self.next_start = answers, 0.0, 0.0
@@ -72,7 +72,7 @@ def drive(
 ) -> list[str]:
     ended: list[str] = []
     targets = [Target(host, f"192.0.2.{i}") for i, host in enumerate(hosts)]
-    stories = [("na", t, journey(t, ALL, "standard")) for t in targets]
+    stories = [("na", t, target_session(t, ALL, "standard")) for t in targets]
     run(
         stories,
         table,
@@ -107,13 +107,13 @@ def test_a_shut_port_is_asked_once() -> None:
 
 
 def test_names_are_asked_for_beside_the_calls() -> None:
-    """A name server that takes its time holds up its own journey only."""
+    """A name server that takes its time holds up its own session only."""
     table = Table({"http_version.1": clear(301, "http://b.example/")})
     pending = iter([None] * 200)
     ended: list[str] = []
     run(
         [
-            ("na", t, journey(t, ALL, "quick"))
+            ("na", t, target_session(t, ALL, "quick"))
             for t in (Target("a.example", "192.0.2.1"), Target("c.example", "192.0.2.3"))
         ],
         table,
@@ -139,7 +139,7 @@ def test_an_address_has_one_held_handshake_and_one_other_connection() -> None:
     """Many names that lead to one address wait for each other."""
     table = Table(OPEN)
     targets = [Target(f"{n}.example", "192.0.2.1") for n in range(5)]
-    stories = [("na", t, journey(t, ALL, "standard")) for t in targets]
+    stories = [("na", t, target_session(t, ALL, "standard")) for t in targets]
     run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
     assert table.most == 2
     assert len(table.begun) == 5 * (1 + len(CLEAR["standard"]) + len(SECURE["standard"]))
@@ -165,7 +165,7 @@ def test_who_asks_not_to_be_asked_any_more_is_not() -> None:
 def test_journeys_that_are_not_ready_hold_nobody_up() -> None:
     table = Table(OPEN)
     target = Target("a.example", "192.0.2.1")
-    stories = [("na", target, journey(target, ALL, "quick")), None, None]
+    stories = [("na", target, target_session(target, ALL, "quick")), None, None]
     run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
     assert table.begun
 
