@@ -50,7 +50,7 @@ SELECT_CELLS = """
 """
 
 
-class Measurement(NamedTuple):
+class MeasurementRow(NamedTuple):
     """One measurement as kept; `config` is the JSON it was begun with."""
 
     id: int
@@ -94,7 +94,7 @@ class Measuring(Database):
             )
         return cast(int, cursor.lastrowid)
 
-    def resume(self, number: int) -> Measurement:
+    def resume(self, number: int) -> MeasurementRow:
         """Mark a measurement as running again."""
         found = self.measurement(number)
         with self._clear():
@@ -110,12 +110,12 @@ class Measuring(Database):
                 "UPDATE measurement SET finished_at = ?, status = ? WHERE id = ?", (self._now(), status, number)
             )
 
-    def measurements(self) -> tuple[Measurement, ...]:
+    def measurements(self) -> tuple[MeasurementRow, ...]:
         """All of them, oldest first."""
         with self._clear(), closing(self._connection.execute(SELECT_MEASUREMENTS)) as rows:
-            return tuple(Measurement(*row) for row in rows)
+            return tuple(MeasurementRow(*row) for row in rows)
 
-    def measurement(self, number: int) -> Measurement:
+    def measurement(self, number: int) -> MeasurementRow:
         """The measurement of that number; negative numbers count from the end. Errors: `BadInput`."""
         every = self.measurements()
         found = [one for one in (every[number:][:1] if number < 0 else every) if number < 0 or one.id == number]

@@ -93,7 +93,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Knobs:
+class LoggerByKnob:
     """The logger's usual choices, given a knob's value: nothing of them depends on outcomes.
 
     given   (knobs, configurations) share of a configuration among those of its value of the knob
@@ -114,7 +114,7 @@ class Knobs:
         return found
 
 
-def knobs_of(draws: Draws) -> Knobs:
+def knobs_of(draws: Draws) -> LoggerByKnob:
     """The logger's usual choices: in inverse proportion to the mean of 1 / propensity that each was drawn with."""
     width, counted = draws.table.shape[1], np.isfinite(draws.propensity)
     drawn, inverse = draws.configuration[counted], 1.0 / draws.propensity[counted]
@@ -124,7 +124,7 @@ def knobs_of(draws: Draws) -> Knobs:
     among = [np.bincount(value, weights=usual)[value] for value in draws.values]
     given = np.array([np.where(of > 0.0, usual / np.maximum(of, 1e-300), 0.0) for of in among]).reshape(-1, width)
     plain = usual[draws.configuration] / max(float(usual.sum()), 1e-300) / draws.propensity
-    return Knobs(draws.values, given, plain)
+    return LoggerByKnob(draws.values, given, plain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

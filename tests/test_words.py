@@ -75,7 +75,7 @@ SAME_CLASS = frozenset(
     Cell Certificate Change Choice Client Clients Difference Done Ended Endings Engine Event Evidence Expected
     Figures Flow Found Given Ground Http1 Job Link Listener Loads Log Lookup Measured Noise Object Pace Page
     Path Place Plan Player Process Read Recipe Replay Route Row Rule Seen Server Setting Shard Share Site Stack
-    Step Stop Study Table Tables Tally Tls Told Trial Unwritten Verdict Wanted Watch Watched Way World _Post
+    Step Stop Study Table Tables Tally Tls Told Trial Unwritten Verdict Wanted Watch Watched Way World
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.

@@ -48,7 +48,7 @@ class OpenOptions(Structure):
     ]
 
 
-class RunOptions(Structure):
+class TestRunOptions(Structure):
     """struct bpf_test_run_opts."""
 
     _fields_ = [
@@ -86,7 +86,7 @@ _NUMBERS = {
     "bpf_map__set_max_entries": [c_void_p, c_uint32],
     "bpf_map_freeze": [c_int],
     "bpf_program__fd": [c_void_p],
-    "bpf_prog_test_run_opts": [c_int, POINTER(RunOptions)],
+    "bpf_prog_test_run_opts": [c_int, POINTER(TestRunOptions)],
     "bpf_object__pin_maps": [c_void_p, c_char_p],
     "bpf_object__pin_programs": [c_void_p, c_char_p],
     "bpf_prog_attach": [c_int, c_int, c_uint32, c_uint32],
@@ -191,7 +191,9 @@ class Object:
         """Run a program of a packet's kind on an empty packet, `times` in a row; returns ns per run."""
         found = point("bpf_object__find_program_by_name", self._pointer, program.encode())
         packet = bytes(_PACKET_BYTES)
-        options = RunOptions(size=ctypes.sizeof(RunOptions), data_in=packet, data_size_in=len(packet), repeat=times)
+        options = TestRunOptions(
+            size=ctypes.sizeof(TestRunOptions), data_in=packet, data_size_in=len(packet), repeat=times
+        )
         call("bpf_prog_test_run_opts", call("bpf_program__fd", found), byref(options))
         return int(options.duration)
 
