@@ -24,7 +24,7 @@ CLEAN = tuple(
     docs/craft.md docs/fields.md docs/formats.md docs/grades.md docs/reasons.md docs/tshark.md
     configtron/linux configtron/model fingerprint report configtron/service/lease db/read_only.py db/tuning.py
     tune/capabilities.py tune/export.py tune/guard.py tune/journal.py tune/listeners.py tune/metrics.py
-    tune/plan.py tune/pools.py tune/profiles.py tune/route_table.py tune/rules.py tune/unsupported.py
+    tune/drivers tune/plan.py tune/pools.py tune/profiles.py tune/route_table.py tune/rules.py tune/unsupported.py
     configtron/cli/tune/acknowledge.py configtron/cli/tune/apply.py configtron/cli/tune/doctor.py
     configtron/cli/tune/export.py configtron/cli/tune/options.py configtron/cli/tune/plan.py
     configtron/cli/tune/prefix.py configtron/cli/tune/profile.py configtron/cli/tune/reapply.py

@@ -13,7 +13,7 @@ from configtron.model.tuning import Place
 from configtron.tune import pools
 from configtron.tune.capabilities import Tables
 
-# It sets nothing of the host: nobody falls back to it, and it claims no namespace.
+# It sets nothing of the host: no plan falls back to it, and it claims no namespace.
 FOR_TRIALS = "memory"
 # Order of preference where the user names none.
 DRIVERS: Mapping[str, str] = {

@@ -9,7 +9,7 @@ Method     A sock_ops program is called at each handshake. It looks the client u
 Lasts      Maps and link are pinned (bpf/pins.py): in force after this process has gone, and gone after `revert` or the
            next boot. A run that was killed leaves a folder without a link, or rules half written; both are mended by
            the next `apply` and ended by `revert`.
-Reads as   `read` dumps the maps; a program that somebody has detached has nothing in force, so it reads as nothing.
+Reads as   `read` dumps the maps; a program that was detached has nothing in force, so it reads as nothing.
 Watched    The prefixes are frozen and written by a program only, which counts (bpf/write.bpf.c): `mark` takes a few
            system calls, however many prefixes there are.
 Fails as   Missing (BPF not allowed here, no libbpf, a changed source and no clang, no control groups version 2);
@@ -134,7 +134,7 @@ class EbpfDriver:
             pins.unmount()
 
     def ours(self) -> str:
-        """Folders of pins, also of a program that somebody has detached, which has nothing in force."""
+        """Folders of pins, also of a program that was detached by another program, which has nothing in force."""
         if _no_means() or pins.private() or pins.BPFFS not in pins.mounts("bpf"):
             return ""
         found = len(pins.folders(self.place))
@@ -241,7 +241,7 @@ class EbpfDriver:
             with Tables(here) as tables:
                 whole = tables.netns_cookie() == cookie and tables.listen() == self.place.listen
                 return here if whole else None
-        except FileNotFoundError:  # somebody removed a map's pin: not whole
+        except FileNotFoundError:  # a map's pin was removed: not whole
             return None
 
     def _folder(self, prefixes: Collection[str]) -> Path:

@@ -26,7 +26,7 @@ FEW = 1000
 
 
 class Unclear(Exception):
-    """Changes touch more than their own prefixes' routes, or lookups do not tell whether these are there."""
+    """Changes touch more than their own prefixes' routes, or lookups cannot show whether these are there."""
 
 
 def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
@@ -112,11 +112,11 @@ def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
     """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
     if found is None or found.table not in (TABLE, MAIN):
-        raise Unclear  # a rule of somebody else's comes before ours
+        raise Unclear  # another program's rule comes before ours
     if found.table == MAIN or found.key.length != parsed[2]:
         return None
     if found.protocol != PROTOCOL:
-        raise Unclear  # somebody else's route: whoever reads the whole table says whose
+        raise Unclear  # another program's route: a read of the whole table names it
     return found.key, found.way
 
 
@@ -136,7 +136,7 @@ def _check(table: Table, step: Step) -> None:
     found = _leading(table, step.parsed)
     if step.new is None:
         if found is not None and found.table == TABLE and found.key.length == step.parsed[2]:
-            raise Refused(f"{step.prefix}: the route is still there; somebody else writes to table {TABLE}")
+            raise Refused(f"{step.prefix}: the route is still there; another program writes to table {TABLE}")
         return
     if found is not None and found.table != TABLE:
         raise Refused(hidden(step.prefix, found.table))

@@ -5,7 +5,7 @@ Question   How does each client's connection begin with its profile's settings, 
 Method     kmod/ is a congestion control that the namespace's default is set to. The module keeps profiles, prefixes and
            the names we give; this file speaks to it through kmod_device.py. The congestion control that was the default
            before stays that of every connection that no profile is for (`plain`).
-In force   while the module is enabled and the namespace's default is `configtron`; a table that nobody asks is not.
+In force   while the module is enabled and the namespace's default is `configtron`; a table nothing looks up is not.
 Lasts      until `revert`, the next boot, or the end of the namespace. Connections that live keep what they began with,
            until `move` (kmod_live.py).
 Reads as   the module's own tables. `mark` is its count of changes with the namespace's default: two system calls.
@@ -71,7 +71,7 @@ class KmodDriver:
 
     def missing(self) -> str:
         if self.place.listen:
-            return f"the module tells clients apart, not the listeners they came to; {BY_EBPF_ALONE}"
+            return f"the module distinguishes clients, not the listeners they came to; {BY_EBPF_ALONE}"
         if self.place.cgroup:
             return "the module acts on a whole network namespace; leave --cgroup out, or use the driver ebpf"
         return self._no_module()
@@ -257,10 +257,10 @@ class KmodDriver:
         """What the kernel answers for each of the prefixes, whose profiles in `written` are forgotten first."""
         names = device.profiles()
         profiles = {name: Profile(name, setting(device.settings(n))) for n, name in names.items()}
-        told = profiles_of(written)
-        told[:] = array("I", bytes(told.nbytes))
+        numbers = profiles_of(written)
+        numbers[:] = array("I", bytes(numbers.nbytes))
         device.get_prefixes(written)
-        found = ((prefix, names.get(number)) for prefix, number in zip(changes.prefixes, told, strict=True))
+        found = ((prefix, names.get(number)) for prefix, number in zip(changes.prefixes, numbers, strict=True))
         return Rules(
             {name: profiles[name] for name in changes.profiles if name in profiles},
             {prefix: name for prefix, name in found if name is not None},
@@ -277,7 +277,7 @@ class KmodDriver:
 
 
 def _try(device: Device, wanted: Mapping[str, dict[int, int | str]]) -> None:
-    """Ask the kernel whether it would take all of these, on a profile that nobody uses. Errors: `BadInput`."""
+    """Ask the kernel whether it would take all of these, on a profile without clients. Errors: `BadInput`."""
     with _scratch(device) as scratch:
         for name, settings in wanted.items():
             try:
@@ -292,7 +292,7 @@ def _try(device: Device, wanted: Mapping[str, dict[int, int | str]]) -> None:
 
 @contextmanager
 def _scratch(device: Device) -> Iterator[int]:
-    """A profile that nobody uses, gone afterwards."""
+    """Yield a profile without clients, gone afterwards."""
     made = device.new_profile("")
     try:
         yield made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The module's device, call by call: what /dev/configtron is told and what it answers, in its own numbers.
+"""The module's device, call by call: requests to /dev/configtron and its answers, in its own numbers.
 
 One object is one open file: it belongs to the network namespace it was opened in. Names, seconds and prefixes as text
 are the driver's business (kmod.py); here they are identifiers, microseconds and packed addresses.
@@ -76,8 +76,8 @@ class Device:
 
     def options(self) -> tuple[int, int, str]:
         """(flags, profile of clients without a prefix or 0, plain congestion control)."""
-        told = self._call("OPTIONS_GET")
-        return _number(told["flags"]), _number(told["unmatched"]), _text(told["plain"])
+        answer = self._call("OPTIONS_GET")
+        return _number(answer["flags"]), _number(answer["unmatched"]), _text(answer["plain"])
 
     def set_options(self, flags: int, unmatched: int, plain: str) -> None:
         self._call("OPTIONS_SET", flags=flags, unmatched=unmatched, plain=plain.encode())
@@ -88,11 +88,11 @@ class Device:
         last = 0
         while True:
             try:
-                told = self._call("PROFILE_NEXT", id=last + 1)
+                answer = self._call("PROFILE_NEXT", id=last + 1)
             except FileNotFoundError:
                 return found
-            last = _number(told["id"])
-            found[last] = _text(told["name"])
+            last = _number(answer["id"])
+            found[last] = _text(answer["name"])
 
     def new_profile(self, name: str) -> int:
         return _number(self._call("PROFILE_NEW", name=name.encode())["id"])
@@ -104,19 +104,20 @@ class Device:
         """Key -> value of all that the profile sets."""
         room = len(kmod_abi.KEYS)
         buffer = ctypes.create_string_buffer(room * PARAM.size)
-        told = self._call("PARAMS_GET", profile=profile, count=room, params=ctypes.addressof(buffer))
-        return _settings(buffer.raw, _number(told["count"]))
+        answer = self._call("PARAMS_GET", profile=profile, count=room, params=ctypes.addressof(buffer))
+        return _settings(buffer.raw, _number(answer["count"]))
 
     def set_settings(self, profile: int, settings: dict[int, int | str]) -> None:
         """Exactly these, all or none. The error's `filename` is the key that was refused."""
         keys = list(settings)
         packed = b"".join(_param(key, settings[key]) for key in keys)
         buffer = ctypes.create_string_buffer(packed, max(1, len(packed)))
-        told = pack("params", profile=profile, flags=FLAGS["REPLACE"], count=len(keys), params=ctypes.addressof(buffer))
+        address = ctypes.addressof(buffer)
+        answer = pack("params", profile=profile, flags=FLAGS["REPLACE"], count=len(keys), params=address)
         try:
-            fcntl.ioctl(self._file, number("PARAMS_SET"), told)
+            fcntl.ioctl(self._file, number("PARAMS_SET"), answer)
         except OSError as error:
-            refused = _number(unpack("params", told)["refused"])
+            refused = _number(unpack("params", answer)["refused"])
             raise OSError(error.errno, error.strerror, str(keys[refused]) if keys else "") from error
 
     def set_prefixes(self, packed: bytearray) -> None:
@@ -134,14 +135,14 @@ class Device:
     def dump(self) -> dict[bytes, int]:
         """All prefixes -> profile, each prefix as the structure's bytes with its profile zeroed.
 
-        Read again while somebody changes the tables meanwhile. Errors: EBUSY when they do not stop.
+        Read again while another program changes the tables. Errors: EBUSY when they do not stop.
         """
         for _ in range(DUMPS):
             generation = self.status()["generation"]
             found = {PREFIX.pack(f, length, 0, 0, address): p for f, length, _, p, address in self._dumped()}
             if self.status()["generation"] == generation:
                 return found
-        raise OSError(errno.EBUSY, "somebody else keeps changing the tables")
+        raise OSError(errno.EBUSY, "another program keeps changing the tables")
 
     def flush(self, profile: int = 0) -> int:
         """Delete the prefixes of one profile, 0 of all; returns how many went."""
@@ -155,11 +156,11 @@ class Device:
         """(profile or 0, key -> value in force) of one socket."""
         room = len(kmod_abi.KEYS)
         buffer = ctypes.create_string_buffer(room * PARAM.size)
-        told = self._call("SOCKET_GET", fd=descriptor, count=room, params=ctypes.addressof(buffer))
-        return _number(told["profile"]), _settings(buffer.raw, _number(told["count"]))
+        answer = self._call("SOCKET_GET", fd=descriptor, count=room, params=ctypes.addressof(buffer))
+        return _number(answer["profile"]), _settings(buffer.raw, _number(answer["count"]))
 
     def begin_records(self, capacity: int = 0) -> None:
-        """From here on each connection that ends is told to this file; 0 keeps 4096 until they are read."""
+        """Record each connection that ends for this file from now on; 0 keeps 4096 until they are read."""
         self._call("RECORDS", capacity=capacity)
 
     def records(self) -> list[dict[str, int | bytes]]:
@@ -167,23 +168,23 @@ class Device:
         found: list[dict[str, int | bytes]] = []
         while True:
             try:
-                told = os.read(self._file, 1024 * RECORD.size)
+                answer = os.read(self._file, 1024 * RECORD.size)
             except BlockingIOError:
                 return found
-            found += [unpack("record", told[at : at + RECORD.size]) for at in range(0, len(told), RECORD.size)]
+            found += [unpack("record", answer[at : at + RECORD.size]) for at in range(0, len(answer), RECORD.size)]
 
     def _parameter(self, key: int) -> Parameter:
-        told = self._call("PARAM_INFO", key=key)
-        flags = _number(told["flags"])
+        answer = self._call("PARAM_INFO", key=key)
+        flags = _number(answer["flags"])
         return Parameter(
             key,
-            _text(told["name"]),
+            _text(answer["name"]),
             bool(flags & FLAGS["PARAM_SETTABLE"]),
             bool(flags & FLAGS["PARAM_TEXT"]),
-            _number(told["min"]),
-            _number(told["max"]),
-            _text(told["unit"]),
-            _text(told["words"]),
+            _number(answer["min"]),
+            _number(answer["max"]),
+            _text(answer["unit"]),
+            _text(answer["words"]),
         )
 
     def _prefixes(self, call: str, packed: bytearray, flags: int = 0) -> None:
@@ -196,8 +197,8 @@ class Device:
         there = ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
         flags = FLAGS["FROM_START"]
         while True:
-            told = self._call("PREFIX_DUMP", prefixes=there, count=DUMP_PREFIXES, flags=flags)
-            done = _number(told["done"])
+            answer = self._call("PREFIX_DUMP", prefixes=there, count=DUMP_PREFIXES, flags=flags)
+            done = _number(answer["done"])
             if not done:
                 return
             yield from PREFIX.iter_unpack(memoryview(buffer)[: done * PREFIX.size])
@@ -205,9 +206,9 @@ class Device:
 
     def _call(self, call: str, **values: int | bytes) -> dict[str, int | bytes]:
         layout = kmod_abi.CALLS[call][2]
-        told = pack(layout, **values)
-        fcntl.ioctl(self._file, number(call), told)
-        return unpack(layout, told)
+        answer = pack(layout, **values)
+        fcntl.ioctl(self._file, number(call), answer)
+        return unpack(layout, answer)
 
 
 def _param(key: int, value: int | str) -> bytes:

@@ -2,13 +2,13 @@
 """Connections that are open already, given their client's profile by the module: found from outside, one by one.
 
 Question   The module takes a socket by its descriptor and has no list of sockets. Whose are the open ones, and where?
-Method     The kernel's own list (/proc/net/tcp, tcp6) tells every established connection to a port that is listened to,
-           its client and its inode; the descriptors of all processes (/proc/PID/fd) tell who holds that inode, and
+Method     The kernel's own list (/proc/net/tcp, tcp6) lists every established connection to a port that is listened to,
+           its client and its inode; the descriptors of all processes (/proc/PID/fd) show which holds that inode, and
            pidfd_getfd(2) lends it. The profile is the longest prefix of the module's table, read once.
            Borrowed and given back: no process is stopped, and none sees it.
 Left alone what this host opened itself; clients without a profile; what is right already (its congestion control would
            only forget what it has learned); a route's `congctl lock` and congestion controls made of BPF.
-Fails as   served, but not moved: a connection that nobody has accepted yet, one that only a kernel thread or a process
+Fails as   served, but not moved: a connection that is not accepted yet, one that only a kernel thread or a process
            beyond our sight holds. Missing: no right to look into other processes (CAP_SYS_PTRACE).
 Differs    from eBPF's iterator, which meets every socket in the kernel in one pass.
 """
@@ -28,7 +28,7 @@ from configtron.tune.drivers.kmod_device import PREFIX, Device
 # What a profile says of a connection's beginning says nothing of one that has begun.
 BEGINNINGS = frozenset(KEY_OF[knob] for knob in ("initcwnd", "data_rto"))
 SLOW_START_AFTER_IDLE = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-# What the module answers for a connection that ended meanwhile, or that somebody else's word holds.
+# What the module answers for a connection that ended meanwhile, or that another program controls.
 LEFT_ALONE = frozenset((errno.ENOTCONN, errno.EBADF, errno.ENOTSOCK, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
 
 
@@ -38,7 +38,7 @@ def move(device: Device, place: str) -> tuple[int, int]:
     Returns (connections that clients hold to us, those of them with a profile). Errors: `Missing`, the kernel's own.
     """
     served = clients(place)
-    # one that nobody has accepted yet has no inode
+    # one that is not accepted yet has no inode
     wanted = profiles(device, {line.inode: (line.family, line.client) for line in served if line.inode})
     unset = _unset(device, place)
     settings = {number: unset | device.settings(number) for number in set(wanted.values())}
@@ -52,7 +52,7 @@ def move(device: Device, place: str) -> tuple[int, int]:
 
 
 def _unset(device: Device, place: str) -> dict[int, int | str]:
-    """What holds of a connection whose profile does not say, where an older version of the profile may have said."""
+    """Return what a connection has whose profile lacks a setting that an older version of it may have had."""
     with netns.inside(place):
         idle = int(SLOW_START_AFTER_IDLE.read_text())
     return {KEY_OF["tcp_congestion_control"]: device.options()[2], KEY_OF[SLOW_START_AFTER_IDLE.name]: idle}

@@ -86,7 +86,7 @@ REACHES: Mapping[str, Reach] = {
     )
 }
 
-# What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table tells.
+# What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table shows it.
 REFUSED: Mapping[str, str] = {
     **UNSUPPORTED,
     "tcp_low_latency": "no kernel since Linux 4.14 reads it; busy_poll is what it became",
@@ -163,9 +163,9 @@ def _number(knob: str, value: Value) -> int | str:
     return round(value * US_PER_S) if KNOBS[knob].unit == "s" else int(value)
 
 
-def setting(told: Mapping[int, int | str]) -> tuple[tuple[str, Value], ...]:
+def setting(numbers: Mapping[int, int | str]) -> tuple[tuple[str, Value], ...]:
     """What `checked` made, back in our words."""
-    return tuple((KNOB_OF[key], _value(KNOB_OF[key], value)) for key, value in told.items())
+    return tuple((KNOB_OF[key], _value(KNOB_OF[key], value)) for key, value in numbers.items())
 
 
 def _value(knob: str, value: int | str) -> Value:

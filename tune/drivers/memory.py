@@ -13,7 +13,7 @@ from configtron.tune.rules import after, check
 
 
 class MemoryDriver:
-    """Keeps what it is told for the life of the process."""
+    """Keep rules in memory for the life of the process."""
 
     name = "memory"
 

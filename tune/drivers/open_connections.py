@@ -12,7 +12,7 @@ Method     An accepted connection inherits its listener's options: without a pro
            and those that no process of the group holds, are left alone.
 Reads as   How many connections had a profile, how many carry nothing of it any more, and for each knob how many may
            still carry it.
-Fails as   Counted, not raised: a connection that nobody has accepted, or that only the kernel holds, keeps all of its
+Fails as   Counted, not raised: a connection that is not accepted, or that only the kernel holds, keeps all of its
            profile; so does what the kernel never takes back (pacing, once on).
 Differs    from `Mover.move`, which applies rules to open connections. A connection that began under an earlier version
            of a profile, or whose prefix was dropped since, is not known to have had one.

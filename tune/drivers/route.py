@@ -9,7 +9,7 @@ Reads as   The metrics on the routes, the profile's number in their order, its n
            Where no rule leads to the table, or a route's metrics are no longer its profile's, that prefix is not in
            force.
 Fails as   `BadInput` for a knob that routes have no metric for; `Refused` where a rule of the operator's comes first,
-           somebody's route stands in our table, or the main table chooses by type of service. Then all is as before.
+           a foreign route stands in our table, or the main table chooses by type of service. Then all is as before.
 Differs    from the other drivers: a metric belongs to the route, so open connections feel min_rto and quickack at once,
            and the window after idle is the profile's.
 Source     linux/net/ipv4/fib_semantics.c, tcp_metrics.c; ip-route(8)
@@ -57,7 +57,7 @@ class RouteDriver:
         self.place = place
         self._marked = ""
         self._followed: object = None
-        # What was heard and is not yet followed: whoever asks for the mark hears it too.
+        # Events that were read and are not yet followed; `mark` reports them too.
         self._unfollowed: set[str | Prefix] = set()
         # Prefixes of ours that were written, and whether more may have changed than these, since all was looked at.
         self._written: set[Prefix] = set()
@@ -190,9 +190,9 @@ class RouteDriver:
         return self._marked
 
     def news(self) -> tuple[frozenset[str], Rules] | None:
-        """The prefixes that somebody has written since `mark` or this was asked, with what is now in force of them.
+        """Return the prefixes written since `mark` or this was asked, with what is now in force of them.
 
-        None where only `mark` and `read` can tell. A look at each is a thousandth of a reading of a large table.
+        None where only `mark` and `read` can show it. A look at each is a thousandth of a reading of a large table.
         """
         self._listen()
         if self._more or len(self._written) > few.FEW:
@@ -237,7 +237,7 @@ class RouteDriver:
         """Lead our routes where the main table now leads; how many were written. Cheap while nothing has changed.
 
         For a watch to call twice a second. Routes that a link took with it when it went down are made again from
-        `wanted` (without it: from what stands). What somebody else changed or took away is left to be seen in `mark`.
+        `wanted` (without it: from what stands). Changes by another program are left for `mark` to show.
         """
         self._listen()
         heard, self._unfollowed = self._unfollowed, set()
@@ -245,7 +245,7 @@ class RouteDriver:
             return 0
         table, ground = self._table, self._table.ground()
         if self._followed == ground.routes and not heard & {LINK_CHANGED, LOST}:
-            return 0  # the main table has told of a route that is as it was
+            return 0  # the main table reported a route that is as it was
         self._followed, seen = ground.routes, table.seen()
         rules = seen.rules(whole=False) if wanted is None else wanted
         profiles = _numbered(seen.profiles, rules.profiles)
@@ -276,7 +276,7 @@ class RouteDriver:
         return self._table.ours()
 
     def others(self) -> tuple[str, ...]:
-        """Somebody else's routes in our table, and rules that lead to it."""
+        """Return foreign routes in our table, and foreign rules that lead to it."""
         return () if self.missing() else self._table.others()
 
     def draft(self, rules: Rules) -> Draft:
@@ -307,7 +307,7 @@ def _reached(seen: Seen) -> list[tuple[int, int]]:
 
 
 def _moved(seen: Seen, key: Key, way: Way, *, again: bool) -> bool:
-    """Whether a route is to be led elsewhere, rather than let be as somebody else left it."""
+    """Whether a route is to be led elsewhere, rather than left as another program wrote it."""
     have = seen.routes.get(key)
     if have is None:
         return again or COPY <= key.metric < DEFAULT

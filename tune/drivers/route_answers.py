@@ -2,7 +2,7 @@
 """The kernel's route lookups for clients of tuned prefixes, compared with the routes that the rules require.
 
 Question   Our routing table may be complete, and traffic still not use it, or leave by another way than the
-           operator's: an earlier rule diverts it, somebody added a route to our table, or the main table changed
+           operator's: an earlier rule diverts it, a foreign route stands in our table, or the main table changed
            later. Does that happen here?
 Method     1. The routes that the rules require are computed from the main table as it is now
               (`tune/route_table.py`). Each is compared with the route in our table.

@@ -95,7 +95,7 @@ class Writer:
     def new(self, key: Key, way: Way) -> tuple[int, int, bytes]:
         """Make a route, or put it in place of the one with the same key."""
         version, address, length, metric = key
-        # by identity, which is quick; the way is kept, so nobody else gets its identity
+        # by identity, which is quick; the way is kept, so no other gets its identity
         known = self._known.get((version, length, metric, id(way)))
         if known is None:
             known = self._known[version, length, metric, id(way)] = (*self._around(key, way), way)
@@ -238,7 +238,7 @@ def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Fo
 
     source   a local address that the packets come from; without one, none is chosen yet
     """
-    # IPv6 tells the table unasked, and refuses to be asked
+    # IPv6 reports the table unasked, and refuses the flag
     flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
     head = RTMSG.pack(FAMILIES[version], len(address) * 8, len(source) * 8, 0, 0, 0, 0, 0, flags)
     answer = net.ask(GET_ROUTE, head + attribute(DST, address) + (attribute(SRC, source) if source else b""))

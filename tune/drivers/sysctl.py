@@ -4,8 +4,8 @@
 Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?
 Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before
            (`notes.py`, in a table of its own), and put back once a later profile no longer sets it. What we wrote is
-           noted too: a value that is not ours is somebody else's by now, and stays as he set it.
-Reads as   The sysctls themselves: a value that somebody else has changed reads as it is, under the profile's name.
+           noted too: a value that is not ours was set by another program since, and stays.
+Reads as   The sysctls themselves: a value that another program has changed reads as it is, under the profile's name.
 Fails as   `BadInput` for prefixes, which a namespace's settings do not know; `Refused` where the kernel takes a value
            not, after everything is put back.
 Differs    from the other drivers: every client of the namespace is one, and connections made by the host itself too.
@@ -108,7 +108,7 @@ class Noted:
         return Rules({profile.name: profile for profile in self.profiles.values()}, {}, self.default)
 
     def is_ours(self, knob: str, text: str) -> bool:
-        """Whether we wrote it; notes that do not tell are believed to say so."""
+        """Whether we wrote it; notes without that field count as yes."""
         return text in self.ours.get(knob, (text,))
 
 
@@ -220,8 +220,8 @@ class SysctlDriver:
         profiles = {number: profile_of(text) for number, text in notes.items() if number not in STATES}
         # both are whole only if their writer was killed between: what either knows of the time before is true
         was = {knob: text for state in states.values() for knob, text in state["was"].items()}
-        told = [pair for state in states.values() for pair in state.get("ours", {}).items()]
-        ours = {name: [text for knob, texts in told if knob == name for text in texts] for name, _ in told}
+        pairs = [pair for state in states.values() for pair in state.get("ours", {}).items()]
+        ours = {name: [text for knob, texts in pairs if knob == name for text in texts] for name, _ in pairs}
         default = next((state["default"] for state in states.values()), "")
         return Noted({number: p for number, p in profiles.items() if p}, default, was, ours, tuple(states)[:1])
 
@@ -249,7 +249,7 @@ class SysctlDriver:
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
     def others(self) -> tuple[str, ...]:
-        """Sysctls of ours that somebody else has set since: they stay as they are."""
+        """Return sysctls of ours that another program has set since: they stay."""
         if self.missing():
             return ()
         noted = self._noted()
@@ -264,7 +264,7 @@ class SysctlDriver:
                 if noted.is_ours(knob, found := _text(knob)):
                     _write(knob, given.get(knob, text))
                 elif found != given.get(knob, text):
-                    log.warning("net.ipv4.%s stays %s, which somebody else has set", BY_KNOB[knob].file, found)
+                    log.warning("net.ipv4.%s stays %s, which another program has set", BY_KNOB[knob].file, found)
         self._notes.clear()
 
 

@@ -2,7 +2,7 @@
 """Our routing table and the rules that lead to it: read as a whole, changed by differences, cleared.
 
 Place      The rules stand just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
-           whoever sends some packets by a table of his own goes on doing so. Only routes and rules of our protocol
+           packets that another rule sends by a table of its own stay there. Only routes and rules of our protocol
            number are touched.
 Order      One preference for all of them: the kernel keeps rules of one preference in the order in which they came. So
            a sequence that changes is added whole behind the old one, which then goes.
@@ -42,7 +42,7 @@ from configtron.tune.route_table import (
     lookups,
 )
 
-# Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which nobody else counts up to.
+# Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which no other program counts up to.
 TABLE, NOTES_TABLE = 49393, 49394
 OURS = (PROTOCOL, STANDING)
 MAIN, LOCAL = 254, 255
@@ -61,7 +61,7 @@ class Seen:
 
     versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table, each with the lengths
                of prefixes that they reach there
-    foreign    somebody else's routes in our table
+    foreign    other programs' routes in our table
     """
 
     routes: Mapping[Key, Way]
@@ -71,7 +71,7 @@ class Seen:
     foreign: tuple[Found, ...] = ()
 
     def is_ours_alone(self) -> Seen:
-        """Itself. Errors: `Refused` where somebody else's routes stand in our table: ours could replace them."""
+        """Return itself. Errors: `Refused` where other programs' routes stand in our table: ours could replace them."""
         for route in self.foreign:
             where = text(*route.key[:3])
             raise Refused(
@@ -226,7 +226,7 @@ class Table:
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
     def others(self) -> tuple[str, ...]:
-        """Somebody else's routes in our table, and rules that lead to it, each with how to take it away."""
+        """Return other programs' routes in our table, and rules that lead to it, each with how to remove it."""
         found = []
         for version in self.versions:
             command = "ip" if version == 4 else "ip -6"

@@ -26,10 +26,10 @@ _STRIP = "llvm-strip"
 def compiler() -> str:
     """The compiler's name and version, in one line; "" where there is none."""
     try:
-        said = subprocess.run([objects.COMPILER, "--version"], check=True, capture_output=True, text=True).stdout
+        version = subprocess.run([objects.COMPILER, "--version"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return said.splitlines()[0]
+    return version.splitlines()[0]
 
 
 def make(folder: Path) -> list[Path]:

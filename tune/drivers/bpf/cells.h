@@ -5,7 +5,7 @@
  * The kernel's hash takes some hundred bytes for a prefix and misses two or three cache lines at each probe, in pages
  * that the processor has forgotten too. Here a prefix with its profile is one word, so that a probe is one miss in a
  * table that is a sixth as large. A prefix whose cell is full stands in the next one that is not, and is counted in each
- * cell that it passed (`spilled`), so that whoever looks for it goes on, and for others the first cell is the last.
+ * cell that it passed (`spilled`), so that a look-up for it goes on, and for others the first cell is the last.
  *
  * Words are read and written whole and a prefix never moves, so that who reads while one is changed finds the old or the
  * new. IPv6's prefixes fill three words and stay in the kernel's hash.
@@ -26,8 +26,8 @@ struct cell {
 	__u64 spilled;
 };
 
-#define MAX_CELLS \
-	16 /* of one prefix, its own and those it passed: with four in a cell on average a few */
+/* Of one prefix, its own and those it passed: with four in a cell on average a few. */
+#define MAX_CELLS 16
 #define MIX_FIRST 0x9e3779b97f4a7c15ULL
 #define MIX_SECOND 0xd6e8feb86659fd93ULL
 

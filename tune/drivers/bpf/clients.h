@@ -11,7 +11,7 @@
  *   writes     how often a prefix was written
  *
  * Both are hashes, asked once for each length in use until one answers: a table cut to /24 and /48 costs one probe,
- * wherever its parts lie in memory. A trie walks a pointer for each bit that tells two prefixes apart, and each is a
+ * wherever its parts lie in memory. A trie walks a pointer for each bit that distinguishes two prefixes, and each is a
  * cache miss on a server that does other things between two connections. Each stands inside another map, so that a
  * larger one takes its place with one store. IPv6's is the kernel's hash, IPv4's is our own (cells.h).
  *
@@ -29,7 +29,7 @@
 
 #include "cells.h"
 
-#define MAX_PROFILES 1024 /* number 0 is nobody's */
+#define MAX_PROFILES 1024 /* number 0 is no profile */
 #define MAX_STEPS 12 /* one for each option in layout.py's table, and room */
 #define MAX_KNOBS 32 /* rows of layout.py's table */
 #define NAME_BYTES 64
@@ -40,7 +40,7 @@ struct client {
 	__u32 address[4];
 };
 
-/* The kernel's hash uses an entry that was dropped or changed again at once, maybe for another prefix, while somebody who has
+/* The kernel's hash uses an entry that was dropped or changed again at once, maybe for another prefix, while a reader that has
  * just found it still reads it. So the value says whose it is.
  */
 struct match {
@@ -50,8 +50,8 @@ struct match {
 
 #define LONGEST_BITS 128
 #define PLACES (LONGEST_BITS + 2) /* the list's head, and lengths 128 to 0 */
-#define ROWS \
-	256 /* a power of two, so that an AND keeps every place inside: the verifier wants to see that */
+/* A power of two, so that an AND keeps every place inside: the verifier wants to see that. */
+#define ROWS 256
 
 /* A length's place in the list is 129 less the length: longest first. The head is at 0, and 0 as the next is the end.
  * The masks are written before the map is frozen, the rest by write.bpf.c.
@@ -179,7 +179,7 @@ struct {
 	__type(value, __u32);
 } listeners SEC(".maps");
 
-/* By row of layout.py's table: how often the kernel said no, and the last time with which errno. */
+/* By row of layout.py's table: how often the kernel refused, and the last time with which errno. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_KNOBS);

@@ -2,8 +2,8 @@
 """Congestion controls of our own: put in force, found again and withdrawn.
 
 The kernel has one table of congestion controls for all namespaces. Ours (keep.bpf.c, unpaced.bpf.c) stay in it until
-the only element of their map is deleted, whoever holds the map or not. So nothing of them is pinned: where somebody
-removes a pin, or unmounts the BPF file system, no folder would tell of a control that is still there. They are found by
+the only element of their map is deleted, also while a process holds the map. So none of them is pinned: where a pin is
+removed, or the BPF file system unmounted, no folder would show a control that is still there. They are found by
 asking the kernel for its maps, and withdrawn by the last configtron that has a program attached anywhere, in whichever
 mount namespace its pins are.
 
@@ -32,7 +32,7 @@ _PROGRAM = "configtron"
 
 
 def registered() -> set[str]:
-    """Ours that the kernel has, whoever put them in force."""
+    """Return ours that the kernel has, whichever process registered them."""
     there = reach.AVAILABLE.read_text().split() if reach.AVAILABLE.exists() else []
     return set(there) & layout.WRAPPED.keys()
 

@@ -2,15 +2,15 @@
 /*
  * slow_start_after_idle=0 for one connection: cubic and reno that keep their window across a pause.
  *
- * The kernel knows this switch only for a whole network namespace. When a connection falls idle it tells its congestion
- * control (CWND_RESTART), cuts the window, and tells it again when the first segment leaves (TX_START). Between the two
+ * The kernel knows this switch only for a whole network namespace. When a connection falls idle it calls its congestion
+ * control (CWND_RESTART), cuts the window, and calls it again when the first segment leaves (TX_START). Between the two
  * nothing is acknowledged, so the window of before is simply put back. The first burst's first segment may still be
  * counted against the cut window; all others go at once. A loss in between means that the path was not idle:
  * forgotten.
  *
  * All else is cubic's and reno's own code, called as kernel functions. BBR needs none of this: the kernel cuts no
  * window for a congestion control that owns its window. Vegas offers no functions to BPF. What the kernel takes from a
- * connection that goes on sending less than its window (RFC 2861) it takes here too: nobody is told of that.
+ * connection that goes on sending less than its window (RFC 2861) it takes here too: no hook sees that.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -61,9 +61,9 @@ CLIENT_BYTES = _CLIENT.size
 PROFILE_BYTES = _HEAD.size + MOST_STEPS * _STEP.size
 NAME_BYTES = 63
 MOST_PROFILES = 1024
-# Bits of `written`: what was said and is no step.
+# Bits of `written`: settings that are no step.
 _KEEPS, _RESTARTS, _PACED, _UNPACED = 1, 2, 4, 8
-_SAYS: Mapping[tuple[str, Value], int] = {
+_BITS: Mapping[tuple[str, Value], int] = {
     ("tcp_slow_start_after_idle", 0): _KEEPS,
     ("tcp_slow_start_after_idle", 1): _RESTARTS,
     ("pacing", "fq"): _PACED,
@@ -75,7 +75,7 @@ MAPPED, _MAPPED_BITS = bytes(10) + b"\xff\xff", 96
 # A list of lengths for each family; a list's head, and the lengths from the longest to none.
 FAMILIES, _LONGEST_BITS = 2, 128
 PLACES, _ROWS = _LONGEST_BITS + 2, 256
-# Nobody was in need of more yet; a million entries take 130 MB.
+# No site has needed more yet; a million entries take 130 MB.
 MOST_PREFIXES = 1 << 20
 # A smaller table saves nothing that counts.
 LEAST_ROOM = 1024
@@ -93,7 +93,7 @@ def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
         # up, or a tick of nothing would mean "no opinion"
         -(-synack_us * ticks_per_s // US_PER_S),
         int(_number(settings.get("initrwnd", 0))),
-        sum(bit for said, bit in _SAYS.items() if settings.get(said[0]) == said[1]),
+        sum(bit for (knob, value), bit in _BITS.items() if settings.get(knob) == value),
         len(steps),
     )
     return head + b"".join(steps).ljust(MOST_STEPS * _STEP.size, b"\0")
@@ -112,7 +112,7 @@ def kernel_name(settings: Mapping[str, Value]) -> str:
 def profile_of(data: bytes) -> Profile:
     """The profile that stands in the map."""
     name, kernels, synack_us, _, rwnd, written, count = _HEAD.unpack_from(data)
-    settings: dict[str, Value] = {said[0]: said[1] for said, bit in _SAYS.items() if written & bit}
+    settings: dict[str, Value] = {knob: value for (knob, value), bit in _BITS.items() if written & bit}
     if asked := _text(kernels):
         settings["tcp_congestion_control"] = WRAPPED.get(asked, asked)
     if synack_us:
@@ -212,7 +212,7 @@ def no_lengths() -> bytes:
 def counted(lengths: bytes) -> dict[int, int]:
     """Length in bits -> how many prefixes have it, of those in use, in the order in which they are asked for."""
     rows, found, place = list(_LENGTH.iter_unpack(lengths)), dict[int, int](), 0
-    # the list rises; one that does not is broken, and nobody shall walk it for ever
+    # the list rises; one that does not is broken, and would be walked for ever
     while rows[place][1] > place:
         place = rows[place][1]
         found[PLACES - 1 - place] = rows[place][2]

@@ -5,7 +5,7 @@
  * An iterator over the TCP sockets of the reader's network namespace. It meets listening sockets first and remembers
  * their ports; an established socket with such a local port is one that a server took, and gets its client's profile,
  * unless the place names listeners and this one came to another.
- * The others are connections that this host opened itself: nobody's client, left alone.
+ * The others are connections that this host opened itself: no client's, left alone.
  *
  * Needs the kernel's type information (/sys/kernel/btf/vmlinux); the types below name only what is read, and where it
  * lies in the running kernel is found out at load time (CO-RE).

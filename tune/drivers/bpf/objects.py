@@ -7,7 +7,7 @@ shipped/el, shipped/eb   object files for little and big endian processors, made
 the user's cache         what was compiled here, by its source's checksum: a changed source, a test's or a benchmark's
                          own program
 
-What is loaded from the cache runs in the kernel. So it is taken only from where nobody but root and we ourselves could
+What is loaded from the cache runs in the kernel. So it is taken only from where no user but root and our own could
 have put it: every folder on the way there, and the file, belongs to one of the two and no one else may write it.
 """
 
@@ -93,7 +93,7 @@ def missing() -> str:
 def compiled(program: str, sources: Path | None = None) -> Path:
     """The object file: the package's, the cache's, or compiled now.
 
-    Errors: `Missing`; `Refused` where somebody else could have written what lies in the cache.
+    Errors: `Missing`; `Refused` where another user could have written to the cache.
     """
     if sources is None and (ready := shipped(program)):
         return ready
@@ -131,7 +131,7 @@ def compile_to(fresh: Path, program: str, sources: Path | None = None, target: s
 
 
 def unsafe(path: Path) -> str:
-    """Why nothing is loaded from a path, one line; "" where nobody but root and we ourselves could have written it."""
+    """Return why nothing is loaded from a path, one line; "" where only root and our own user could have written it."""
     if why := others(path):
         return f"{why}: no BPF program is loaded from there; mend its owner and mode, or set XDG_CACHE_HOME"
     return ""

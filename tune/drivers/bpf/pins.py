@@ -104,7 +104,7 @@ def private() -> str:
     """Why pins made here would be gone with this command, one line; "" if they would not.
 
     `ip netns exec` mounts a /sys of its own, by the name of the namespace, in a mount namespace that ends with its
-    command. Other mount namespaces are somebody's intention: a container's, a test's.
+    command. Other mount namespaces are there on purpose: a container's, a test's.
     """
     name = ""
     for line in _MOUNTS.read_text().splitlines():
@@ -126,8 +126,8 @@ def unmount() -> None:
 def link_state(pinned: Path) -> tuple[int, int]:
     """(number of the program, inode of the control group) of a link; group 0 is a link that was detached."""
     with opened(pinned) as descriptor:
-        told = info(descriptor)
-    program, group = _LINK_INFO.unpack_from(told)
+        about = info(descriptor)
+    program, group = _LINK_INFO.unpack_from(about)
     return program, group
 
 

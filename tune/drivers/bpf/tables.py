@@ -119,8 +119,8 @@ class Tables:
     def refusals(self) -> dict[str, tuple[int, int]]:
         """Knob -> (how often the kernel refused it, the last errno)."""
         _, values = self._maps["refusals"].all()
-        told = zip(layout.ROWS, layout.REFUSAL.iter_unpack(values), strict=False)
-        return {row.knob: (count, -error) for row, (count, error) in told if count}
+        counts = zip(layout.ROWS, layout.REFUSAL.iter_unpack(values), strict=False)
+        return {row.knob: (count, -error) for row, (count, error) in counts if count}
 
     def mark(self) -> str:
         """Differs once anything here was changed: the prefixes by their tables' numbers in the kernel and how often

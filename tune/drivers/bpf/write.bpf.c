@@ -2,8 +2,8 @@
 /*
  * The only hand that writes the prefixes.
  *
- * The table is frozen: no system call can write it any more, ours neither, so nobody changes it behind our back and
- * nobody has to read a million entries to know. What is to change is staged in an array, and this program, run as often
+ * The table is frozen: no system call can write it any more, ours neither, so no program changes it behind our back and
+ * none has to read a million entries to know. What is to change is staged in an array, and this program, run as often
  * as there are entries, carries one over at each run and counts it. The count and the list of lengths are frozen too.
  *
  * Run by BPF_PROG_TEST_RUN; it is attached nowhere and never sees a packet.
@@ -53,8 +53,8 @@ static __always_inline struct row *row_before(struct lengths *used, __u32 place)
 	return row;
 }
 
-/* A length's first prefix puts it into the list, its last takes it out: each with one store, so that whoever walks the
- * list meanwhile goes on from where he is.
+/* A length's first prefix puts it into the list, its last takes it out: each with one store, so that a walk of the
+ * list meanwhile goes on from where it is.
  */
 static __always_inline void count_length(struct lengths *used, __u32 place, int more)
 {
@@ -140,10 +140,10 @@ __noinline int look_for(void)
 	return 0;
 }
 
-/* Who looks for the prefix meanwhile goes far enough: the cells that it passed are told before it is there, and after
+/* A look-up of the prefix meanwhile goes far enough: the cells that it passed are marked before it is there, and after
  * it has gone.
  */
-__noinline int tell_passed(int more)
+__noinline int mark_passed(int more)
 {
 	__u32 cells, place;
 	void *table = table4(&cells);
@@ -186,14 +186,14 @@ static __always_inline long carry4(struct change *change, int *more)
 	look_for();
 	if (now.found && change->dropped) {
 		write_slot(0);
-		tell_passed(-1);
+		mark_passed(-1);
 		*more = -1;
 	} else if (now.found) {
 		write_slot(now.key << 16 | change->profile);
 	} else if (!change->dropped) {
 		if (!now.room)
 			return -ENOSPC;
-		tell_passed(1);
+		mark_passed(1);
 		write_slot(now.key << 16 | change->profile);
 		*more = 1;
 	}
@@ -240,7 +240,7 @@ static __always_inline long carry(struct change *change)
 }
 
 SEC("tc")
-int configtron_write(struct __sk_buff *nobody)
+int configtron_write(struct __sk_buff *unused)
 {
 	__u32 at = outcome.tried, zero = 0;
 	struct change *change = bpf_map_lookup_elem(&staged, &at);
