@@ -21,7 +21,7 @@ from configtron.service.lease.kernel_rules import in_force, write
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.plan_file import saved
-from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, planned, usable
+from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, judged, planned, usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
@@ -99,7 +99,8 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
     want = for_kernel(context.journal.wanted())
     have = in_force(driver, [current.rules, want] if current else [want])
     advices = [(advice, DUE) for advice in found.advices]
-    return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held)
+    damage = context.journal.measured_damage()
+    return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held, damage=damage)
 
 
 def _is_lost(found: Planned) -> bool:
@@ -111,7 +112,7 @@ def _apply(
     context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
 ) -> Transaction | None:
     """Apply a plan; where nothing is due, renew the lease of what is in force, if anything is."""
-    guard(found.driver, found.target, options.limits)
+    guard(found.driver, found.target, judged(found, options.limits))
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
     if found.due():
         transaction = apply_rules(context, found.driver, place, found.have, found.target, lease_s, found.held)

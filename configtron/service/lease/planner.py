@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
@@ -40,6 +40,7 @@ class Planned:
 
     held       prefixes that are held back
     untouched  what the kernel has of itself, by knob, where the driver can read it
+    damage     what neighbours lose by profiles of `learn export`, where that was measured; the guard judges by it
     """
 
     driver: Driver
@@ -48,6 +49,7 @@ class Planned:
     advices: Sequence[tuple[Advice, str]]
     held: int
     untouched: Mapping[str, Value] = field(default_factory=dict)
+    damage: Mapping[str, float] = field(default_factory=dict)
 
     def due(self) -> list[Advice]:
         """Return the advice that an apply would follow."""
@@ -90,7 +92,7 @@ def plan(options: LeaseOptions) -> PlanReport:
         return found, unfinished, other_owner(context, found.driver.name, options.place)
 
     found, unfinished, owner = read_only(options.database, read)
-    return PlanReport(found, unfinished, owner, refused(found.driver, found.target, options.limits))
+    return PlanReport(found, unfinished, owner, refused(found.driver, found.target, judged(found, options.limits)))
 
 
 def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
@@ -107,7 +109,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     if any(state != DUE for _, state in advices):
         target = follow(have, (advice for advice, state in advices if state == DUE))
     untouched = driver.untouched() if isinstance(driver, Original) else {}
-    return Planned(driver, have, target, advices, held, untouched)
+    return Planned(driver, have, target, advices, held, untouched, journal.measured_damage())
 
 
 def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, want: Rules) -> Rules:
@@ -174,6 +176,11 @@ def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:
     if prefixes and (wide := sorted(knob for knob in knobs if reach[knob].per not in ("connection", "prefix"))):
         return f"sets {', '.join(wide)} for all clients at once, and there are prefixes"
     return ""
+
+
+def judged(found: Planned, limits: Limits) -> Limits:
+    """Return the limits of a plan: the operator's, with what was measured of its profiles."""
+    return replace(limits, damage=found.damage)
 
 
 def refused(driver: Driver, target: Rules, limits: Limits) -> str:

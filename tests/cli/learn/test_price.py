@@ -98,6 +98,8 @@ def test_measured_damage_decides_what_is_unfair(
     profiles = [row["settings"] for row in lines(out) if row["kind"] == "profile"]
     control = "tcp_congestion_control"
     assert code == DONE and any(one.get(control) == "bbr" for one in profiles) == chosen  # type: ignore[attr-defined]
+    code, _, err = typed("tune", "--driver", "memory", "plan")
+    assert code == DONE, err
 
 
 def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
