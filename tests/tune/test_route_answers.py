@@ -56,6 +56,14 @@ def test_routes_that_the_main_table_changed(hosts: Hosts, applied: RouteDriver, 
     assert asked(applied) == {}
 
 
+def test_addresses_of_this_host_and_of_everybody_on_a_link_are_no_difference(hosts: Hosts, driver: RouteDriver) -> None:
+    """The prefix ends in the broadcast address of the server's own link and begins with the server's address."""
+    ip(hosts, "addr add 10.77.0.128/24 dev " + ip(hosts, "-o route get 10.9.0.2").split(" dev ")[1].split()[0])
+    rules = Rules({"wide": Profile("wide", (("initcwnd", 20),))}, {"10.77.0.128/25": "wide"})
+    driver.apply(difference(Rules(), rules))
+    assert driver.ask(rules).differences == ()
+
+
 def test_a_route_that_the_main_table_no_longer_has(hosts: Hosts, driver: RouteDriver) -> None:
     ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
     driver.apply(difference(Rules(), RULES))

@@ -27,6 +27,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from configtron.linux.netlink import Netlink
+from configtron.linux.netns import inside
 from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.dry_connection import begun
@@ -84,12 +85,12 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     Errors: `Refused` if the tables change faster than they can be read.
     """
     earlier = _earlier(table)
-    written = [*_against_main(seen, routes), *_others(seen)]
+    written = [*_against_main(seen, routes, netns), *_others(seen, netns)]
     known = {difference.scope for difference in written}
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
     expected = Expected(routes)
-    asked = [*_looked_up(table.net, expected, questions), *_connected(netns, expected, sample)]
+    asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, sample)]
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
@@ -117,7 +118,7 @@ def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | N
     return None
 
 
-def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]:
+def _against_main(seen: Seen, routes: Mapping[Key, Way], netns: str) -> Iterator[Difference]:
     """Return where our table differs from the routes that the main table requires now.
 
     A prefix of the rules that has no route in our table is not reported here: reading the rules back shows it.
@@ -126,18 +127,18 @@ def _against_main(seen: Seen, routes: Mapping[Key, Way]) -> Iterator[Difference]
         have = seen.routes.get(key)
         if have is None and COPY <= key.metric < DEFAULT and way.kind != "throw":
             name = seen.profiles[key.metric % COPY].name if key.metric % COPY in seen.profiles else "a profile"
-            yield Difference(text(*key[:3]), "route", f"{name}, {words(way)}", "the main table's route alone")
+            yield Difference(text(*key[:3]), "route", f"{name}, {words(way, netns)}", "the main table's route alone")
         elif have is not None and have._replace(metrics=()) != way._replace(metrics=()):
-            yield Difference(text(*key[:3]), "route", words(way), words(have))
+            yield Difference(text(*key[:3]), "route", words(way, netns), words(have, netns))
     for key, way in seen.routes.items():
         if COPY <= key.metric < DEFAULT and key not in routes:
-            yield Difference(text(*key[:3]), "route", "", f"{words(way)}, which the main table no longer has")
+            yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
 
 
-def _others(seen: Seen) -> Iterator[Difference]:
+def _others(seen: Seen, netns: str) -> Iterator[Difference]:
     """Return the routes in our table that another program added: their protocol number is not ours."""
     for route in seen.foreign:
-        found = f"{words(route.way)} in table {TABLE}, protocol {route.protocol}"
+        found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
         yield Difference(text(*route.key[:3]), "lookup", "", found)
 
 
@@ -193,7 +194,9 @@ def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
     return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
-def _looked_up(net: Netlink, expected: Expected, questions: Iterable[Question]) -> Iterator[Difference]:
+def _looked_up(
+    net: Netlink, netns: str, expected: Expected, questions: Iterable[Question]
+) -> Iterator[Difference]:
     for scope, version, address, source in questions:
         found = match(net, version, address, source)
         want = expected.of(version, address)
@@ -203,20 +206,23 @@ def _looked_up(net: Netlink, expected: Expected, questions: Iterable[Question]) 
             continue
         if found is None or not _is(found, *want):
             asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
-            got = f"table {_name(found.table)}, {words(found.way)}" if found else "no route"
-            yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1])}", f"{got}{asked}")
+            got = f"table {_name(found.table)}, {words(found.way, netns)}" if found else "no route"
+            yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
 
 
 def _is(found: Found, key: Key, way: Way) -> bool:
     return found.table == TABLE and (found.key, found.way) == (key, way)
 
 
-def _connected(netns: str, expected: Expected, sample: Iterable[str]) -> Iterator[Difference]:
+def _connected(net: Netlink, netns: str, expected: Expected, sample: Iterable[str]) -> Iterator[Difference]:
     for scope in sample:
         prefix = parse(scope)
         for address in _ends(prefix):
             want = expected.of(prefix[0], address)
             if want is None or want[1].kind != "unicast":
+                continue
+            led = match(net, prefix[0], address)
+            if led is not None and led.table == LOCAL:
                 continue
             found = begun(netns, socket.inet_ntop(FAMILIES[prefix[0]], address))
             if found is None:
@@ -239,17 +245,18 @@ def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
     yield from first.values()
 
 
-def words(way: Way) -> str:
-    """Return a route as `ip route` prints it, without metrics; a device that has no name here is its index."""
+def words(way: Way, netns: str) -> str:
+    """Return a route as `ip route` prints it in a namespace, without metrics; a device without a name is its index."""
     if way.kind != "unicast":
         return way.kind
-    hops = (f"via {hop.gateway}" if hop.gateway else f"dev {_device(hop.interface)}" for hop in way.hops)
+    hops = (f"via {hop.gateway}" if hop.gateway else f"dev {_device(hop.interface, netns)}" for hop in way.hops)
     return ", ".join(hops)
 
 
-def _device(index: int) -> str:
+def _device(index: int, netns: str) -> str:
     try:
-        return socket.if_indextoname(index)
+        with inside(netns):
+            return socket.if_indextoname(index)
     except OSError:
         return str(index)
 

@@ -40,6 +40,8 @@ from configtron.tune.route_table import Hop, Key, Way
 
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
+# Kinds of the table local: a lookup may end there, our table and the main one have none of them.
+OWN_KINDS = {2: "local", 3: "broadcast", 4: "anycast", 5: "multicast"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
 DST_HEAD = {size: struct.pack("=HH", 4 + size, DST) for size in (4, 16)}
 ONLINK = 4  # RTNH_F_ONLINK
@@ -202,8 +204,8 @@ def _shape(body: bytes) -> tuple[int, Way, int, int]:
         (number, value.rstrip(b"\0").decode() if number == CC_ALGORITHM else struct.unpack("=I", value)[0])
         for number, value in attributes(found.get(METRICS, b"")).items()
     ))  # fmt: skip
-    if KINDS[kind] != "unicast":
-        return metric, Way(KINDS[kind], metrics=metrics), table, protocol
+    if kind in OWN_KINDS or KINDS[kind] != "unicast":
+        return metric, Way((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
     hops = tuple(_multipath(found[MULTIPATH])) if MULTIPATH in found else (_hop(found, flags),)
     if ENCAP in found or (NH_ID in found and not hops[0].interface):
         what = "encapsulates" if ENCAP in found else "is a nexthop object that is not spelt out (nexthop_compat_mode)"
@@ -234,7 +236,9 @@ def _address(packed: bytes) -> str:
 
 
 def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Found | None:
-    """The route that the kernel's own lookup of an address ends at, through all rules; None where none leads there.
+    """Return the route that the kernel's own lookup of an address ends at, through all rules; None if there is none.
+
+    An address of this host or a broadcast address ends in the table local.
 
     source   a local address that the packets come from; without one, none is chosen yet
     """
@@ -242,6 +246,6 @@ def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Fo
     flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
     head = RTMSG.pack(FAMILIES[version], len(address) * 8, len(source) * 8, 0, 0, 0, 0, 0, flags)
     answer = net.ask(GET_ROUTE, head + attribute(DST, address) + (attribute(SRC, source) if source else b""))
-    if answer is None or answer.body[7] not in KINDS:
+    if answer is None or answer.body[7] not in KINDS | OWN_KINDS:
         return None
     return _found(answer.body, {})
