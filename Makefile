@@ -100,6 +100,7 @@ golden: $(INSTALLED)
 lint: $(INSTALLED)
 	$(call say,lint: ruff and mypy --strict - C by clang-format)
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks kmod lab tests tune -name "*.[ch]")
 	@$(BIN)/reuse lint --quiet
 	@.ci/told $(BIN)/mypy
