@@ -153,6 +153,7 @@ def _lost() -> float:
 
 def ss_says(text: str) -> dict[str, float]:
     """The numbers in a line of `ss -ti`, in our units."""
+
     def number(pattern: str, default: float = 0.0) -> float:
         found = re.search(pattern, text)
         return float(found[1]) if found else default

@@ -35,11 +35,12 @@ def view(chance: random.Random, at_s: float) -> Iterator[tuple[float, str]]:
     objects = [f"/static/app{chance.randrange(20)}.{chance.choice(('css', 'js', 'png'))}" for _ in range(OBJECTS)]
     for path, referer in ((page, "-"), *((path, f"https://shop.example{page}") for path in objects)):
         took_s = chance.uniform(0.005, 0.3)
-        yield at_s + took_s, (
+        line = (
             f'{address} - - [22/Nov/2026:16:16:{int(at_s) % 60:02d} +0000] "GET {path} HTTP/2.0" 200 4096 "{referer}"'
             f' "{agent}" request_time={took_s:.3f} msec={at_s + took_s:.3f} host=shop.example'
             f" dest={'document' if referer == '-' else 'script'} tcpinfo_rtt={rtt_us} tcpinfo_rttvar={rtt_us // 4}\n"
         )
+        yield at_s + took_s, line
         at_s += took_s + chance.uniform(0.0, 0.2) if referer == "-" else chance.uniform(0.0, 0.1)
 
 

@@ -111,9 +111,7 @@ def only(made: TablePolicy, some: Codes) -> TablePolicy:
     """The candidate kept to some configurations: others go to the first of them."""
     served = made.served_
     kept = np.where(np.isin(served.configuration, some), served.configuration, some[0])
-    made.served_ = replace(
-        served, configuration=kept, explore=np.zeros(len(served.explore)), default=int(some[0])
-    )
+    made.served_ = replace(served, configuration=kept, explore=np.zeros(len(served.explore)), default=int(some[0]))
     return made
 
 

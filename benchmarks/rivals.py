@@ -175,9 +175,7 @@ def begun(name: str, world: Tensor, some: Codes, warm: Tensor, seed: int, interv
     return RIVALS[name](world, some, seed)
 
 
-def tried(
-    chooser: Chooser | Ours, some: Codes, world: Tensor, sessions: Sessions, seed: int, interval: int
-) -> str:
+def tried(chooser: Chooser | Ours, some: Codes, world: Tensor, sessions: Sessions, seed: int, interval: int) -> str:
     """A table row: quality, and decisions per CPU second."""
     n, took, classes = len(sessions), 0.0, classes_of(world, seed)
     factors, ms = Noise().factors(n, np.random.default_rng(seed + 1)), np.empty(n)

@@ -101,9 +101,7 @@ def compiled(folder: Path) -> None:
     subprocess.run([*gcc, "-shared", "-fPIC", str(SOURCES / "shim.c"), "-o", str(folder / "shim.so")], check=True)
 
 
-def measured(
-    driver: str, server: str, folder: Path, rounds: int, sizes: Sequence[int]
-) -> list[dict[str, Any]]:
+def measured(driver: str, server: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """Blocks of all phases of a driver under a server, "churn" or "nginx"."""
     where, output = DRIVERS[driver][0], folder / driver
     output.mkdir()

@@ -38,9 +38,7 @@ INSERT_TRACE = (
 INSERT_OBSERVATION = (
     f"INSERT INTO observation (trace, {', '.join(OBSERVATION_COLUMNS)}) VALUES (?{', ?' * len(OBSERVATION_COLUMNS)})"
 )
-INSERT_CONTEXT = (
-    f"INSERT INTO context (watch, {', '.join(CONTEXT_COLUMNS)}) VALUES (?{', ?' * len(CONTEXT_COLUMNS)})"
-)
+INSERT_CONTEXT = f"INSERT INTO context (watch, {', '.join(CONTEXT_COLUMNS)}) VALUES (?{', ?' * len(CONTEXT_COLUMNS)})"
 SELECT_CONTEXTS = f"SELECT {', '.join(CONTEXT_COLUMNS)} FROM context WHERE watch = ? ORDER BY at_ns, rowid"
 SELECT_RESULTS = (
     f"SELECT trace.id, {', '.join(TRACE_COLUMNS)}, {', '.join('observation.' + name for name in OBSERVATION_COLUMNS)}"

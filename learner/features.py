@@ -148,9 +148,7 @@ def axis_features(centroid: Floats, axes: tuple[Axis, ...]) -> Floats:
     return np.stack(columns, axis=1) if columns else np.zeros((len(centroid), 0))
 
 
-def cell_features(
-    centroid: Floats, rounds_ln: Floats, axes: tuple[Axis, ...] = ()
-) -> tuple[Floats, Floats]:
+def cell_features(centroid: Floats, rounds_ln: Floats, axes: tuple[Axis, ...] = ()) -> tuple[Floats, Floats]:
     """(classes x (sites + 1), q) features and (q,) prior shares.
 
     centroid: (classes, 3 + axes), `nearest.point`'s coordinates; rounds_ln: (classes, sites + 1) ln of the round trips

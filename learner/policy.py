@@ -160,9 +160,7 @@ class TablePolicy:
         """
         return len(contexts), False
 
-    def observe_many(
-        self, contexts: Contexts, decisions: Decisions, plt_ms: Floats, *, screened: bool = False
-    ) -> None:
+    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats, *, screened: bool = False) -> None:
         """Keep n outcomes, updating wherever one falls due. A policy that never learns keeps none. screened: all were
         through `screen_many`, and no update falls due before the last of them."""
         if not self.LEARNS:

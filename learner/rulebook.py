@@ -97,8 +97,7 @@ def rulebook(
     names = {int(at): profile for at, profile in zip(best, _named(policy.grid, best), strict=True)}
     share = np.bincount(network[known], minlength=len(best)) / known.sum()
     classes = tuple(
-        (name, names[int(at)].name, float(part))
-        for name, at, part in zip(policy.class_ids_, best, share, strict=True)
+        (name, names[int(at)].name, float(part)) for name, at, part in zip(policy.class_ids_, best, share, strict=True)
     )
     latest = contexts if latest is None else latest
     network_of = _prefixes(policy, latest)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A listening socket in virtual time, as Linux keeps half-open connections, behind a path that loses packets by seed.
 
-    timer      base << number of timeouts, up to an eighth late (the wheel); a repeated SYN is answered and starts it
-               anew
-    forgetting after the last retry's wait, without a word; or by a RST
-    cookies    nothing is kept; the sequence number is computed from the SYN and the minute
+timer      base << number of timeouts, up to an eighth late (the wheel); a repeated SYN is answered and starts it
+           anew
+forgetting after the last retry's wait, without a word; or by a RST
+cookies    nothing is kept; the sequence number is computed from the SYN and the minute
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ def tensor() -> Tensor:
 
 def medians(tensor: Tensor, condition: str, site: str, **settings: str | int) -> np.ndarray:
     """The medians of all configurations that are set so."""
-    rows = [
-        at for at, profile in enumerate(tensor.grid.profiles) if settings.items() <= dict(profile.settings).items()
-    ]
+    rows = [at for at, profile in enumerate(tensor.grid.profiles) if settings.items() <= dict(profile.settings).items()]
     found: np.ndarray = tensor.median_ms[tensor.names.index(condition), rows, tensor.sites.index(site)]
     assert len(found)
     return found

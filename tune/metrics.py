@@ -114,9 +114,7 @@ def holds(metrics: tuple[tuple[int, int | str], ...], wanted: tuple[tuple[int, i
     """Whether a route carries all metrics of a profile; it may carry others, which are the main table's."""
     have = dict(metrics)
     locks = int(have.get(LOCK, 0))
-    return all(
-        int(value) & ~locks == 0 if number == LOCK else have.get(number, 0) == value for number, value in wanted
-    )
+    return all(int(value) & ~locks == 0 if number == LOCK else have.get(number, 0) == value for number, value in wanted)
 
 
 # Why a route cannot carry the others.

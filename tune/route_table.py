@@ -186,9 +186,9 @@ def _inside_those(route: Given) -> bool:
     return route.address[0] == 0xFF or (route.address[0] == 0xFE and route.address[1] & 0xC0 == 0x80)
 
 
-def merged(own: tuple[tuple[int, int | str], ...], over: tuple[tuple[int, int | str], ...]) -> tuple[
-    tuple[int, int | str], ...
-]:
+def merged(
+    own: tuple[tuple[int, int | str], ...], over: tuple[tuple[int, int | str], ...]
+) -> tuple[tuple[int, int | str], ...]:
     """A profile's metrics over a route's own; 0 takes one away; locks (metric 1) of both hold."""
     mixed = dict(own)
     locks = int(mixed.pop(1, 0)) | int(dict(over).get(1, 0))

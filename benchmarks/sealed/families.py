@@ -126,9 +126,10 @@ def classes(rng: Rng, grid: Grid, sites: tuple[str, ...], n: int) -> Tensor:
     # Default is the best static configuration: whatever is faster on the mean is made slower by what it gains.
     ms[:, grid.default] = base
     mean = ms.mean(axis=(0, 2))
-    ms *= np.maximum(1.0, 1.005 * mean[grid.default] / mean)[None, :, None] ** (np.arange(len(grid)) != grid.default)[
-        None, :, None
-    ]
+    ms *= (
+        np.maximum(1.0, 1.005 * mean[grid.default] / mean)[None, :, None]
+        ** (np.arange(len(grid)) != grid.default)[None, :, None]
+    )
     return _tensor(grid, sites, numbers, ms, "classes")
 
 

@@ -169,21 +169,39 @@ def main(words: list[str] | None = None) -> int:
     """Run, print, write."""
     parser = argparse.ArgumentParser(prog="benchmarks.sealed", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="seed of the worlds [default: drawn by the operating system]")
-    parser.add_argument("--world", action="append", default=[], metavar="FILE",
-                        help="also run on your own world (docs/worlds.md); several times")
-    parser.add_argument("--only", action="append", default=[], metavar="WORDS",
-                        help="only worlds whose name has these words; several times")
-    parser.add_argument("--policy", action="append", default=[], metavar="ROW",
-                        help="only these rows of the table; several times")
-    parser.add_argument("--candidate", action="append", default=[], metavar="ROW",
-                        help="row that verdicts are about; several times [default: ours, cold and warm]")
+    parser.add_argument(
+        "--world",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also run on your own world (docs/worlds.md); several times",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WORDS",
+        help="only worlds whose name has these words; several times",
+    )
+    parser.add_argument(
+        "--policy", action="append", default=[], metavar="ROW", help="only these rows of the table; several times"
+    )
+    parser.add_argument(
+        "--candidate",
+        action="append",
+        default=[],
+        metavar="ROW",
+        help="row that verdicts are about; several times [default: ours, cold and warm]",
+    )
     parser.add_argument("--folder", type=Path, help="where results are kept [default: runs/sealed/SEED]")
-    parser.add_argument("--quick", action="store_true",
-                        help="small worlds, two minutes: a test of the suite, not of policies")
+    parser.add_argument(
+        "--quick", action="store_true", help="small worlds, two minutes: a test of the suite, not of policies"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes [default: one a core]")
     parser.add_argument("-o", "--output-file", type=Path, help="write the report here [default: stdout]")
-    parser.add_argument("--docs", type=Path, metavar="FILE",
-                        help="also write its first tables between the marks in FILE")
+    parser.add_argument(
+        "--docs", type=Path, metavar="FILE", help="also write its first tables between the marks in FILE"
+    )
     arguments = parser.parse_args(words)
     chosen = secrets.randbits(31) if arguments.seed is None else arguments.seed
     folder = arguments.folder or ROOT / "runs" / "sealed" / str(chosen)

@@ -53,8 +53,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def start(
-    pages: Iterable[Page], *, program: str = "nginx", netns: str = "servers", tls: Path | None = None,
-    think_ms: float = 0.0, resumes: bool = False,
+    pages: Iterable[Page],
+    *,
+    program: str = "nginx",
+    netns: str = "servers",
+    tls: Path | None = None,
+    think_ms: float = 0.0,
+    resumes: bool = False,
 ) -> Iterator[None]:
     """Serve all these pages, on every address of that namespace, until the block ends.
 

@@ -166,8 +166,12 @@ def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> It
             network.limit_window(orders.condition.window_bytes)
         with (
             servers.start(
-                orders.pages, program=orders.server, netns=network.SERVERS, tls=folder / TLS,
-                think_ms=orders.condition.think_ms, resumes=orders.condition.resumed,
+                orders.pages,
+                program=orders.server,
+                netns=network.SERVERS,
+                tls=folder / TLS,
+                think_ms=orders.condition.think_ms,
+                resumes=orders.condition.resumed,
             ),
             Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
         ):

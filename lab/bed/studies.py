@@ -101,6 +101,8 @@ _TABLE2 = _TABLE1 | {"initcwnd": (3, 6, 9, 12, 15, 18)}
 _SMOKE = _TABLE1 | {"tcp_congestion_control": ("cubic", "bbr"), "initcwnd": (10, 30)}
 # HTTP's version, pacing, and windows up to what a policer can be asked to bear.
 _REALISM = _TABLE1 | {"initcwnd": (4, 10, 30, 64)}
+
+
 def _realism_grid() -> Grid:
     """Four congestion controls by four windows by HTTP's versions unpaced; cubic and reno from ten on with fq too."""
     grid = grid_of(_REALISM)

@@ -113,7 +113,5 @@ def _nft(netns: str, script: str) -> str:
             " run: apt-get install nftables"
         ) from None
     if done.returncode:
-        raise Missing(
-            f"nft: {done.stderr.strip()}; to keep the kernel's RSTs back it needs CAP_NET_ADMIN: run as root"
-        )
+        raise Missing(f"nft: {done.stderr.strip()}; to keep the kernel's RSTs back it needs CAP_NET_ADMIN: run as root")
     return done.stdout

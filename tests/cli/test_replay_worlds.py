@@ -41,8 +41,7 @@ def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) ->
     back = ("--source", "w.sessions.csv") if form == "csv" else ()
     how = ("--policy", "mab_nc", "--seed", 3, *FEW)
     played = [
-        rows(typed("replay", "sessions", *world, *how)[1])[0]
-        for world in (("--world", f"w.{form}", *back), made[:4])
+        rows(typed("replay", "sessions", *world, *how)[1])[0] for world in (("--world", f"w.{form}", *back), made[:4])
     ]
     ours, before = played
     assert ours.pop("world") == f"w.{form}" and ours["sessions"] == 400

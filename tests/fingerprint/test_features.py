@@ -130,8 +130,12 @@ def test_a_value_or_a_reason_never_both(info: TcpInfo) -> None:
 
 @pytest.mark.parametrize(
     ("address", "prefix"),
-    [("203.0.113.250", "203.0.113.0/24"), ("2001:db8:1:2::3", "2001:db8:1::/48"), ("::1", "::/48"),
-     ("2002:c633:640a:1::2", "2002:c633:6400::/40")],
+    [
+        ("203.0.113.250", "203.0.113.0/24"),
+        ("2001:db8:1:2::3", "2001:db8:1::/48"),
+        ("::1", "::/48"),
+        ("2002:c633:640a:1::2", "2002:c633:6400::/40"),
+    ],
 )
 def test_prefixes(address: str, prefix: str) -> None:
     assert prefix_of(address) == prefix

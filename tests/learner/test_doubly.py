@@ -41,7 +41,7 @@ def drawn(n: int, seed: int, *, looks: bool, averaged: bool, noise: Noise | None
 def truth(factor: float = 1.0) -> float:
     """Mean load under `BETTER` over conditions and sites, noise's mean included."""
     tail = 1.0 + Noise().tail_share * 0.5
-    return float(TENSOR.median_ms[:, BETTER, :].mean()) * float(np.exp(Noise().sigma_ln**2 / 2)) * tail * factor
+    return float(TENSOR.median_ms[:, BETTER, :].mean()) * float(np.exp(Noise().sigma_ln ** 2 / 2)) * tail * factor
 
 
 def test_averaged_propensities_are_found_and_mended() -> None:

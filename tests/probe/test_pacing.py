@@ -150,9 +150,10 @@ def test_held_handshakes_start_first() -> None:
     table = Table(OPEN)
     drive(table, [f"{n}.example" for n in range(10)])
     names = [trace_id.rpartition("/")[2] for _, trace_id in table.begun]
-    assert max(n for n, name in enumerate(names) if name == "rto.1") < min(
-        n for n, name in enumerate(names) if name == "icw.1"
-    ) + 10
+    assert (
+        max(n for n, name in enumerate(names) if name == "rto.1")
+        < min(n for n, name in enumerate(names) if name == "icw.1") + 10
+    )
 
 
 def test_who_asks_not_to_be_asked_any_more_is_not() -> None:

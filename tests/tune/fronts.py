@@ -44,7 +44,8 @@ http {{
 """
 
 FRONTS = {
-    "nginx": NGINX + """
+    "nginx": NGINX
+    + """
 stream {{
     geo $configtron_pool {{ include {map}; }}
     upstream old {{ server 127.0.0.1:8441; }}

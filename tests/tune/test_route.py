@@ -22,6 +22,7 @@ __all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
 
+
 def test_what_is_applied_reads_back_in_another_process(hosts: Hosts, driver: RouteDriver) -> None:
     assert driver.apply(difference(Rules(), RULES)) == RULES
     assert RouteDriver(Place(netns=hosts.server)).read() == RULES

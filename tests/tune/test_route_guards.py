@@ -139,7 +139,7 @@ def test_what_the_kernel_refuses_leaves_all_as_before(hosts: Hosts, driver: Rout
 
 
 def test_names_of_any_length_and_script(driver: RouteDriver) -> None:
-    profiles = {name: Profile(name, (("initcwnd", 4),)) for name in ("a", "x" * 300, "für Ä\n\"b\"", "日本")}
+    profiles = {name: Profile(name, (("initcwnd", 4),)) for name in ("a", "x" * 300, 'für Ä\n"b"', "日本")}
     driver.apply(Changes(profiles))
     assert driver.read().profiles == profiles
 

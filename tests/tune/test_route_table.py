@@ -137,8 +137,12 @@ def test_a_longer_route_wins_that_came_after_ours(
 def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> None:
     assert merged(OWN_METRICS, ((11, 30),)) == ((2, 1400), (11, 30), (15, 1))
     assert merged(OWN_METRICS, ((15, 0),)) == ((2, 1400),)
-    assert merged(((1, 1 << 2), (2, 1400)), numbers(PROFILES["fast"])) == ((1, 1 << 2 | 1 << 13), (2, 1400), (11, 40),
-    (13, 50))
+    assert merged(((1, 1 << 2), (2, 1400)), numbers(PROFILES["fast"])) == (
+        (1, 1 << 2 | 1 << 13),
+        (2, 1400),
+        (11, 40),
+        (13, 50),
+    )
 
 
 def test_what_routes_inside_a_prefix_become() -> None:

@@ -93,9 +93,7 @@ def _take(table: Table, steps: list[Step]) -> None:
     table.write([step.new for step in steps if step.new], [stale for step in steps if (stale := step.stale())])
 
 
-def _numbered(
-    profiles: Mapping[int, Profile], changes: Changes
-) -> tuple[dict[str, Numbered], dict[int, Profile]]:
+def _numbered(profiles: Mapping[int, Profile], changes: Changes) -> tuple[dict[str, Numbered], dict[int, Profile]]:
     """Profiles by name as routes carry them, and those that want a note."""
     names = {profile.name for profile in profiles.values()}
     fresh = [profile for name, profile in changes.profiles.items() if name not in names]

@@ -194,9 +194,7 @@ def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
     return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
-def _looked_up(
-    net: Netlink, netns: str, expected: Expected, questions: Iterable[Question]
-) -> Iterator[Difference]:
+def _looked_up(net: Netlink, netns: str, expected: Expected, questions: Iterable[Question]) -> Iterator[Difference]:
     for scope, version, address, source in questions:
         found = match(net, version, address, source)
         want = expected.of(version, address)

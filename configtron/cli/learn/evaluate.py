@@ -27,10 +27,21 @@ VALUE_COLUMNS = (
 
 
 @click.command(short_help="Say what a policy would have made of outcomes.")
-@click.option("--policy", "candidates", multiple=True, metavar="POLICY", shell_complete=learned,
-              help="Which, several times: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]")
-@click.option("--estimator", "estimators", multiple=True, type=click.Choice(ESTIMATORS),
-              help="Which, several times.  [default: dr and dr_ln]")
+@click.option(
+    "--policy",
+    "candidates",
+    multiple=True,
+    metavar="POLICY",
+    shell_complete=learned,
+    help="Which, several times: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]",
+)
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    type=click.Choice(ESTIMATORS),
+    help="Which, several times.  [default: dr and dr_ln]",
+)
 @log_option
 @last_option
 @form_options

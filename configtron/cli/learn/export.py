@@ -21,8 +21,13 @@ KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tr
 @policy_option
 @log_option
 @last_option
-@click.option("--only", type=click.Choice(KINDS), multiple=True, metavar="KIND",
-              help=f"Print rows of this kind only; several times: {', '.join(KINDS)}.")
+@click.option(
+    "--only",
+    type=click.Choice(KINDS),
+    multiple=True,
+    metavar="KIND",
+    help=f"Print rows of this kind only; several times: {', '.join(KINDS)}.",
+)
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Store profiles and prefixes as wanted: see `configtron tune plan`.")

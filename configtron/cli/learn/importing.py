@@ -24,24 +24,63 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 @click.argument("file", type=click.File("rb"))
 @click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Where they are from.")
 @click.option("--from", "kind", type=click.Choice(FORMS), help="What FILE is.  [default: by its content]")
-@click.option("--metric", default="", metavar="METRIC",
-              help="What of it: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).")
-@click.option("--contexts", default="all", show_default=True, metavar="WHICH", help=(
-    "Networks from contexts before the load: all that are kept, last or a watch's number, a file of "
-    "`fingerprint contexts -f jsonl`, none."))
-@click.option("--window", "window_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
-              metavar="SECONDS", help="How old a context may be.")
-@click.option("--profile", "setting", default="", metavar="KNOB=VALUE,...",
-              help="The configuration of all of FILE.  [default: as FILE says, or what `configtron tune` had in force]")
-@click.option("--propensity", type=click.FloatRange(min=0, max=1, min_open=True), metavar="P",
-              help="How likely each client's configuration was, where it was drawn.")
+@click.option(
+    "--metric",
+    default="",
+    metavar="METRIC",
+    help="What of it: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).",
+)
+@click.option(
+    "--contexts",
+    default="all",
+    show_default=True,
+    metavar="WHICH",
+    help=(
+        "Networks from contexts before the load: all that are kept, last or a watch's number, a file of "
+        "`fingerprint contexts -f jsonl`, none."
+    ),
+)
+@click.option(
+    "--window",
+    "window_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How old a context may be.",
+)
+@click.option(
+    "--profile",
+    "setting",
+    default="",
+    metavar="KNOB=VALUE,...",
+    help="The configuration of all of FILE.  [default: as FILE says, or what `configtron tune` had in force]",
+)
+@click.option(
+    "--propensity",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    metavar="P",
+    help="How likely each client's configuration was, where it was drawn.",
+)
 @click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
 @click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
-@click.option("--mmdb", "places", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True,
-              help="MaxMind-format file, for ASN or country of addresses; may be given several times.")
+@click.option(
+    "--mmdb",
+    "places",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="MaxMind-format file, for ASN or country of addresses; may be given several times.",
+)
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of dates without one (HAProxy's).")
-@click.option("--quiet", "gap_s", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
-              metavar="SECONDS", help="So long without a request ends a page view of an access log.")
+@click.option(
+    "--quiet",
+    "gap_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="So long without a request ends a page view of an access log.",
+)
 @click.option("--strict", is_flag=True, help="Stop at the first bad line.")
 def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.

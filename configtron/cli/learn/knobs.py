@@ -27,8 +27,14 @@ RARE = 10.0
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
-@click.option("--policy", "name", default="", metavar="POLICY", shell_complete=learned,
-              help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
+@click.option(
+    "--policy",
+    "name",
+    default="",
+    metavar="POLICY",
+    shell_complete=learned,
+    help="By what this one has seen; `learn status` lists them.  [default: the one saved last]",
+)
 @click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options
 def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> int:

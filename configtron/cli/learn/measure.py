@@ -25,26 +25,49 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
 @click.option("--study", type=click.Choice(STUDIES), help="What to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
-@click.option("--condition", "conditions", multiple=True, metavar="CONDITION",
-              help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
-              " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).")
+@click.option(
+    "--condition",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
+    " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).",
+)
 @click.option("--site", "sites", multiple=True, metavar="SITE", help="Instead of the study's sites; repeat for more.")
-@click.option("--looks", default="", metavar="N,N,...", callback=_looks,
-              help="After how many loads of a cell it is asked whether its median is known; the last number is the end."
-              "  [default: the study's]")
-@click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=None,
-              help="The same seed gives the same loads, bit for bit.  [default: 1]")
+@click.option(
+    "--looks",
+    default="",
+    metavar="N,N,...",
+    callback=_looks,
+    help="After how many loads of a cell it is asked whether its median is known; the last number is the end."
+    "  [default: the study's]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**48 - 1),
+    default=None,
+    help="The same seed gives the same loads, bit for bit.  [default: 1]",
+)
 @click.option("--server", type=click.Choice(SERVERS), default=None, help="Who serves the pages.  [default: nginx]")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
 @click.option("--dask", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler, as in tcp://host:8786.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Go on with a measurement; -1 is the last one.")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if a median is not known as well as it should be.")
-@click.option("--tensor", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the tensor here too; one always lies in the measurement's folder.")
-@click.option("--status-updates-file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
-              help="How far it is as JSON lines; - is stderr.")
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
-              help="Form of the answer.")
+@click.option(
+    "--tensor",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the tensor here too; one always lies in the measurement's folder.",
+)
+@click.option(
+    "--status-updates-file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="How far it is as JSON lines; - is stderr.",
+)
+@click.option(
+    "-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the answer."
+)
 @click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
 def measure(
     study: str | None,

@@ -22,11 +22,20 @@ LEARNED_COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates",
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
-@click.option("--policy", default="", metavar="POLICY", shell_complete=either,
-              help="Which: one of `learn status` goes on; one of `learn policies`, or a class package.module:Class,"
-                   " is made new.  [default: thompson]")
-@click.option("--name", default="", metavar="NAME",
-              help="Name of a policy that is made new; --policy takes it from then on.  [default: as --policy]")
+@click.option(
+    "--policy",
+    default="",
+    metavar="POLICY",
+    shell_complete=either,
+    help="Which: one of `learn status` goes on; one of `learn policies`, or a class package.module:Class,"
+    " is made new.  [default: thompson]",
+)
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Name of a policy that is made new; --policy takes it from then on.  [default: as --policy]",
+)
 @making_options
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Delete what the policy learned and decided, and start it anew.")

@@ -24,8 +24,15 @@ from configtron.model.errors import DONE, INTERRUPTED, BadInput
 @click.command(short_help="Put a policy on simulated sessions.")
 @session_options
 @form_options
-def sessions(resume: str | None, studies: tuple[str, ...], html: str | None, form: str, output_file: str,
-             world_out: str | None, **given: Any) -> int:
+def sessions(
+    resume: str | None,
+    studies: tuple[str, ...],
+    html: str | None,
+    form: str,
+    output_file: str,
+    world_out: str | None,
+    **given: Any,
+) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
     A session arrives from a prefix whose network the history knows a little wrong, asks for a site, and may change its

@@ -26,8 +26,14 @@ LISTED = ("study", "paper", "about", "claim")
 def write_list(form: str, output_file: str) -> None:
     """The studies there are."""
     rows: list[dict[str, Json]] = [
-        {"kind": "study", "study": one.name, "paper": one.paper, "about": one.title, "claim": one.claim,
-         "differs": one.differs}
+        {
+            "kind": "study",
+            "study": one.name,
+            "paper": one.paper,
+            "about": one.title,
+            "claim": one.claim,
+            "differs": one.differs,
+        }
         for one in STUDIES.values()
     ]
     write(form, output_file, LISTED, rows)
@@ -73,9 +79,7 @@ def part(job: Job, position: int, state: str, context: PartContext) -> list[tupl
 def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | None) -> None:
     """All studies' numbers; curves are in JSON Lines, in CSV and on the page, not in the table."""
     whole = _summaries(job, found)
-    rows = [
-        _row(name, one) for name, every in whole.items() for one in every if form != "table" or one.x is None
-    ]
+    rows = [_row(name, one) for name, every in whole.items() for one in every if form != "table" or one.x is None]
     write(form, output_file, STUDY_COLUMNS, rows)
     if html:
         from configtron.report.lines import opened

@@ -77,4 +77,3 @@ def _candidate(store: Outcomes, name: str, log: int, progress: Progress) -> tupl
         return Static(grid, np.random.default_rng(0), grid.index(asked)), 0
     found = saved(store, name, progress)
     return revived(found), found.position
-

@@ -92,6 +92,9 @@ def damage_of(text: str, tensor: Tensor | None, grid: Grid, progress: Progress =
         raise BadInput("--damage: nobody measured what neighbours lose; name a tensor: --damage-from FILE")
     found = damage_bound(tensor, grid, bound)
     measured = int((~np.isnan(found.high)).any(axis=1).sum())
-    notice(progress, f"served is what neighbours lose at most {bound:g} bytes by for each byte of a page, as measured"
-           f" on {measured} conditions; elsewhere no bbr, no unpaced window above 30, no more than six connections")
+    notice(
+        progress,
+        f"served is what neighbours lose at most {bound:g} bytes by for each byte of a page, as measured"
+        f" on {measured} conditions; elsewhere no bbr, no unpaced window above 30, no more than six connections",
+    )
     return found

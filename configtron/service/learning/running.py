@@ -94,7 +94,7 @@ def _made(store: Outcomes, called: str, options: LearnOptions, progress: Progres
     kind = _kind(store, found, options.name, options.policy, making.engine)
     if found is None or options.fresh:
         found = _begun(store, called, kind, options, progress)
-        if (why := _refused(found, making)):
+        if why := _refused(found, making):
             notice(progress, why)
         return found
     _same(found, options.policy, list(options.given))
@@ -185,7 +185,7 @@ def _kind(store: Outcomes, found: Learner | None, name: str, policy: str, engine
         there = ", ".join([*POLICIES, "package.module:Class", *others])
         raise BadInput(f"no policy is called {kind!r}; there is: {there}")
     if "=" in name:
-        raise BadInput(f"--name {name!r}: what has a \"=\" is KNOB=VALUE to `learn evaluate --policy`; choose another")
+        raise BadInput(f'--name {name!r}: what has a "=" is KNOB=VALUE to `learn evaluate --policy`; choose another')
     if name != kind and name in POLICIES:
         raise BadInput(f"--name {name!r} already means something to --policy; choose another")
     return kind

@@ -115,9 +115,7 @@ def _percent(share: float) -> Cell:
 
 
 def _worth(heavy: list[Weight]) -> Table:
-    rows = [
-        (one.knob, str(one.held_at), one.mean.text(), one.tail.text(), one.alone.text()) for one in heavy
-    ]
+    rows = [(one.knob, str(one.held_at), one.mean.text(), one.tail.text(), one.alone.text()) for one in heavy]
     columns = ("knob", "held at", "lost when held, mean", "lost when held, p95", "gained alone, mean")
     words = "In points of the default's page load time, by halves where there are repeats."
     return Table("knobs", "What each knob is worth", columns, rows, words)

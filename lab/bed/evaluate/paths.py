@@ -77,9 +77,7 @@ def foreign() -> list[Path]:
     return [
         *traces,
         Path("crossed", FOREIGN, "shared with a flow of cubic", _always(_even("crossed", *CROSSED)), rival),
-        Path(
-            "waning", FOREIGN, "half the rate, later and lossy from 2.5 to 5 s", _always(named(WANING))
-        ),
+        Path("waning", FOREIGN, "half the rate, later and lossy from 2.5 to 5 s", _always(named(WANING))),
         Path("gathered", FOREIGN, "acknowledgements all 200 ms", _always(_gathered())),
     ]
 

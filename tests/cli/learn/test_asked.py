@@ -113,7 +113,7 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
         (("--policy", "default", "--name", "mine"), "without --policy"),
         (("--policy", "mine", "--name", "other"), "mine is there already"),
         (("--policy", "default", "--name", "mab_nc"), "'mab_nc' already means something"),
-        (("--name", "initcwnd=30"), "\"=\" is KNOB=VALUE to `learn evaluate --policy`"),
+        (("--name", "initcwnd=30"), '"=" is KNOB=VALUE to `learn evaluate --policy`'),
         (("--policy", "mine", "--fresh", "--classes", "few"), "--classes 'few'"),
         (("--policy", "mine", "--fresh", "--classes", "00"), "a number from 1 to 400"),
         (("--policy", "mine", "--fresh", "--classes", 401), "--classes 401: at most 400: they are made from the first"),

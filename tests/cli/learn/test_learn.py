@@ -305,8 +305,10 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
         ('{"plt_ms": true}\n', "no number"),
         ('{"plt_ms": 5, "context": {"loss": 2}}\n', "loss is 2; it is not negative and at most 1, a share"),
         ('{"plt_ms": 5, "context": {"speed": 2}}\n', "'speed' is no feature"),
-        *((f'{{"plt_ms": 5}}\n{{"plt_ms": 5, "context": {{"prefix": "{one}"}}}}\n', f"line 2: prefix '{one}' is no")
-          for one in ("999.1.1.1/24", "999.1.1.1", "192.0.2.0/33", "10.0.0/8", "2001:db8::/129", "::g:/48", "1::2::3")),
+        *(
+            (f'{{"plt_ms": 5}}\n{{"plt_ms": 5, "context": {{"prefix": "{one}"}}}}\n', f"line 2: prefix '{one}' is no")
+            for one in ("999.1.1.1/24", "999.1.1.1", "192.0.2.0/33", "10.0.0/8", "2001:db8::/129", "::g:/48", "1::2::3")
+        ),
         ("plt_ms,prefix\n5,192.0.2.0/24\n5,999.1.1.1/24\n", "line 3: prefix '999.1.1.1/24' is no"),
         ('{"plt_ms": 5, "context": 3}\n', "line 1"),
         ('{"plt_ms": 5, "profile": {"speed": 2}}\n', "no knob is called 'speed'"),

@@ -75,9 +75,7 @@ def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> N
 
 
 @pytest.mark.parametrize(("lost", "chosen"), [(1.02, True), (2.4, False)])
-def test_measured_damage_decides_what_is_unfair(
-    typed: Typed, tmp_path: Path, lost: float, *, chosen: bool
-) -> None:
+def test_measured_damage_decides_what_is_unfair(typed: Typed, tmp_path: Path, lost: float, *, chosen: bool) -> None:
     """bbr that harms no neighbour needs no --allow-unfair; where it harms, or nothing was measured, it stays out."""
     assert TENSOR.damage is not None
     harm = np.where(BBR[None, :, None], lost, TENSOR.damage.clip(max=1.02)).astype(np.float32)

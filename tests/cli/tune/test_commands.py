@@ -138,7 +138,6 @@ def test_who_keeps_routes_is_told_that_they_need_a_watch(
     assert told in wanted("rollback", "--keep")[2]
 
 
-
 def test_who_is_interrupted_when_all_is_done_is_told(
     wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,9 +75,7 @@ def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> Non
     assert evaluate("--study", "hotcloud", "--tensor", TENSOR, "--fail-on-absent") == CONDITION
 
 
-def test_a_measurement_that_is_under_way(
-    tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is whole is evaluated, what is not is named; with nothing whole it says what to do."""
     monkeypatch.setattr(measuring, "guests", lambda *_: pretend.guests())
     db = str(tmp_path / "x.db")

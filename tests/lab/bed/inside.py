@@ -192,7 +192,8 @@ def main(words: Sequence[str]) -> int:
     found = {
         "conditions": conditions(bed),
         "steps": steps(bed),
-        "rest": rest(bed), "phases": phases(bed),
+        "rest": rest(bed),
+        "phases": phases(bed),
         "planted": planted(bed),
         "stacks": stacks(bed),
     }

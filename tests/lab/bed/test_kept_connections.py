@@ -78,7 +78,9 @@ def context(tmp_path: Path) -> ssl.SSLContext:
 
 
 def loaded(
-    things: tuple[Object, ...], serve: Callable[[Callable[[], Kept]], None], context: ssl.SSLContext,
+    things: tuple[Object, ...],
+    serve: Callable[[Callable[[], Kept]], None],
+    context: ssl.SSLContext,
     visit: str = loads.FIRST,
 ) -> loads.Load:
     """One load of these, of a server that does as `serve` says with each connection that comes."""

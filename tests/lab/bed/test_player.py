@@ -159,9 +159,7 @@ def test_an_opportunity_carries_no_byte_more(program: Path) -> None:
     rate=st.integers(1000, 2_000_000),
     arrivals=st.lists(st.tuples(st.integers(0, 20_000), st.integers(8, PACKET_BYTES)), max_size=40),
 )
-def test_a_policer_is_a_token_bucket(
-    program: Path, bucket: int, rate: int, arrivals: list[tuple[int, int]]
-) -> None:
+def test_a_policer_is_a_token_bucket(program: Path, bucket: int, rate: int, arrivals: list[tuple[int, int]]) -> None:
     """What conforms leaves at once, what does not never; in exact arithmetic, but where a byte is at stake."""
     trial = Trial([], 1, 0, 5, 0, 0, 0, 1, arrivals, rate, bucket)
     tokens, before, let, close = Fraction(bucket), 0, [], False
