@@ -13,6 +13,7 @@ Method     Account: at each update what all decisions so far cost over Default, 
            they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
            the shares at which cost per session stays within budget plus gain per session, less a debt, plus a part of
            what was saved. Cost and gain grow alike with sessions: it holds however many come before the next update.
+           Shares grow by a factor an update at most; exploration that is measured to save time grows faster.
 Stop when  computed, once per update.
 Reads as   shares of the next table's parts, and the account.
 Fails as   a first interval in which unproven configurations cost more than is assumed: the debt is paid back by
@@ -54,6 +55,8 @@ LOAD_DEVIATION = 0.4
 ASSUMED_HARM, HARM_LOADS, LEAST_HARM, FAR_TIMES = 0.25, 10.0, 0.02, 2.0
 # How much faster a model that no load has proven expects what it chooses to be than it is, ln, as by so many loads.
 ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.3, 8.0
+# Loads that show that exploration saves time, and standard errors by which they must.
+FREE_LOADS, FREE_ERRORS = 8.0, 1.5
 # Share that errors of earlier intervals keep at each update: choices get better, and so do expectations.
 MEMORY = 0.9
 # A load's excess over Default up to which its logarithm counts, so that noise has mean 0; beyond, its ms count.
@@ -114,6 +117,12 @@ class Account:
         loads = self.error_loads + OPTIMISM_LOADS
         mean = (self.error_ln + OPTIMISM_LOADS * ASSUMED_OPTIMISM_LN) / loads
         return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, 0.0))
+
+    def explores_for_free(self, deviation: float = LOAD_DEVIATION) -> bool:
+        """Whether loads of the unproven part so far were faster than Default's, by `FREE_ERRORS` standard errors."""
+        if self.harm_loads < FREE_LOADS:
+            return False
+        return bool(self.harm / self.harm_loads + FREE_ERRORS * deviation / self.harm_loads**0.5 < 0.0)
 
     def unproven_cost(self, deviation: float = LOAD_DEVIATION) -> float:
         """Upper estimate of what a load of the unproven part costs, as a share of Default's time; deviation: of one

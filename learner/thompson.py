@@ -74,6 +74,8 @@ LEAST_PURSE = 0.5
 MOST_UNTRIED_SHARE = 0.03
 # Loads of anything else that an interval may bring before there are any.
 FIRST_TRIED_LOADS = 10.0
+# Exploration that is measured to save time grows so many times as fast.
+FREE_GROWTH = 4.0
 # Decisions that one outcome of another's decision stands for, at most: larger weights are one load's luck.
 MOST_STANDS_FOR = 10.0
 # Share of the proven part from which on a configuration is one to explore around.
@@ -250,15 +252,19 @@ class Thompson(LinearPolicy):
         if found[1] < most:
             which, found = 1, shares(income, proven, near, most)
         default = self._default_at()
-        found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()))
+        found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()), account.explores_for_free(deviation))
         self.account_ = replace(account, share=found[1])
         return which, found
 
-    def _grown_by(self, found: tuple[float, float], away: float) -> tuple[float, float]:
+    def _grown_by(self, found: tuple[float, float], away: float, free: bool) -> tuple[float, float]:
         """Shares of the two parts, no more than loads so far allow: a table that nobody tried is not for everybody.
-        away: share of the proven part that is not Default."""
+        away: share of the proven part that is not Default; free: exploration saves time, so that it may grow faster."""
         loads = self.tally_.count.sum() - self.tally_.count[:, self.grid.default].sum()
         most = max(GROWTH * loads / self._coming(), FIRST_TRIED_LOADS / self._coming(), MOST_UNTRIED_SHARE)
+        if free:
+            explore = min(found[1], FREE_GROWTH * most)
+            rest = found[0] * min(1.0, max(most, explore) / max(found[0] * away, 1e-9))
+            return min(rest, 1.0 - explore), explore
         factor = min(1.0, most / max(found[0] * away + found[1], 1e-9))
         return found[0] * factor, found[1] * factor
 

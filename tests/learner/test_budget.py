@@ -147,3 +147,14 @@ def test_shares_keep_cost_within_income() -> None:
         assert one * proven + other * unproven <= max(income, 0.0) + 1e-9
     assert shares(10.0, -50.0, 20.0, 0.25) == (0.75, 0.25)
     assert shares(-5.0, 3.0, 9.0, 0.25) == (0.0, 0.0), "a debt: nothing but Default"
+
+
+def test_exploration_that_saves_time_may_grow_faster() -> None:
+    """Loads of the unproven part that were faster than Default's, by more than chance, lift the limit on its growth."""
+    saves, costs = Account(harm=-6.0, harm_loads=20.0), Account(harm=1.0, harm_loads=20.0)
+    lucky = Account(harm=-1.0, harm_loads=4.0)
+    assert saves.explores_for_free() and not costs.explores_for_free() and not lucky.explores_for_free()
+    tensor = small_tensor()
+    one = Thompson(tensor.grid, tensor.sites, np.random.default_rng(1), small_classes(tensor))
+    tried = [one._grown_by((0.5, 0.5), 1.0, free) for free in (False, True)]
+    assert tried[1][1] > tried[0][1] and all(share >= 0.0 and sum(two) <= 1.0 for two in tried for share in two)

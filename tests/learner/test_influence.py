@@ -114,10 +114,11 @@ def test_where_all_loads_are_far_off_it_is_learned_all_the_same() -> None:
 
 
 def test_bots_and_broken_clocks_do_not_cost_what_was_learned() -> None:
-    """A tenth of outcomes says 1 ms or a thousand times the load: the policy stays better than Default."""
+    """A tenth of outcomes says 1 ms or a thousand times the load: the policy stays better than Default. Without a
+    budget: within 1 % of Default's time, 5000 sessions prove little here, be they distorted or not."""
     relative = {}
     for bounded in (True, False):
-        one, rng = made(bounded), np.random.default_rng(8)
+        one, rng = made(bounded, budget=None), np.random.default_rng(8)
         ms, default = [], []
         for seed in range(10):
             contexts, condition = clients(TENSOR, 500, seed)

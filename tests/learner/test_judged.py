@@ -56,8 +56,10 @@ def test_what_is_printed_is_what_clients_lose(name: str) -> None:
         assert isinstance(loss, Loss), (kind, loss)
         assert loss.mean.value == pytest.approx(true[kind].mean(), abs=0.03), kind
         p95 = np.percentile(true[kind], 95)
-        # To the high side further: a policy that keeps to few configurations leaves little to judge others by.
-        assert p95 - max(0.08, 0.4 * abs(p95)) < loss.p95.value < p95 + max(0.15, 0.4 * abs(p95)), kind
+        # To the high side further: a policy that keeps to few configurations leaves little to judge others by. Where
+        # less than half of the clients have a load of the rule's choice, the interval's upper end must come as near.
+        upper = loss.p95.value if loss.loaded >= 0.5 else loss.p95.high
+        assert p95 - max(0.08, 0.4 * abs(p95)) < upper and loss.p95.value < p95 + max(0.15, 0.4 * abs(p95)), kind
         assert loss.mean.low < loss.mean.value < loss.mean.high and loss.p95.low < loss.p95.value < loss.p95.high
 
 
