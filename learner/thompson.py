@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
+from configtron.learner.drawn import excess_at_full_width, fastest_of
 from configtron.learner.features import OPINION_LOADS
 from configtron.learner.ledger import (
     FAR_TIMES,
@@ -51,6 +52,7 @@ from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.policy import Seen
 from configtron.learner.screening import Loads, new_offsets, new_screen, purse, screened
 from configtron.learner.served import Served
+from configtron.learner.unloaded import barred
 from configtron.learner.warmstart import FIRST_NOISE_LN
 
 # Sessions that get Default in every cell: what everything is measured against must itself be measured, or a warm start
@@ -74,6 +76,8 @@ LEAST_PURSE = 0.5
 MOST_UNTRIED_SHARE = 0.03
 # Loads of anything else that an interval may bring before there are any.
 FIRST_TRIED_LOADS = 10.0
+# The same, as both, where a warm model chooses: should it be wrong, its choices are the worst there are.
+WARM_TRIED_LOADS = 4.0
 # Exploration that is measured to save time grows so many times as fast.
 FREE_GROWTH = 4.0
 # Decisions that one outcome of another's decision stands for, at most: larger weights are one load's luck.
@@ -106,6 +110,7 @@ class Thompson(LinearPolicy):
         "account_",
         "cells_",
         "decided_",
+        "asked_",
         "unproven_",
         "since_",
         "interval_",
@@ -140,7 +145,7 @@ class Thompson(LinearPolicy):
         """What needs the grid and the classes, which `LinearPolicy` has made by now."""
         # Groups that are screened: the classes of the start. They are never cut.
         self._first_classes, configurations = self.classes_, len(self.grid)
-        self.decided_ = np.zeros((self.rows, configurations))
+        self.decided_, self.asked_ = np.zeros((self.rows, configurations)), np.zeros(configurations)
         self.unproven_ = np.zeros((self.rows, configurations), dtype=np.bool_)
         self.cells_ = no_cells(self.rows)
         self.screen_ = new_screen(len(self.classes_), configurations)
@@ -153,6 +158,7 @@ class Thompson(LinearPolicy):
         """Count decisions by cell and configuration."""
         known = decisions.row >= 0
         np.add.at(self.decided_, (decisions.row[known], decisions.configuration[known]), 1.0)
+        self.asked_ += np.bincount(decisions.configuration[known], minlength=len(self.grid))
         self.since_ += float(len(decisions))
 
     def serve(self, model: Model) -> Served:
@@ -164,16 +170,19 @@ class Thompson(LinearPolicy):
         drawn = model.draws(unguarded + self.draws, self.rng, self.boldness, self.candidates_)
         drawn += own
         default = self._default_at()
-        excess = partial(_at_full_width, drawn, mean, self.boldness, default)
+        excess = partial(excess_at_full_width, drawn, mean, self.boldness, default)
         served = drawn.copy()
         served[:, self._out()[:, self.candidates_]] = np.inf
+        never, unloaded = barred(self.grid.positions, self.tally_.count.sum(axis=0), self.asked_, self.grid.default)
+        served[:, :, never[self.candidates_]] = np.inf
         free = served[:unguarded].copy()
         if self.guard_ln is not None:
             served = self._guarded(mean, served, self.guard_ln, unguarded)
+        served[unguarded:, :, unloaded[self.candidates_]] = np.inf
         served, free = self.within_bound(mean, served), self.within_bound(mean, free)
-        proven, level_ms = _fastest(served[unguarded:], default), self._default_ms(model)
+        proven, level_ms = fastest_of(served[unguarded:], default), self._default_ms(model)
         free[:, :, ~self._near(proven)] = np.inf
-        parts = [proven, _fastest(free, default), _fastest(served[:unguarded], default)]
+        parts = [proven, fastest_of(free, default), fastest_of(served[:unguarded], default)]
         which, shares_ = self._shares(parts, excess, level_ms)
         picks = np.concatenate((parts[which], proven), axis=1)
         if shares_[1] <= 0.0:
@@ -252,7 +261,9 @@ class Thompson(LinearPolicy):
         if found[1] < most:
             which, found = 1, shares(income, proven, near, most)
         default = self._default_at()
-        found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()), account.explores_for_free(deviation))
+        # What was measured near the proven part says nothing of what lies everywhere.
+        free = which == 1 and account.explores_for_free(deviation)
+        found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()), free)
         self.account_ = replace(account, share=found[1])
         return which, found
 
@@ -260,7 +271,10 @@ class Thompson(LinearPolicy):
         """Shares of the two parts, no more than loads so far allow: a table that nobody tried is not for everybody.
         away: share of the proven part that is not Default; free: exploration saves time, so that it may grow faster."""
         loads = self.tally_.count.sum() - self.tally_.count[:, self.grid.default].sum()
-        most = max(GROWTH * loads / self._coming(), FIRST_TRIED_LOADS / self._coming(), MOST_UNTRIED_SHARE)
+        first = max(FIRST_TRIED_LOADS / self._coming(), MOST_UNTRIED_SHARE)
+        if self._warm is not None:
+            first = WARM_TRIED_LOADS / self._coming()
+        most = max(GROWTH * loads / self._coming(), first)
         if free:
             explore = min(found[1], FREE_GROWTH * most)
             rest = found[0] * min(1.0, max(most, explore) / max(found[0] * away, 1e-9))
@@ -430,20 +444,3 @@ class Thompson(LinearPolicy):
         if len(self.decided_) != self.rows:
             # A state of before there was an account.
             self.grow(len(self.decided_))
-
-
-def _fastest(drawn: Floats, default: int) -> Codes:
-    """(rows, draws) the fastest of each draw (draws, rows, candidates); Default's position where nothing is left."""
-    best = drawn.argmin(axis=2)
-    nothing = np.isinf(np.take_along_axis(drawn, best[:, :, None], axis=2)[:, :, 0])
-    found: Codes = np.where(nothing, default, best).T
-    return found
-
-
-def _at_full_width(drawn: Floats, mean: Floats, boldness: float, default: int, picks: Codes) -> Floats:
-    """(draws, rows) excess of picks (rows,) over Default in each draw (draws, rows, candidates), with the posterior's
-    own deviations in place of those times `boldness`; mean (rows, candidates)."""
-    rows = np.arange(len(picks))
-    usual = mean[rows, picks] - mean[:, default]
-    found: Floats = (drawn[:, rows, picks] - drawn[:, :, default] - usual) / max(boldness, 1e-9) + usual
-    return found
