@@ -11,7 +11,7 @@ Differs    from ConfigTron, which has one learner. MABWiser and Vowpal Wabbit ar
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.served import Served
 from configtron.model.errors import BadInput, ConfigtronError
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 MARK = ":"
 # How far a row's weights may be from one in all: rounding of some hundred choices.
 ROUNDING = 1e-6
+# What a policy's class may have of its own, and what calls it.
+METHODS = (
+    "where", "decide", "chances", "commit", "screen_many", "choose_many", "observe_many", "due", "update", "save",
+    "restore",
+)  # fmt: skip
 
 
 def is_imported(name: str) -> bool:
@@ -42,11 +48,12 @@ def imported(name: str) -> type[TablePolicy]:
     module, _, attribute = name.partition(MARK)
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise BadInput(f"policy {name!r}: write package.module:Class")
-    try:
-        with blamed(name):
+    with blamed(name):
+        try:
             found = getattr(import_module(module), attribute, None)
-    except ModuleNotFoundError as error:
-        raise BadInput(f"policy {name!r}: {error}; the current folder and installed packages are searched") from error
+        except ModuleNotFoundError as error:
+            searched = "the current folder and installed packages are searched"
+            raise BadInput(f"policy {name!r}: {error}; {searched}") from error
     if not (isinstance(found, type) and issubclass(found, TablePolicy)):
         what = f"no {attribute} in {module}" if found is None else f"{attribute} is no configtron.learner.TablePolicy"
         raise BadInput(f"policy {name!r}: {what}")
@@ -71,20 +78,62 @@ def make_imported(name: str, setting: Setting) -> TablePolicy:
 
 
 def _checked(name: str, made: TablePolicy) -> TablePolicy:
-    """The policy, whose `where` and `update` report errors in its name."""
-    where, update = made.where, made.update
+    """The policy, whose methods report errors in its name, and whose answers are checked."""
+    for method in METHODS:
+        setattr(made, method, _blamed_method(name, getattr(made, method)))
+    where, decide, update = made.where, made.decide, made.update
 
-    def checked_where(contexts: Any) -> Any:
-        with blamed(name):
-            return where(contexts)
+    def checked_where(contexts: Contexts) -> tuple[Codes, Codes]:
+        found = where(contexts)
+        _check_rows(f"policy {name!r}: where() {_place(made, 'where')}", found, len(contexts), made)
+        return found
+
+    def checked_decide(contexts: Contexts, chance: Floats) -> Decisions:
+        found = decide(contexts, chance)
+        if not isinstance(found, Decisions) or len(found) != len(contexts):
+            wanted = f"return Decisions of all {len(contexts)} contexts"
+            raise BadInput(f"policy {name!r}: decide() {_place(made, 'decide')} returns {_kind(found)}; {wanted}")
+        return found
 
     def checked_update() -> None:
-        with blamed(name):
-            update()
-            check_table(name, made)
+        update()
+        check_table(name, made)
 
-    made.where, made.update = checked_where, checked_update  # type: ignore[method-assign]
+    made.where, made.decide, made.update = checked_where, checked_decide, checked_update  # type: ignore[method-assign]
     return made
+
+
+def _blamed_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, whose exceptions are one line."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        with blamed(name):
+            return method(*given, **named)
+
+    return call
+
+
+def _check_rows(what: str, found: object, n: int, made: TablePolicy) -> None:
+    """Errors: `BadInput` for an answer of `where` that is no (row, network class) for each of n contexts."""
+    wanted = f"return (row, network class), an array of {n} integers each, -1 where unknown"
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise BadInput(f"{what} returns {_kind(found)}; {wanted}")
+    for one, most in zip(found, (len(made.served_.weight), len(made.class_ids_)), strict=True):
+        whole = isinstance(one, np.ndarray) and one.shape == (n,) and np.issubdtype(one.dtype, np.integer)
+        if not whole:
+            raise BadInput(f"{what} returns {_kind(one)} in it; {wanted}")
+        if n and not (one.min() >= -1 and one.max() < most):
+            raise BadInput(f"{what} returns {one.min()} to {one.max()} where there are 0 to {most - 1}; {wanted}")
+
+
+def _kind(found: object) -> str:
+    return f"an array of {found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+
+
+def _place(made: TablePolicy, method: str) -> str:
+    """Where the method of a policy's class stands, as file and line."""
+    code = getattr(getattr(type(made), method), "__code__", None)
+    return f"({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 
 
 def check_table(name: str, policy: TablePolicy) -> None:
@@ -108,10 +157,13 @@ def blamed(name: str) -> Iterator[None]:
     """Turn an exception of an imported policy into one line: what, and the file and line that raised it."""
     try:
         yield
-    except (ConfigtronError, ModuleNotFoundError):
+    except ConfigtronError:
         raise
-    # Somebody else's code may raise anything; KeyboardInterrupt and SystemExit pass.
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+    # Foreign code may raise anything, and ask the process to end; KeyboardInterrupt passes.
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = name.partition(MARK)[0].rpartition(".")[2]
+        mine = (frame for frame in reversed(frames) if f"/{frame.filename}".endswith(f"/{own}.py"))
+        last = next(mine, frames[-1])
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         raise BadInput(f"policy {name!r}: {what} ({last.filename}, line {last.lineno})") from error

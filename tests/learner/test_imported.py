@@ -53,6 +53,32 @@ class Wanting(Fastest):
     def __init__(self, one, two):
         pass
 
+class Nothing(Fastest):
+    def where(self, contexts):
+        return None
+
+class Short(Fastest):
+    def where(self, contexts):
+        row, network = super().where(contexts)
+        return row[:-1], network
+
+class Outside(Fastest):
+    def where(self, contexts):
+        row, network = super().where(contexts)
+        return row + 10_000, network
+
+class Ends(Fastest):
+    def where(self, contexts):
+        raise SystemExit(0)
+
+class Unread(Fastest):
+    def decide(self, contexts, chance):
+        raise OSError("x")
+
+class Undecided(Fastest):
+    def decide(self, contexts, chance):
+        return None
+
 class Other:
     pass
 
@@ -64,10 +90,11 @@ number = 3
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "own_policy.py").write_text(OWN)
     (tmp_path / "broken_policy.py").write_text("import nothing_of_the_kind")
+    (tmp_path / "ending_policy.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "unreadable_policy.py").write_text("def :")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "own_policy"
-    for name in ("own_policy", "broken_policy", "unreadable_policy"):
+    for name in ("own_policy", "broken_policy", "ending_policy", "unreadable_policy"):
         sys.modules.pop(name, None)
 
 
@@ -109,6 +136,16 @@ def test_it_may_be_made_by_a_method_of_its_own(own: str) -> None:
         ("own_policy:Heavy", "sum to 1"),
         ("own_policy:Empty", "served_ is NoneType"),
         ("own_policy:Wanting", "TypeError"),
+        (
+            "own_policy:Nothing",
+            r"'own_policy:Nothing': where.. \(.*own_policy.py, line 50. returns NoneType;",
+        ),
+        ("own_policy:Short", "returns an array of int64 .*an array of 100 integers"),
+        ("own_policy:Outside", "returns 10000 to 100[0-9][0-9] where there are 0 to"),
+        ("own_policy:Ends", "SystemExit: 0 .*own_policy.py, line 65"),
+        ("own_policy:Unread", "OSError: x .*own_policy.py, line 69"),
+        ("own_policy:Undecided", r"decide\(\) .*own_policy.py, line 72\) returns NoneType"),
+        ("ending_policy:X", "'ending_policy:X': SystemExit: 0 .*ending_policy.py, line 2"),
         ("own_policy:Other", "no configtron.learner.TablePolicy"),
         ("own_policy:number", "no configtron.learner.TablePolicy"),
         ("own_policy:Nowhere", "no Nowhere in own_policy"),

@@ -6,6 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from configtron.model.bounds import check_number
+from configtron.model.choices import PROFILES, TESTS
+from configtron.model.errors import BadInput
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
@@ -68,3 +72,15 @@ class ProbeOptions:
     lab_loss: float = 0.0
     lab_reorder: float = 0.0
     lab_duplicate: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check names and ranges. Errors: `BadInput`."""
+        if self.profile not in PROFILES:
+            raise BadInput(f"profile: {self.profile!r} is none of {', '.join(PROFILES)}")
+        if strange := [test for test in self.tests if test not in TESTS]:
+            raise BadInput(f"tests: {strange[0]!r} is none of {', '.join(TESTS)}")
+        for name in ("rate_per_s", "host_rate_per_s", "network_rate_per_s", "max_runtime_s"):
+            check_number(name, getattr(self, name), 0)
+        check_number("concurrency", self.concurrency, 1, whole=True)
+        check_number("shards", self.shards, 1, whole=True)
+        check_number("shard", self.shard, 0, self.shards - 1, whole=True)

@@ -13,6 +13,7 @@ from configtron.learner.baselines.default import Static
 from configtron.learner.logged import grid_of
 from configtron.learner.policy import TablePolicy
 from configtron.learner.value import Value, value
+from configtron.model.bounds import check_number
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning_json import setting_of
@@ -33,6 +34,10 @@ class EvaluateOptions:
     candidates: tuple[str, ...] = ()
     log: int = 0
     last: int = 100_000
+
+    def __post_init__(self) -> None:
+        """Check ranges. Errors: `BadInput`."""
+        check_number("last", self.last, 1, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

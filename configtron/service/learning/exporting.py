@@ -22,6 +22,7 @@ from configtron.learner.logged import Logged
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.rulebook import Rulebook
+from configtron.model.bounds import check_number
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
@@ -49,6 +50,11 @@ class ExportOptions:
     damage: str = ""
     damage_from: Tensor | None = None
     limits: Limits = field(default_factory=lambda: Limits({}))
+
+    def __post_init__(self) -> None:
+        """Check ranges. Errors: `BadInput`."""
+        check_number("last", self.last, 1, whole=True)
+        check_number("leaf", self.leaf, 1, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

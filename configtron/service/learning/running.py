@@ -13,11 +13,13 @@ from pathlib import Path
 
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner import ENGINES, POLICIES, PREFERRED, row_of, untaken
+from configtron.learner.beginning import AUTO, FEW
 from configtron.learner.classpolicy import PART_MEMBERS
 from configtron.learner.damage import DamageBound
 from configtron.learner.imported import is_imported
 from configtron.learner.reached import Mask
 from configtron.learner.saved import recipe_of
+from configtron.model.bounds import check_number
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.service.learning import lessons
@@ -56,6 +58,14 @@ class Making:
     limits: Limits | None = field(default_factory=lambda: Limits({}))
     budget: float = 0.01
 
+    def __post_init__(self) -> None:
+        """Check ranges. Errors: `BadInput`."""
+        check_number("seed", self.seed, 0, whole=True)
+        check_number("update_every", self.update_every, 1, whole=True)
+        check_number("budget", self.budget, 0, 1)
+        if self.features not in (AUTO, FEW):
+            raise BadInput(f"features: {self.features!r} is neither {AUTO} nor {FEW}")
+
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
@@ -69,6 +79,11 @@ class LearnOptions:
     given: Sequence[str] = ()
     most: int | None = None
     fresh: bool = False
+
+    def __post_init__(self) -> None:
+        """Check ranges. Errors: `BadInput`."""
+        if self.most is not None:
+            check_number("most", self.most, 1, whole=True, beside=", or None for all")
 
 
 def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> Taken:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configtron.db.tuning import Tuning
+from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Mismatch
 from configtron.model.protocols import Driver, Follower
 from configtron.model.tuning import Place, Rules
@@ -67,8 +68,10 @@ def apply(
 
     What is in force already is not written again: its lease is renewed. Any exception in the meantime, an interruption
     too, puts back what stood before. Errors: the driver's; `Refused` by the guard, by another database's rules, for a
-    plan that is out of date, or while another process applies; `Mismatch` where it does not read back.
+    plan that is out of date, or while another process applies; `Mismatch` where it does not read back; `BadInput` for
+    a lease that is no time.
     """
+    check_number("lease_s", lease_s, 0, beside=", in seconds; 0 keeps it")
     with Tuning(options.database) as journal:
         context = context_of(journal)
         with exclusive_lock(options.database):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configtron.model.bounds import check_number
 from configtron.model.tuning import Place
 from configtron.tune.guard import Limits
 
@@ -34,6 +35,11 @@ class LeaseOptions:
     limits: Limits = field(default_factory=Limits)
     holdback: float = 0.0
     canary: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check shares. Errors: `BadInput`."""
+        check_number("holdback", self.holdback, 0, 1)
+        check_number("canary", self.canary, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)

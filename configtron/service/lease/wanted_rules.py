@@ -108,13 +108,18 @@ def drop_profile(database: Path, name: str) -> bool:
 
 
 def set_prefixes(database: Path, prefixes: Mapping[str, str], *, whole: bool = False) -> int:
-    """Give prefixes (canonical, or `DEFAULT`: all other clients) their profiles; return how many are new.
+    """Give prefixes (or `DEFAULT`: all other clients) their profiles; return how many are new.
 
-    whole  drop all other prefixes, and the default
+    prefixes  an address alone is a prefix; kept as `canonical` writes them
+    whole     drop all other prefixes, and the default
 
-    Errors: `BadInput` for a profile that is not there.
+    Errors: `BadInput` for what is no prefix, for a prefix with two profiles, and for a profile that is not there; then
+    nothing is kept.
     """
-    named = {prefix: name for prefix, name in prefixes.items() if prefix != DEFAULT}
+    named: dict[str, str] = {}
+    for prefix, name in prefixes.items():
+        if prefix != DEFAULT and named.setdefault(canonical(prefix), name) != name:
+            raise BadInput(f"prefix {canonical(prefix)} has two profiles, {named[canonical(prefix)]} and {name}")
     default = prefixes.get(DEFAULT, "")
     with Tuning(database) as journal:
         new = journal.set_prefixes(named, whole=whole)

@@ -94,6 +94,9 @@ def tasks_of(options: PacketOptions, db: Path | None) -> list[Task]:
     files, expect = options.files, options.expect
     if not files:
         raise BadInput("nothing to replay: name recordings, folders of them, or --run RUN")
+    for path in (*files, *([expect] if expect is not None and not options.update else [])):
+        if not path.exists():
+            raise BadInput(f"{path}: no such file or folder")
     found = [path for file in files for path in (recordings_in(file) if file.is_dir() else [file])]
     if expect is not None and len(found) != 1:
         raise BadInput(f"--expect {expect}: is for one recording, and here are {len(found)}")
