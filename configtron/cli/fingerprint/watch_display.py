@@ -76,8 +76,8 @@ class WatchDisplay:
         if event.last:
             self._writer.close(event.closing())
             if settings().loudness >= 0:
-                again = f"; see them again with: configtron fingerprint contexts {event.number}" if self._kept else ""
-                click.echo(hint(f"{event.what}: {summed(event.source, event.counts)}{again}"), err=True)
+                again = hint(f"; see them again with: configtron fingerprint contexts {event.number}")
+                click.echo(f"{event.what}: {summed(event.source, event.counts)}{again * self._kept}", err=True)
         elif settings().loudness >= 0 and time.monotonic() - self._shown_at >= PROGRESS_EVERY_S:
             self._shown_at = time.monotonic()
             text = f"{event.what}: {summed(event.source, event.counts)}, {event.open} open, {event.elapsed_s:.0f} s"

@@ -51,7 +51,7 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
             write_rows(form, APPLIED_COLUMNS, [row], out)
     if settings().loudness >= 0:
         for line in _lines(applied):
-            click.echo(hint(line), err=True)
+            click.echo(line, err=True)
     return NOTHING if applied.lost else DONE
 
 
@@ -70,9 +70,10 @@ def _row(applied: Applied) -> dict[str, Json] | None:
 def _lines(applied: Applied) -> list[str]:
     """Return what to say of it, and what to do next."""
     if applied.lost:
-        return [f"nothing is in force: another program took it away, and all {applied.frozen} changes are frozen; see: "
-                "configtron tune status; to put it back: configtron tune unfreeze --all, then apply"]  # fmt: skip
-    frozen = f"{applied.frozen} frozen after an external change and left alone: configtron tune status"
+        text = f"nothing is in force: another program took it away, and all {applied.frozen} changes are frozen"
+        undo = hint("to put it back: configtron tune unfreeze --all, then apply")
+        return [f"{text}; see: {hint('configtron tune status')}; {undo}"]
+    frozen = hint(f"{applied.frozen} frozen after an external change and left alone: configtron tune status")
     return [_advice(applied), *([frozen] if applied.frozen else [])]
 
 
@@ -82,9 +83,7 @@ def _advice(applied: Applied) -> str:
         return "nothing to change, and nothing is in force"
     done = f"{applied.changes} changes" if applied.changes else "nothing to change"
     if not act.lease_s:
-        kept = f"act {act.id}: {done}; kept. Take it back: configtron tune rollback"
-        return f"{kept}; {WATCH}" if applied.needs_watch else kept
-    return (
-        f"act {act.id}: {done}; undone in {act.lease_s:g} s unless renewed (configtron tune watch) or kept "
-        "(configtron tune rollback --keep)"
-    )
+        kept = hint(f"act {act.id}: {done}; kept. Take it back: configtron tune rollback")
+        return f"{kept}; {hint(WATCH)}" if applied.needs_watch else kept
+    lease = f"act {act.id}: {done}; undone in {act.lease_s:g} s unless renewed"
+    return hint(f"{lease} (configtron tune watch) or kept (configtron tune rollback --keep)")
