@@ -40,9 +40,9 @@ from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
-from configtron.learner.sim.watched import watched
 from configtron.learner.tree import tree_columns
 from configtron.model.tensor import Tensor
+from configtron.studies.simulated.watched import watched
 
 CLASSES, EVERY_S, FIRST = 20, 50.0, 1000
 # Goals, as shares of the optimum's load time (median, p95, first thousand, after a drift, of exported rules), of the

@@ -45,10 +45,10 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.pages import pages
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, networks_of
-from configtron.learner.sim.studies.classing import measured_noise
-from configtron.learner.sim.studies.study import last_half, lived
 from configtron.learner.sim.world import World
 from configtron.model.tensor import Tensor
+from configtron.studies.simulated.classing import measured_noise
+from configtron.studies.simulated.points import last_half, lived
 
 SESSIONS, CLIENTS, SITES, KINDS, EACH = 24_000, 480, 5, 8, 6
 VALIDATION = (1, 2, 3, 4, 5)

@@ -27,7 +27,9 @@ PAGES = sorted(
 # Folders and files of a running installation, not of the repository.
 ELSEWHERE = re.compile(r"^(~|/|\.venv|net/|newsfragments/icw)")
 # What marks a quoted word as a path of this repository.
-FOLDERS = ("benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ lab/ newsfragments/ probe/ report/ tests/").split()
+FOLDERS = (
+    "benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ lab/ newsfragments/ probe/ report/ studies/ tests/"
+).split()
 
 
 def commands(

@@ -12,10 +12,10 @@ import pytest
 from configtron.cli.replay import stopping, studying
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
-from configtron.learner.sim.studies import STUDIES
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
+from configtron.studies.simulated import STUDIES
 from tests.cli.learn.typed import Typed, replayed, rows, typed
 from tests.test_layers import ROOT
 

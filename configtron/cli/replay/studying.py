@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from configtron.cli.learn.options import rounded, say, write
-from configtron.learner.sim.studies import STUDIES
-from configtron.learner.sim.studies.ground import Ground
-from configtron.learner.sim.studies.study import Point, Summary, summed
 from configtron.learner.sim.world import ANALYTIC
 from configtron.model.errors import BadInput
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
 from configtron.service.replay.session_job import Job, PartContext, Stop
+from configtron.studies.simulated import STUDIES
+from configtron.studies.simulated.ground import Ground
+from configtron.studies.simulated.points import Point, Summary, summed
 
 if TYPE_CHECKING:
     from configtron.model.records import Json
@@ -83,7 +83,7 @@ def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | No
     write(form, output_file, STUDY_COLUMNS, rows)
     if html:
         from configtron.report.lines import opened
-        from configtron.report.page.studied import page
+        from configtron.studies.output.worlds_page import page
 
         with opened(html) as out:
             out.write(page([(STUDIES[name], every) for name, every in whole.items()], _told(job), _brought(job)))

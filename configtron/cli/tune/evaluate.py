@@ -10,7 +10,7 @@ import click
 from configtron.cli.tune.options import FORMATS
 from configtron.model.errors import BadInput
 
-# The names of `lab/bed/evaluate/study.py`, written down here so that --help imports nothing.
+# The names of `studies/study.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "pantheon", "calibration", "fairness", "lessons", "realism")
 ALL = "all"
 
@@ -92,7 +92,7 @@ def evaluate(
                 5    not root, or a program, library or kernel feature is missing
                 130  interrupted; parts that are whole are kept
     """
-    from configtron.cli.tune.evaluating import Wanted, evaluated
+    from configtron.cli.replay.evaluating import Wanted, evaluated
 
     if not names:
         raise BadInput(f"--study is wanted: {', '.join(STUDIES)}, or {ALL}")

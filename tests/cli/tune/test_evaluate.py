@@ -14,10 +14,10 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.cli.tune.evaluate import STUDIES
 from configtron.lab.bed import measure as measuring
-from configtron.lab.bed.evaluate import study
-from configtron.lab.bed.evaluate.study import Given, Step
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
-from configtron.model.evaluated import ABSENT, HOLDS, Evaluated, Fact, Table
+from configtron.studies import study
+from configtron.studies.results import ABSENT, HOLDS, Evaluated, Fact, Table
+from configtron.studies.study import Given, Step
 from tests.lab.bed import pretend
 from tests.test_layers import ROOT
 
@@ -42,7 +42,7 @@ def test_names_are_those_that_the_lab_knows() -> None:
 
 def test_each_study_is_a_module_that_runs() -> None:
     for name, row in study.STUDIES.items():
-        file = ROOT / "lab" / "bed" / "evaluate" / f"{row.module}.py"
+        file = ROOT / "studies" / f"{row.module}.py"
         assert re.search(r"^def run\(", file.read_text(), re.M), name
 
 
@@ -160,7 +160,7 @@ def test_exit_codes(
         seen.append(given)
         return pretended(given, facts, missing)
 
-    monkeypatch.setattr("configtron.cli.tune.evaluating.run", ran)
+    monkeypatch.setattr("configtron.cli.replay.evaluating.run", ran)
     folder = tmp_path / "kept"
     assert evaluate("--study", "lessons", "--smoke", "--seed", "9", "-j", "3", "--folder", str(folder), *words) == code
     (given,) = seen

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Bulk flows over conditions, as data, and the host's side of them: which flow, when, by which scheme, and what it got.
+
+    trial = Trial(named("pantheon:2"), (Flow("cubic"), Flow("bbr", start_s=10)), duration_s=30, seed=3)
+    found = run(given, {"mexico": [trial, ...]})      a boot a name, its trials one after another
+    found.told["mexico"][0].flows[1].mbit, .late_ms, .loss, .power
+
+Question   What does a congestion control make of a network when it has as much to send as the network takes?
+Method     Servers send to the client (`throttle.py`, in the guest); every packet is logged where it leaves its sender
+           and where it arrives (`tap.py`), on one clock; `journeys.py` makes figures of both logs. A scheme is set on
+           the socket before the connection is there, at both ends, and asked back when data flows.
+Reads as   `Told`, one a trial in the order asked, with one `Flowed` a flow.
+Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
+           does without ECN), not-connected, no-packet-arrived. A part that failed whole is the study's to tell.
+Source     Pantheon (Yan and others 2018)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from configtron.lab.bed.conditions import Condition
+from configtron.lab.bed.journeys import Figures
+from configtron.model.congestion import OF_LINUX
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.model.records import Json, canonical, pairs_form, pairs_of
+from configtron.studies.guests import parts
+from configtron.studies.study import Given
+
+# Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
+SCHEMES = OF_LINUX
+# Beyond this the client's and the servers' buffers fill a guest's memory.
+MOST_FLOWS = 32
+# Whose `perform` a guest calls.
+GUEST = "configtron.studies.flows.throttle"
+REFUSED, NOT_CONNECTED = "refused", "not-connected"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """scheme: a congestion control; "" is the one of the configuration. rival: of another server, which stays as it is.
+
+    start_s   after the trial's beginning; a flow lasts to the trial's end
+    """
+
+    scheme: str = ""
+    start_s: float = 0.0
+    rival: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One experiment: flows over a condition, from its beginning for `duration_s` seconds.
+
+    counted_from_s   figures are of the time from then on, or from a flow's start if that is later
+    configuration    of the servers' stack, set by the drivers of the tune verb; None is the kernel's default
+    """
+
+    condition: Condition
+    flows: tuple[Flow, ...]
+    duration_s: float = 30.0
+    seed: int = 1
+    counted_from_s: float = 0.0
+    configuration: Profile | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.flows) <= MOST_FLOWS:
+            raise BadInput(f"a trial has 1 to {MOST_FLOWS} flows, not {len(self.flows)}")
+        begins = [max(flow.start_s, self.counted_from_s) for flow in self.flows]
+        if not all(0 <= at < self.duration_s < math.inf for at in begins):
+            raise BadInput(f"flows start and are counted within the trial's {self.duration_s:g} s: {begins}")
+        if self.configuration is None and any(not flow.scheme for flow in self.flows):
+            raise BadInput("a flow without a scheme needs a configuration that says which")
+
+
+@dataclass(frozen=True, slots=True)
+class Flowed(Figures):
+    """What a flow got, and the scheme that the kernel used; `reason`: "" or why it is void."""
+
+    scheme: str = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A trial's answer: its flows in order; `reason` is of the whole trial, when its stack was not as asked."""
+
+    flows: tuple[Flowed, ...]
+    reason: str = ""
+
+
+class Ran(NamedTuple):
+    """told: by the name it was asked under, a `Told` a trial; missing: of boots that failed, why."""
+
+    told: Mapping[str, Sequence[Told]]
+    missing: Mapping[str, str]
+
+
+def run(given: Given, trials: Mapping[str, Sequence[Trial]]) -> Ran:
+    """Each name's trials in a boot of its own, `given.jobs` at once; what is whole in `given.folder` is not run again.
+
+    Errors: `Missing` for what no boot can do without.
+    """
+    wanted = [parts.Part(name, GUEST, orders_of(asked)) for name, asked in trials.items()]
+    done = parts.performed(given, wanted)
+    told = {one.part.name: told_of(one.text) for one in done if not one.why}
+    return Ran(told, {one.part.name: one.why for one in done if one.why})
+
+
+def orders_of(trials: Sequence[Trial]) -> str:
+    """One line, the same for equal trials."""
+    return canonical([_trial_form(trial) for trial in trials])
+
+
+def trials_of(orders: str) -> list[Trial]:
+    """The inverse. Errors: `BadInput`."""
+    try:
+        return [_trial(form) for form in json.loads(orders)]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"no trials: {error}") from error
+
+
+def _trial_form(trial: Trial) -> Json:
+    own = trial.configuration
+    return {
+        "condition": json.loads(trial.condition.to_json()),
+        "flows": [asdict(flow) for flow in trial.flows],
+        "duration_s": trial.duration_s,
+        "seed": trial.seed,
+        "counted_from_s": trial.counted_from_s,
+        "configuration": None if own is None else [own.name, pairs_form(own.settings)],
+    }
+
+
+def _trial(form: dict[str, object]) -> Trial:
+    fields = dict(form)
+    own: object = fields.pop("configuration")
+    flows: object = fields.pop("flows")
+    condition = Condition.from_json(json.dumps(fields.pop("condition")))
+    assert isinstance(flows, list)
+    configuration = Profile(own[0], pairs_of(own[1])) if isinstance(own, list) else None
+    return Trial(condition, tuple(Flow(**flow) for flow in flows), configuration=configuration, **fields)  # type: ignore[arg-type]
+
+
+def told_text(told: Sequence[Told]) -> str:
+    """A line of JSON a trial. What is no number stands as null."""
+    forms: list[Json] = [{"reason": one.reason, "flows": [_flow_form(flow) for flow in one.flows]} for one in told]
+    return "".join(canonical(form) + "\n" for form in forms)
+
+
+def told_of(text: str) -> list[Told]:
+    """The inverse of `told_text`. Errors: `BadInput`."""
+    try:
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [Told(tuple(_flowed(form) for form in row["flows"]), row["reason"]) for row in rows]
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"no figures of flows: {error}") from error
+
+
+def _flow_form(flow: Flowed) -> Json:
+    return asdict(flow) | {"late_ms": None if math.isnan(flow.late_ms) else flow.late_ms}
+
+
+def _flowed(form: dict[str, float | str | int | None]) -> Flowed:
+    late = math.nan if form["late_ms"] is None else form["late_ms"]
+    return Flowed(**form | {"late_ms": late})  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""Trials of bulk flows, one after another, in a guest: the bed's side of `flows.py`.
+
+Question   How can thirty seconds of a hundred megabits be driven and logged for little more than the kernel's own work?
+Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
+           reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
+           their own behind the servers' (behind.py), so that a configuration of the servers' stack is none of theirs.
+Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
+Reads as   `flows.Told` for each trial: the same seed in the same order gives the same text.
+Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from configtron.lab.bed.behind import raise_host
+from configtron.lab.bed.journeys import SILENT, figures, journeys
+from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
+from configtron.lab.bed.stack import DEVICE, Stack
+from configtron.lab.bed.tap import Seen, Tap
+from configtron.lab.bed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
+from configtron.lab.links import splitmix64
+from configtron.linux.netns import inside
+from configtron.model.errors import BadInput, Mismatch
+from configtron.studies.flows import flows
+from configtron.studies.flows.flows import NOT_CONNECTED, REFUSED, Flow, Flowed, Told, Trial
+from configtron.studies.guests.parts import Means
+
+ORIGIN = "a.test"
+# The competing flows' host: the last of the origins' net but the router; numbered after the router's devices.
+COMPETING, COMPETING_ADDRESS, COMPETING_BEHIND = "competing", f"{ORIGINS_NET}.253", 4
+# One port a flow, which distinguishes its packets.
+FIRST_PORT = 7000
+CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
+# The client is woken for so much: forty a second at 10 Mbit/s; the least window that Linux advertises holds it.
+LOW_WATER_BYTES = 1 << 15
+# SO_LINGER: on, 0 s; closing is a reset.
+RESET = struct.pack("ii", 1, 0)
+# A tap's ring holds two seconds of the fastest link.
+LOOK_EVERY_S = 0.5
+# Nothing arrives for so long: the path is empty. Longer than the longest gap of the slowest link.
+QUIET_S, PATIENCE_S = 1.5, 120.0
+# Flows begin anywhere within one tick of the kernel's clock (HZ is 100), as users do.
+TICK_S = 0.01
+
+
+def perform(orders: str, folder: Path, means: Means) -> str:
+    """A part of a study (`evaluate/parts.py`): `flows.orders_of` in, `flows.told_text` out."""
+    trials = flows.trials_of(orders)
+    bed = raise_bed(trials[0].condition, [ORIGIN], player=Path(means.programs.player))
+    try:
+        ground = _Ground(bed, means)
+        return flows.told_text([ground.run(trial) for trial in trials])
+    finally:
+        bed.close()
+
+
+class _Ground:
+    """A bed, its servers' stack as the last trial asked for it, and a competing host once there was any."""
+
+    def __init__(self, bed: Bed, means: Means) -> None:
+        self.bed, self._means = bed, means
+        self._stack: Stack | None = None
+        self._competing = ""
+
+    def run(self, trial: Trial) -> Told:
+        self.bed.change(trial.condition, seed=trial.seed)
+        if any(flow.rival for flow in trial.flows) and not self._competing:
+            raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
+            self._competing = COMPETING_ADDRESS
+        try:
+            self._configure(trial)
+        except (Mismatch, BadInput) as error:
+            return Told((), str(error))
+        with self.bed.changing():
+            return Told(tuple(_Race(self.bed, self._competing, trial).run()))
+
+    def _configure(self, trial: Trial) -> None:
+        if trial.configuration is not None:
+            self._stack = self._stack or Stack(self.bed, self._means.load)
+            self._stack.apply(trial.configuration)
+        elif self._stack:
+            self._stack.revert()
+            self._stack = None
+
+
+class _Race:
+    """One trial."""
+
+    def __init__(self, bed: Bed, competing: str, trial: Trial) -> None:
+        self._bed, self._competing, self._trial = bed, competing, trial
+        self._reasons = [""] * len(trial.flows)
+        self._used = [""] * len(trial.flows)
+        self._senders: dict[int, socket.socket] = {}
+        self._ready = selectors.DefaultSelector()
+        self._open = ExitStack()
+        self._open.callback(self._ready.close)
+
+    def run(self) -> list[Flowed]:
+        """Drive all flows to the end and read the logs."""
+        last = FIRST_PORT + len(self._trial.flows) - 1
+        into = FAR if self._bed.condition and self._bed.condition.is_played else CLIENT_DEVICE
+        taps = [Tap(SERVERS, DEVICE, FIRST_PORT, last), Tap(CLIENT, into, FIRST_PORT, last)]
+        with self._open:
+            clients = [self._prepare(number, flow) for number, flow in enumerate(self._trial.flows)]
+            began = _whole_second() + splitmix64(self._trial.seed) % 1000 / 1000 * TICK_S
+            self._drive(began, clients, taps)
+            self._ask()
+        _await_quiet(taps)
+        logs = [tap.close() for tap in taps]
+        return [self._flowed(number, logs, _since_epoch_ns(began)) for number in range(len(self._trial.flows))]
+
+    def _prepare(self, number: int, flow: Flow) -> socket.socket:
+        """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
+        address = self._competing if flow.rival else self._bed.addresses[ORIGIN]
+        with inside(COMPETING if flow.rival else SERVERS):
+            listener = self._open.enter_context(socket.create_server((address, FIRST_PORT + number)))
+        with inside(CLIENT):
+            client = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        for one in (listener, client):
+            one.setblocking(False)
+            if flow.scheme and not _take_scheme(one, flow.scheme):
+                self._reasons[number] = REFUSED
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOW_WATER_BYTES)
+        self._ready.register(listener, selectors.EVENT_READ, lambda: self._accept(number, listener))
+        return client
+
+    def _drive(self, began: float, clients: Sequence[socket.socket], taps: Sequence[Tap]) -> None:
+        starts = sorted((flow.start_s, n) for n, flow in enumerate(self._trial.flows) if not self._reasons[n])
+        end, look = began + self._trial.duration_s, began + LOOK_EVERY_S
+        while (now := time.monotonic()) < end:
+            while starts and began + starts[0][0] <= now:
+                self._connect(starts[0][1], clients[starts.pop(0)[1]])
+            if look <= now:
+                look = now + LOOK_EVERY_S
+                for tap in taps:
+                    tap.read()
+            until = min([end, look, *(began + at for at, _ in starts[:1])])
+            for key, _ in self._ready.select(max(0.0, until - now)):
+                key.data()
+
+    def _connect(self, number: int, client: socket.socket) -> None:
+        address = self._competing if self._trial.flows[number].rival else self._bed.addresses[ORIGIN]
+        client.connect_ex((address, FIRST_PORT + number))
+        self._ready.register(client, selectors.EVENT_READ, lambda: self._receive(client))
+
+    def _accept(self, number: int, listener: socket.socket) -> None:
+        sender = self._open.enter_context(listener.accept()[0])
+        sender.setblocking(False)
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._senders[number] = sender
+        self._ready.register(sender, selectors.EVENT_WRITE, lambda: self._send(sender))
+
+    def _send(self, sender: socket.socket) -> None:
+        self._unless_over(sender, lambda: sender.send(CHUNK))
+
+    def _receive(self, client: socket.socket) -> None:
+        # MSG_TRUNC: the kernel counts and throws away
+        self._unless_over(client, lambda: client.recv_into(BIN, 0, socket.MSG_TRUNC))
+
+    def _unless_over(self, one: socket.socket, act: Callable[[], int]) -> None:
+        """What the other end has given up is watched no more."""
+        with suppress(BlockingIOError):
+            try:
+                if act():
+                    return
+            except (ConnectionError, TimeoutError):
+                pass
+            self._ready.unregister(one)
+
+    def _ask(self) -> None:
+        """Which scheme each sender's kernel has, at the end; then the senders' connections are reset."""
+        for number, sender in self._senders.items():
+            self._used[number] = _scheme_of(sender)
+            asked = self._trial.flows[number].scheme
+            if asked and self._used[number] != asked:
+                self._reasons[number] = f"became-{self._used[number]}"
+
+    def _flowed(self, number: int, logs: Sequence[Seen], began_ns: int) -> Flowed:
+        flow = self._trial.flows[number]
+        sent, arrived = (log[(log["port"] == FIRST_PORT + number) & (log["payload"] > 0)] for log in logs)
+        from_s = max(flow.start_s, self._trial.counted_from_s)
+        from_ns, to_ns = (began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
+        found = figures(journeys(sent, arrived), from_ns, to_ns)
+        absent = NOT_CONNECTED if number not in self._senders else SILENT if found.reason else ""
+        return Flowed(
+            round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,
+            self._reasons[number] or absent, scheme=self._used[number] or flow.scheme,
+        )  # fmt: skip
+
+
+def _take_scheme(one: socket.socket, scheme: str) -> bool:
+    try:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, scheme.encode())
+    except OSError:
+        return False
+    return _scheme_of(one) == scheme
+
+
+def _scheme_of(one: socket.socket) -> str:
+    # as long as TCP_CA_NAME_MAX
+    return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def _whole_second() -> float:
+    """Wait for the next one of the guest's clock."""
+    now = time.monotonic()
+    time.sleep(1 - now % 1)
+    return now - now % 1 + 1
+
+
+def _since_epoch_ns(monotonic_s: float) -> int:
+    """A moment of the clock that taps stamp with."""
+    return time.time_ns() - round((time.monotonic() - monotonic_s) * 1e9)
+
+
+def _await_quiet(taps: Sequence[Tap]) -> None:
+    """Until nothing arrives any more. Errors: `Mismatch` when that never ends."""
+    quiet = 0.0
+    deadline = time.monotonic() + PATIENCE_S
+    while quiet < QUIET_S:
+        time.sleep(LOOK_EVERY_S)
+        quiet = 0.0 if sum(tap.read() for tap in taps) else quiet + LOOK_EVERY_S
+        if time.monotonic() > deadline:
+            raise Mismatch("flows that are over go on sending")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Pantheon's comparison: every congestion control of the kernel, at full throttle, over its 18 emulated paths.
+
+Question   Is there a congestion control that is best on every path, and how much does a scheme's standing depend on it?
+Method     One flow a scheme and path for 30 s; and three of the same scheme, started 10 s apart, counted in the last
+           10 s, when all are there. Each trial is run with several seeds, which draw the losses, the Poisson link's
+           moments and the start within a kernel's tick. Every packet is logged at both ends (`flows.py`).
+Reads as   Throughput, 95th-percentile one-way delay, loss and power by scheme and path: scatters with ellipses of one
+           standard deviation of the runs, tables with 95 % intervals, heat maps. Facts count winners.
+Fails as   A part that fails is named in `missing`; a flow that fails has its reason in the table.
+Differs    from Pantheon: Linux's own schemes (it has user-space ones besides), no tunnel, flows on one clock; with
+           three flows it counts the whole time. Its ATC paper has no table of these emulators: what is compared is what
+           it, and CT section 6 for page loads, say in words.
+Source     CT section 2.2; Pantheon (Yan and others 2018), sections 3 and 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from configtron.lab.bed.families import named
+from configtron.model.samples import digest
+from configtron.studies.flows import flows
+from configtron.studies.flows import ranking as standings
+from configtron.studies.flows.flows import SCHEMES, Flow, Told, Trial
+from configtron.studies.flows.ranking import Entry
+from configtron.studies.results import Evaluated
+from configtron.studies.study import Given
+
+PATHS = tuple(f"pantheon:{number}" for number in range(1, 19))
+# Flows of one trial and how far apart they start, as Pantheon's experiments have them.
+COUNTS, APART_S, DURATION_S = (1, 3), 10.0, 30.0
+# Enough for a spread; of what chance decides, three runs of 30 s hold thousands of packets.
+RUNS = 3
+# Twelve digits of a digest.
+SEED_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: every scheme over every path, `runs` times, for each of `counts` flows."""
+
+    paths: tuple[str, ...] = PATHS
+    schemes: tuple[str, ...] = SCHEMES
+    counts: tuple[int, ...] = COUNTS
+    runs: int = RUNS
+    duration_s: float = DURATION_S
+    apart_s: float = APART_S
+
+    def trials(self, path: str, count: int, seed: int) -> list[Trial]:
+        """One run: a trial a scheme, all with the same seed."""
+        starts = [number * self.apart_s for number in range(count)]
+        return [
+            Trial(named(path), tuple(Flow(scheme, at) for at in starts), self.duration_s, seed, starts[-1])
+            for scheme in self.schemes
+        ]
+
+    def parts(self, seed: int) -> dict[str, list[Trial]]:
+        """Boots by name: one a path, number of flows and run; in an order that tells the time left early."""
+        keys = [key for key in product(range(self.runs), self.counts, self.paths)]
+        return {
+            part_name(path, count, run): self.trials(path, count, seed_of(seed, path, run)) for run, count, path in keys
+        }
+
+
+SMOKE = Plan(("pantheon:2", "pantheon:7", "pantheon:16"), ("cubic", "vegas", "bbr"), COUNTS, 2, 4.0, 1.0)
+
+
+def part_name(path: str, count: int, run: int) -> str:
+    """A word for one boot."""
+    return f"{path.replace(':', '-').replace('/', '-')}-flows{count}-run{run}"
+
+
+def seed_of(seed: int, path: str, run: int) -> int:
+    """A run's seed: the same for all schemes, so that they meet the same chance."""
+    return int(digest(str(seed), path, str(run))[:SEED_DIGITS], 16)
+
+
+def run(given: Given) -> Evaluated:
+    """The study. Errors: `Missing`."""
+    plan = SMOKE if given.smoke else Plan()
+    ran = flows.run(given, plan.parts(given.seed))
+    return evaluated(plan, ran.told, ran.missing, given.seed)
+
+
+def entries(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Entry]:
+    """What was found by path, scheme and number of flows; runs in order, without those that are missing."""
+    found = []
+    for path, count, (at, scheme) in product(plan.paths, plan.counts, enumerate(plan.schemes)):
+        names = [part_name(path, count, number) for number in range(plan.runs)]
+        found.append(Entry(path, scheme, count, tuple(told[name][at] for name in names if name in told)))
+    return found
+
+
+def evaluated(plan: Plan, told: Mapping[str, Sequence[Told]], missing: Mapping[str, str], seed: int) -> Evaluated:
+    """Tables, plots and facts of what was told. Pure."""
+    found = [entry for entry in entries(plan, told) if entry.runs]
+    return Evaluated(
+        "pantheon",
+        "Congestion controls over Pantheon's emulated paths",
+        "Pantheon (Yan and others, USENIX ATC 2018), sections 3 and 5",
+        f"{len(plan.schemes)} schemes of the kernel over {len(plan.paths)} paths, {plan.duration_s:g} s each, one flow "
+        f"and three started {plan.apart_s:g} s apart, {plan.runs} runs; every packet logged at both ends, in virtual "
+        "time",
+        standings.tables(found),
+        standings.plots(found),
+        standings.facts(found),
+        "No user-space schemes; no tunnel, one clock; three flows are counted only while all are there. The policers "
+        "(pantheon:7 to 12) are queues of one packet, which lose whatever is sent at once: what TCP makes of them is "
+        "TCP's doing; datagrams sent evenly get through (benchmarks/emulators.py, capacity).",
+        (("seed", str(seed)), ("runs", str(plan.runs)), ("paths", " ".join(plan.paths)),
+         ("schemes", " ".join(plan.schemes)), ("seconds", f"{plan.duration_s:g}")),
+        "; ".join(f"{name}: {why}" for name, why in missing.items()),
+    )  # fmt: skip

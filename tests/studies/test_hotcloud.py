@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""HotCloud's study over tensors whose answers are known: gains, luck, rivals, knobs, claims."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.lab.bed.studies import STUDIES
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
+from configtron.studies import hotcloud
+from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
+from configtron.studies.study import Given
+from configtron.studies.tensors import choices as trees
+from configtron.studies.tensors import claims
+from configtron.studies.tensors import improvement as gains
+from configtron.studies.tensors.comparison import clearly_best, near_default, per_value, rivals, wins
+from configtron.studies.tensors.improvement import gain, measured, over_conditions, percentile
+from configtron.studies.tensors.weights import apart, weights
+from tests.studies.made import VALUES, tensor
+
+# cubic/10 (the default), cubic/30, bbr/10, bbr/30
+MS = [[100, 90, 60, 80], [100, 80, 110, 120], [100, 50, 100, 40], [100, 100, 95, 99]]
+NETWORKS = [(300.0, 500.0, 0.05), (5000.0, 50.0, 0.0), (5000.0, 500.0, 0.0), (1000.0, 50.0, 0.0)]
+
+
+def studied(made: Tensor) -> Evaluated:
+    return hotcloud.run(Given(Path("/nowhere"), tensor=made, source="made"))
+
+
+def fact(found: Evaluated, words: str) -> Fact:
+    return next(one for one in found.facts if words in one.claim)
+
+
+def test_gains_are_of_the_default() -> None:
+    cells, missing = measured(tensor(MS, NETWORKS))
+    assert missing == ()
+    found = gain(cells)
+    assert found.papers[:, 0] == pytest.approx([0.4, 0.2, 0.6, 0.05])
+    assert found.halves is not None and found.halves[:, 0] == pytest.approx(found.papers[:, 0], abs=2e-3)
+    assert gain(cells, np.array([True, True, False, False])).papers[:, 0] == pytest.approx([0.1, 0.2, 0.5, 0.0])
+
+
+def test_luck_is_no_gain_by_halves() -> None:
+    """Forty equal configurations, noisy loads: the papers' count finds a gain, the halves find none."""
+    rng = np.random.default_rng(3)
+    values = {**VALUES, "initcwnd": tuple(range(1, 41)), "tcp_congestion_control": ("cubic",)}
+    repeats = rng.lognormal(0, 0.3, size=(30, 40, 1, 6)) * 1000
+    medians = np.median(repeats, axis=-1)[:, :, 0]
+    made = tensor(medians.tolist(), [(1000.0, 50.0, 0.01)] * 30, values=values, repeats=repeats)
+    found = gain(measured(made)[0])
+    assert found.halves is not None
+    assert np.median(found.papers) > 0.2
+    assert abs(np.median(found.halves)) < 0.1
+
+
+def test_a_failed_load_is_slower_than_all() -> None:
+    repeats = np.full((1, 4, 1, 6), 100.0)
+    repeats[0, 1, 0] = [50, 50, 50, 50, np.nan, np.nan]
+    repeats[0, 2, 0] = [40, np.nan, 40, np.nan, np.nan, np.nan]
+    made = tensor([[100, 50, math.nan, 100]], NETWORKS[:1], repeats=repeats)
+    cells, _ = measured(made)
+    assert cells.ms[0, :, 0].tolist() == [100, 50, math.inf, 100]
+    assert (cells.low_ms[0, 1, 0], cells.high_ms[0, 1, 0]) == (50, math.inf)
+    assert cells.halves_ms is not None and cells.halves_ms[:, 0, 2, 0].tolist() == [40, math.inf]
+
+
+def test_loads_end_at_a_look() -> None:
+    """One cell needed twelve loads, the others six: what they were not loaded is no failure of theirs."""
+    repeats = np.full((1, 4, 1, 12), np.nan)
+    repeats[0, :, 0, :6] = [100, 90, 110, 100, 90, 110]
+    repeats[0, 3, 0] = [100] * 8 + [np.nan] * 4
+    cells, _ = measured(tensor([[100, 100, 100, 100]], NETWORKS[:1], repeats=repeats, looks=(6, 12)))
+    assert cells.low_ms[0, :, 0].tolist() == [90, 90, 90, 100]
+    assert cells.high_ms[0, :, 0].tolist() == [110, 110, 110, math.inf]
+    assert cells.halves_ms is not None and cells.halves_ms[:, 0, 0, 0].tolist() == [100, 100]
+
+
+def test_conditions_not_measured_are_left_out_and_named() -> None:
+    found = studied(tensor([*MS, [math.nan] * 4], [*NETWORKS, (1000.0, 250.0, 0.0)]))
+    assert "1 of 5 conditions are not measured yet: n4" in found.missing and not found.whole
+    whole = studied(tensor(MS, NETWORKS))
+    assert whole.whole and [f.verdict for f in whole.facts] == [f.verdict for f in found.facts]
+    with pytest.raises(BadInput, match="no condition is measured"):
+        studied(tensor([[math.nan] * 4], NETWORKS[:1]))
+    with pytest.raises(BadInput, match="default configuration"):
+        studied(tensor([[math.nan, 1, 1, 1]], NETWORKS[:1]))
+
+
+def test_rivals_and_wins() -> None:
+    cells, _ = measured(tensor(MS, NETWORKS))
+    found = {one.configuration: one for one in rivals(cells, 0)}
+    assert [found[at].best for at in range(4)] == [0, 0.25, 0.5, 0.25]
+    # near: within a twentieth of 60, 80, 40, 95
+    assert [found[at].near for at in range(4)] == [0, 0.25, 0.5, 0.5]
+    assert found[0].beaten == 1 and found[2].beaten == 0.5
+    shares = wins(cells, 0, [0, 2])
+    assert shares.tolist() == [[0, 0.25], [0.5, 0]]
+
+
+def test_equal_configurations_are_all_best_and_none_is_beaten() -> None:
+    cells, _ = measured(tensor([[70, 70, 70, 70]], NETWORKS[:1]))
+    assert all((one.best, one.near, one.beaten) == (1, 1, 0) for one in rivals(cells, 0))
+    _, sure = clearly_best(cells, "tcp_congestion_control")
+    assert sure.tolist() == [[-1]]
+    # without loss loads repeat to the bit: an interval is a point, and does not lie below itself
+    same = np.repeat([[70.0, 70, 70, 80]], 6, axis=0).T[None, :, None]
+    cells, _ = measured(tensor([[70, 70, 70, 80]], NETWORKS[:1], repeats=same))
+    assert [one.beaten for one in sorted(rivals(cells, 0), key=lambda one: one.configuration)] == [0, 0, 0, 1]
+
+
+def test_per_value_takes_each_values_best() -> None:
+    cells, _ = measured(tensor(MS, NETWORKS))
+    values, ms = per_value(cells, "tcp_congestion_control")
+    assert values == ("cubic", "bbr") and ms[:, :, 0].tolist() == [[90, 80, 50, 100], [60, 110, 40, 95]]
+    _, sure = clearly_best(cells, "tcp_congestion_control")
+    assert sure[:, 0].tolist() == [1, 0, 1, 1]
+
+
+def test_what_a_knob_is_worth() -> None:
+    """Congestion control held at cubic costs 30, 0, 10 and 5 points; the window held at 10 costs 0, 20, 60, 0."""
+    cells, _ = measured(tensor(MS, NETWORKS))
+    rng = np.random.default_rng(1)
+    found = {one.knob: one for one in weights(cells, rng)}
+    assert set(found) == {"tcp_congestion_control", "initcwnd"}
+    assert found["tcp_congestion_control"].lost[:, 0] == pytest.approx([0.3, 0.0, 0.1, 0.05], abs=3e-3)
+    assert found["initcwnd"].lost[:, 0] == pytest.approx([0.0, 0.2, 0.6, 0.0], abs=3e-3)
+    assert found["tcp_congestion_control"].alone.value == pytest.approx((0.4 + 0 + 0 + 0.05) / 4, abs=3e-3)
+    step = apart(weights(cells, rng), rng)[0]
+    assert (step.more, step.less) == ("initcwnd", "tcp_congestion_control") and not step.sure
+
+
+def test_a_default_outside_the_grid_has_its_neighbour() -> None:
+    """HotCloud's windows leave 10 out; a mask of 10 would leave the default configuration alone."""
+    grid = STUDIES["hotcloud"].grid
+    columns = np.array([[5000.0], [50.0], [0.0]])
+    made = Tensor(grid, ("shop",), ("n",), *columns, np.ones((1, len(grid), 1), "f4"), "made")
+    assert near_default(measured(made)[0])["initcwnd"] == 9
+
+
+def test_dominance_is_seen_both_ways() -> None:
+    assert fact(studied(tensor(MS, NETWORKS)), "dominates").verdict == HOLDS
+    best_everywhere = [[100, 50, 60, 70]] * 4
+    assert fact(studied(tensor(best_everywhere, NETWORKS)), "dominates").verdict == ABSENT
+    near_everywhere = [[100, 50, 51, 70], [100, 52, 51, 70], [100, 50, 51, 70], [100, 60, 51, 52]]
+    found = fact(studied(tensor(near_everywhere, NETWORKS)), "dominates")
+    assert found.verdict == PARTLY and "100 % of conditions within 5 %" in found.words
+
+
+def noise(conditions: int, count: int, loads: int, seed: int = 4) -> Tensor:
+    """So many equal configurations, six noisy loads each: what differs is luck."""
+    rng = np.random.default_rng(seed)
+    values = {**VALUES, "initcwnd": tuple(range(1, count + 1)), "tcp_congestion_control": ("cubic",)}
+    repeats = rng.lognormal(0, 0.3, size=(conditions, count, 1, loads)) * 1000
+    medians = np.median(repeats, axis=-1)[:, :, 0]
+    networks = [(1000.0 + n, 50.0, 0.01) for n in range(conditions)]
+    return tensor(medians.tolist(), networks, values=values, repeats=repeats)
+
+
+def test_luck_dominates_nobody() -> None:
+    """Among equal ones none is the best everywhere, nor near it; that is no reason to choose by condition."""
+    found = fact(studied(noise(24, 40, 6)), "dominates")
+    share = re.search(r"best in at most ([0-9.]+) %", found.ours)
+    # three of 24 for the luckiest of forty, or two, or four
+    assert found.verdict == PARTLY and share and float(share[1]) <= 100 * 4 / 24 + 0.1
+
+
+def test_luck_beats_one_in_twenty() -> None:
+    """What `rivals` says of 97 equal ones."""
+    cells, _ = measured(noise(24, 97, 6))
+    assert np.mean([one.beaten for one in rivals(cells, 0)]) == pytest.approx(0.045, abs=0.02)
+
+
+def test_a_site_that_nothing_loads_somewhere_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
+    made = tensor([*MS, [500] * 4], [*NETWORKS, (300.0, 150.0, 0.05)], sites=("shop", "news"))
+    assert made.repeats_ms is not None
+    ms, repeats = made.median_ms.copy(), made.repeats_ms.copy()
+    ms[4, :, 1] = repeats[4, :, 1] = np.nan
+    holed = replace(made, median_ms=ms, repeats_ms=repeats)
+    cells, _ = measured(holed)
+    assert sum(one.best for one in rivals(cells, 1)) == pytest.approx(4 / 5)
+    assert len(trees.askable(cells, 1)) == 4 and len(trees.askable(cells, 0)) == 5
+    found = studied(holed)
+    assert not any("nan" in f"{one.ours} {one.words}" for one in found.facts)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
+def test_a_trace_has_no_rate_to_ask_a_tree_about() -> None:
+    networks = [*NETWORKS, (math.nan, 40.0, 0.0)]
+    cells, _ = measured(tensor([*MS, MS[0]], networks))
+    assert len(trees.unseen(cells, 0)[0].regret) == 4 and trees.rules(cells, 0)
+    few, _ = measured(tensor(MS, [*NETWORKS[:3], (math.nan, 40.0, 0.0)]))
+    assert trees.unseen(few, 0) == [] and trees.rules(few, 0) == []
+
+
+def test_looks_that_are_none_are_one_line() -> None:
+    made = replace(tensor(MS, NETWORKS), provenance=(("looks", "a,b"),))
+    with pytest.raises(BadInput, match="looks 'a,b'"):
+        studied(made)
+
+
+def test_verdicts_of_gains() -> None:
+    everywhere = studied(tensor([[100, 80, 90, 50]] * 4, NETWORKS))
+    assert fact(everywhere, "in the median").verdict == fact(everywhere, "95th").verdict == HOLDS
+    # 40, 20, 60 and 5 %: of four conditions the interval holds 10 and 40 %
+    found = studied(tensor(MS, NETWORKS))
+    assert fact(found, "in the median").verdict == fact(found, "95th").verdict == PARTLY
+    small = studied(tensor([[100, 98, 99, 99]] * 4, NETWORKS))
+    assert fact(small, "in the median").verdict == fact(small, "95th").verdict == ABSENT
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [(0.11, 0.2, HOLDS), (0.05, 0.2, PARTLY), (0.02, 0.09, ABSENT)])
+def test_a_figure_within_the_interval_is_neither_reached_nor_missed(low: float, high: float, verdict: str) -> None:
+    assert claims._reached(gains.Figure((low + high) / 2, low, high), 0.10) == verdict
+
+
+def test_where_the_gains_lie() -> None:
+    """Ten conditions: one gains 80 %, nine gain 20 or 10 %; the first has 0.8 of 1.9 in all, four times the median."""
+    ms = [[100, 20, 100, 100]] + [[100, 80, 100, 100]] * 2 + [[100, 90, 100, 100]] * 7
+    networks = [(1000.0 + n, 50.0, 0.0) for n in range(10)]
+    found = fact(studied(tensor(ms, networks)), "in the tail")
+    assert found.verdict == HOLDS and "has 42 % of all" in found.words and "5.3 times" in found.ours
+    even = fact(studied(tensor([[100, 80, 100, 100]] * 10, networks)), "in the tail")
+    assert even.verdict == ABSENT and "has 10 % of all" in even.words
+
+
+def test_the_tail_is_taken_apart() -> None:
+    ms = [[100, 40, 90, 90]] + [[100, 95, 96, 97]] * 11
+    networks = [(300.0, 50.0, 0.05)] + [(5000.0, 50.0 + n, 0.0) for n in range(11)]
+    assert fact(studied(tensor(ms, networks)), "lossy and slow").verdict == HOLDS
+    turned = [(300.0, 50.0, 0.05) if n == 5 else (5000.0, 50.0 + n, 0.0) for n in range(12)]
+    assert fact(studied(tensor(ms, turned)), "lossy and slow").verdict == ABSENT
+    nowhere = [(5000.0, 50.0 + n, 0.0) for n in range(12)]
+    assert fact(studied(tensor(ms, nowhere)), "lossy and slow").verdict == UNKNOWN
+
+
+def test_congestion_controls_and_bbr() -> None:
+    found = studied(tensor(MS, NETWORKS))
+    controls = fact(found, "quarter")
+    assert controls.verdict == ABSENT and "cubic 25 (sure 25), bbr 75 (sure 75)" in controls.ours
+    assert fact(found, "BBR").verdict == ABSENT
+    slow = studied(tensor([[100, 90, 400, 400], [100, 90, 80, 80]], NETWORKS[:2]))
+    assert fact(slow, "BBR").verdict == HOLDS and "4.44 times" in fact(slow, "BBR").ours
+
+
+def test_windows_and_versions() -> None:
+    values = {**VALUES, "initcwnd": (1, 10, 30), "http_version": ("http/1.1", "h2")}
+    # cubic 1, 10, 30 with HTTP/1.1 and HTTP/2 by turns; then bbr's
+    quick = [120, 130, 100, 120, 80, 90] + [200] * 6
+    networks = [(5000.0, 250.0, 0.0), (5000.0, 150.0, 0.01)]
+    found = studied(tensor([quick, quick], networks, values=values))
+    assert fact(found, "initial window").verdict == HOLDS and "30 < 10 < 1 in 1 of 1" in fact(found, "window").ours
+    assert fact(found, "HTTP/1.1 beats").verdict == HOLDS and "beyond doubt in 1," in fact(found, "HTTP/1.1").words
+    turned = [quick[at ^ 1] for at in range(6)] + [200] * 6
+    assert fact(studied(tensor([turned, turned], networks, values=values)), "HTTP/1.1 beats").verdict == ABSENT
+    assert fact(studied(tensor(MS, NETWORKS)), "HTTP/1.1 beats").verdict == UNKNOWN
+
+
+def test_the_order_of_knobs_needs_the_knobs() -> None:
+    assert fact(studied(tensor(MS, NETWORKS)), "matters most").verdict == UNKNOWN
+
+
+def test_intervals_hold_what_they_should() -> None:
+    """The median of draws: its interval holds the true one, and is one point where all values are one."""
+    rng = np.random.default_rng(2)
+    missed = 0
+    for _ in range(40):
+        found = over_conditions(rng.normal(5, 1, size=(60, 1)), percentile(50), rng)
+        assert found.low <= found.value <= found.high
+        missed += not found.low <= 5 <= found.high
+    assert missed <= 8
+    assert over_conditions(np.full((9, 2), 3.0), percentile(95), rng) == gains.Figure(3, 3, 3)
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    assert studied(tensor(MS, NETWORKS)) == studied(tensor(MS, NETWORKS))
+
+
+def test_claims_are_about_what_they_say() -> None:
+    """Every function of a claim says when it holds."""
+    for name in ("median_gain", "made_of", "dominance", "coverage", "congestion_controls", "bbr", "knobs", "tree"):
+        assert getattr(claims, name).__doc__

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Flows in a guest: what is known of a path comes out, schemes are what was asked, the same seed repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configtron.lab.bed.conditions import Condition, Way
+from configtron.lab.bed.families import named
+from configtron.lab.uml import UmlVirtual
+from configtron.model.nouns import Profile
+from configtron.studies.flows.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run
+from configtron.studies.study import Given
+
+pytestmark = [pytest.mark.root, pytest.mark.lab]
+WORKER = "configtron.studies.guests.worker"
+
+# 25 ms to the client and no queue that fills: vegas leaves it empty.
+EMPTY = Condition("empty", Way(5e3, 25.0, queue_packets=500), Way(delay_ms=5))
+# One packet in fifty is lost, played, and in steps of one packet each 2 ms.
+LOSSY = Condition("lossy", Way(6e3, 10.0, loss=0.02, kind="bursts"), Way(delay_ms=10))
+TUNED = Profile("tuned", (("initcwnd", 30), ("pacing", "fq"), ("tcp_congestion_control", "vegas")))
+
+TRIALS = [
+    Trial(EMPTY, (Flow("vegas"),), 6, counted_from_s=2),
+    Trial(LOSSY, (Flow("bbr"),), 6),
+    # a buffer of a tenth of the path: what one scheme fills and loses
+    Trial(named("pantheon:15"), (Flow("cubic"), Flow("reno", 1.0), Flow("none-such")), 5),
+    Trial(named("access:cable"), (Flow(), Flow("cubic", rival=True), Flow("reno", rival=True)), 5, 1, 1, TUNED),
+    Trial(EMPTY, tuple(Flow(scheme) for scheme in SCHEMES), 1),
+]
+
+
+def ran(folder: Path) -> Ran:
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    return run(Given(folder, worker=WORKER), {"one": TRIALS, "two": TRIALS[:2]})
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return ran(tmp_path_factory.mktemp("flows"))
+
+
+@pytest.fixture(scope="module")
+def told(found: Ran) -> list[Told]:
+    assert not found.missing
+    return list(found.told["one"])
+
+
+def only(told: Told) -> Flowed:
+    assert not told.reason and len(told.flows) == 1 and not told.flows[0].reason
+    return told.flows[0]
+
+
+def test_an_empty_path_is_as_late_as_it_is_long(told: list[Told]) -> None:
+    flow = only(told[0])
+    # a full packet takes 2.4 ms to leave; vegas keeps two to four of them waiting
+    assert 25.0 < flow.late_ms < 25.0 + 6 * 2.4 and flow.loss == 0.0
+    assert flow.mbit == pytest.approx(5.0, rel=0.02)
+
+
+def test_what_chance_takes_is_the_loss(told: list[Told]) -> None:
+    flow = only(told[1])
+    assert flow.loss == pytest.approx(0.02, abs=3 * (0.02 / flow.sent) ** 0.5) and flow.sent > 2000
+    assert flow.mbit == pytest.approx(6.0 * 0.98, rel=0.1) and flow.late_ms > 10.0
+
+
+def test_a_scheme_that_the_kernel_lacks_is_refused_and_no_other(told: list[Told]) -> None:
+    cubic, reno, none = told[2].flows
+    assert (cubic.scheme, reno.scheme) == ("cubic", "reno") and not cubic.reason and not reno.reason
+    assert (none.reason, none.sent) == (REFUSED, 0)
+    # nine kilobytes wait for 6 ms at 12 Mbit/s, after 30 ms of way
+    assert all(30.0 < flow.late_ms < 38.0 and flow.loss > 0 for flow in (cubic, reno))
+
+
+def test_a_configuration_is_the_servers_and_not_their_rivals(told: list[Told]) -> None:
+    assert not told[3].reason
+    assert [flow.scheme for flow in told[3].flows] == ["vegas", "cubic", "reno"]
+    assert sum(flow.mbit for flow in told[3].flows) == pytest.approx(5.0, rel=0.05)
+    # all wait in the one queue
+    assert all(flow.late_ms > 14.0 + 20 for flow in told[3].flows)
+
+
+def test_every_scheme_sends(told: list[Told]) -> None:
+    assert [(flow.scheme, flow.reason) for flow in told[4].flows] == [(scheme, "") for scheme in SCHEMES]
+
+
+def test_the_same_seed_gives_the_same_figures(found: Ran, tmp_path: Path) -> None:
+    again = ran(tmp_path)
+    assert again == found
+    assert found.told["two"] == found.told["one"][:2]
