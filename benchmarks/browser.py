@@ -30,8 +30,8 @@ from benchmarks.browser_inside import STACKS
 from configtron.lab.bed import loads
 from configtron.lab.bed.browser import program
 from configtron.lab.uml import Job, Running, UmlVirtual
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # From a slow mobile link to a fast one, with and without loss, near and far.
 CONDITIONS = tuple(
     f"hotcloud:{name}"

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks.servers import raised
 from configtron.fingerprint import read
 from configtron.model.nouns import Trace
 from configtron.probe.wire.pump import Pump
+from rigs.servers import raised
 
 # Flows held open together: a flow lasts about a third of a second, most of it the server's retransmission timer.
 AT_ONCE = 800

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 from configtron.lab import links
 from configtron.lab.uml import GUEST_OUTPUT, Job, pick
 from configtron.linux import netns
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 SERVER, CLIENT = "10.9.1.2", "10.9.2.2"
 PORT = 8080
 FORMS = ("live", "socket", "ss")

@@ -33,8 +33,8 @@ from configtron.lab.uml import GUEST_OUTPUT, Job, pick
 from configtron.linux import netns
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 CONDITIONS = ("hotcloud:1/150/0", "hotcloud:5/50/0", "hotcloud:5/150/1", "hotcloud:1/250/2.5", "access:cable")
 SCHEMES = ("cubic", "bbr")
 # Longer than any retransmission timer here, so that a window is let go when the kernel is told to.

@@ -37,8 +37,8 @@ from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
 from configtron.lab.uml import Job, pick
 from configtron.model.nouns import Value
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # The payload of a full segment: IP, TCP and its timestamps take 52 bytes.
 SEGMENT_BYTES = 1448
 # A link of the kernel is even: a few seconds tell as much as many, and 100 Mbit/s are work.

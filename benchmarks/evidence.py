@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, Row
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 HEAD = ("paper", "what", "paper's figure", "ours", "command", "s")
 NOT_RUN, FAILED = "not run", "FAILED"
 # A command that takes longer hangs.

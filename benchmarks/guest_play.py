@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from configtron.lab.uml import Job, pick
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # How often to look for what the guest has printed.
 LOOK_S = 0.2
 

@@ -25,8 +25,8 @@ from configtron.lab.enclosure import Job, enclose
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest
 from configtron.lab.uml import uml_arguments
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000)
 # (IPv6, lengths in use): one length as an allocation table has it, eight as a routing table.
 TABLES = ((False, 1), (False, 8), (True, 1))

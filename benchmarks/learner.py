@@ -36,7 +36,7 @@ from configtron.learner.policy import TablePolicy
 from configtron.model.errors import Missing
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import clients, lived, small_tensor
+from rigs.worlds import clients, lived, small_tensor
 
 CLAIM_SUGGESTION_MS, CLAIM_RATIO, CLAIM_UPDATE_S = 2.0, 100.0, 1.0
 SESSIONS = 10_000

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fingerprint.passive.oracle import Compared, compare
-from tests.fingerprint.passive.programs import TROUBLES, recorded
+from rigs.recorded_programs import TROUBLES, recorded
+from rigs.tshark_oracle import Compared, compare
 
 # So many unexplained differences are shown of one capture.
 SHOWN = 5

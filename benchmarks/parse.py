@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.captures import PACKETS, SNAP, write
+from rigs.synthetic_capture import PACKETS, SNAP, write
 
 RUNS = 3
 # Readers that take minutes for what others do in a second read this many packets.

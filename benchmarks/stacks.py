@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.servers import ended
 from configtron.lab.kernel import cache_folder, key
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
+from rigs.servers import ended
 
 SOURCES = Path(__file__).with_name("stacks")
 # Longer than any window here, and what lwIP's send buffer passes within a second.

@@ -43,8 +43,8 @@ from configtron.lab.bed.studies import SITES
 from configtron.lab.enclosure import Job, Running
 from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
 from configtron.model.repeats import Rule
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 LOADS = 30
 # Loads whose stops are counted: they are exact, and counting is slow.
 COUNTED_LOADS = 3

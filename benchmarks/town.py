@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.servers import SERVERS, running
 from configtron.linux.netns import inside
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
+from rigs.servers import SERVERS, running
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed, nobody's.
 LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"

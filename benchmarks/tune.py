@@ -28,12 +28,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks import guest_module
 from benchmarks.cpu_outside import Meter
 from configtron.lab.uml import Backend, Job, Netns
 from configtron.model.errors import USAGE, ConfigtronError
+from rigs import ROOT, guest_module
 
-ROOT = Path(__file__).resolve().parent.parent
 SOURCES = Path(__file__).resolve().parent / "churn"
 SIZES = (0, 1_000, 100_000)
 # Where each is measured, its goal (how much worse than untouched, at most; None: no claim).

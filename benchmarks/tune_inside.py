@@ -22,7 +22,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.guest_module import MODULE
 from configtron.lab import links
 from configtron.lab.farms import nginx_temporary
 from configtron.lab.uml import GUEST_OUTPUT
@@ -30,6 +29,7 @@ from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
+from rigs.guest_module import MODULE
 
 OUTPUT = Path(GUEST_OUTPUT)
 PORT = 8080

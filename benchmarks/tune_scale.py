@@ -37,8 +37,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from benchmarks import guest_module
-from benchmarks.apart import apart
 from configtron.linux.libbpf import Object, info, library
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
@@ -46,6 +44,8 @@ from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import objects, pins
 from configtron.tune.rules import difference
+from rigs import guest_module
+from rigs.isolation import apart
 
 # Drivers that set a whole namespace and know no prefixes.
 WHOLE = ("sysctl",)

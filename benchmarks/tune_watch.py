@@ -17,11 +17,11 @@ import sys
 import time
 from statistics import median
 
-from benchmarks.apart import with_own_pins
-from benchmarks.tune_ground import Ground, ground
 from benchmarks.tune_kills import INSIDE
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
+from rigs.isolation import with_own_pins
+from rigs.tune_ground import Ground, ground
 
 TIMES = 10
 SIZES = (4, 100_000)

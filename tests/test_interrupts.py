@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interrupts import heeding_ctrl_c
-from tests.test_layers import ROOT
+from rigs import ROOT
+from tests.support.interrupts import heeding_ctrl_c
 
 # Tests that Ctrl-C falls into: the code under test takes the exception, or the signal.
 CAUGHT = """
@@ -51,7 +51,7 @@ def test_second():
     ("first", "group"), [(CAUGHT, True), (CAUGHT, False), (HANDLED, True)], ids=["caught", "to-pytest", "handled"]
 )
 def test_one_ends_it(first: str, group: bool, tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.interrupts import *\n")
+    (tmp_path / "conftest.py").write_text("from tests.support.interrupts import *\n")
     (tmp_path / "test_it.py").write_text(TESTS.format(first=first))
     child = subprocess.Popen([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=tmp_path,
                              env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from rigs import ROOT
+from tests.support.sources import imports, modules, sources, under
 
 # Clocks, chance, sockets, processes and their relatives. Pure code is handed their results.
 IMPURE = frozenset(
@@ -41,38 +39,6 @@ def layer(module: str) -> int:
     if under(module, STUDIES):
         return 7
     return next(number for prefix, number in LAYERS if under(module, prefix))
-
-
-def under(module: str, package: str) -> bool:
-    return module == package or module.startswith(package + ".")
-
-
-def sources() -> Iterator[tuple[str, Path]]:
-    """(module name, file) of everything that is installed."""
-    for folder in ("configtron", "db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            parts = list(file.relative_to(ROOT).with_suffix("").parts)
-            if folder == "configtron" and len(parts) > 1 and (ROOT / folder / parts[1]).is_symlink():
-                continue  # the folder itself follows in this loop
-            name = ".".join(parts if folder == "configtron" else ["configtron", *parts])
-            yield name.removesuffix(".__init__"), file
-
-
-@cache
-def modules() -> frozenset[str]:
-    return frozenset(name for name, _ in sources())
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide the layer: write configtron.…"
-            # `from configtron.probe import wire` may name a module: report both readings.
-            yield node.module or ""
-            if under(node.module or "", "configtron"):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def offences(module: str, source: str) -> list[str]:
@@ -154,6 +120,35 @@ def test_the_law_can_be_broken(module: str, source: str) -> None:
 )
 def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:
     assert offences(module, source) == []
+
+
+# What stands beside the product: folder, and the folders it may import. A benchmark's own tests stand beside it.
+OUTSIDE = {
+    "rigs": {"configtron", "rigs"},
+    "tests": {"configtron", "rigs", "tests"},
+    "benchmarks": {"configtron", "rigs", "benchmarks"},
+    "docs": {"configtron"},
+}
+
+
+def strangers(folder: str, source: str) -> list[str]:
+    """Return the imports of a file of that folder ("" for the product) that belong to a folder it may not import."""
+    barred = set(OUTSIDE) - OUTSIDE.get(folder, {"configtron"})
+    return [name for name in imports(ast.parse(source)) if name.split(".")[0] in barred]
+
+
+def test_tests_and_benchmarks_never_import_each_other() -> None:
+    files = [("", file) for _, file in sources()]
+    files += [(folder, file) for folder in OUTSIDE for file in sorted((ROOT / folder).rglob("*.py"))]
+    assert {str(file): found for folder, file in files if (found := strangers(folder, file.read_text()))} == {}
+
+
+def test_an_import_between_tests_and_benchmarks_is_seen() -> None:
+    assert strangers("tests", "from benchmarks.tune import verdict") == ["benchmarks.tune"]
+    assert strangers("benchmarks", "import tests.support.sources") == ["tests.support.sources"]
+    assert strangers("rigs", "import benchmarks.tune\nimport tests") == ["benchmarks.tune", "tests"]
+    assert strangers("", "def f():\n    from rigs import worlds") == ["rigs"]
+    assert strangers("tests", "from rigs.worlds import clients\nfrom configtron.learner import grid") == []
 
 
 def test_every_layer_is_inhabited() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.test_layers import ROOT
+from rigs import ROOT
 from tests.test_packaging import config, lines
 
 # What carries its licence in itself; all else is in REUSE.toml (kernel fragments too: their bytes name cached kernels).

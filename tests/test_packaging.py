@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune")
 

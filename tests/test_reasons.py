@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_layers import ROOT, sources
+from rigs import ROOT
+from tests.support.sources import sources
 
 ROW = re.compile(r"^\| `([a-z0-9:*-]+)` \| (.+?) \| (.+?) \|$", re.M)
 # Functions whose argument at that place is a reason, and names that hold one.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 # A step of a recipe: a new file, lines before or after a line of a file, or a command that makes files.
 STEP = re.compile(
@@ -24,8 +24,8 @@ STEP = re.compile(
 CHECK = re.compile(r"^    python -m (pytest .+)$", re.M)
 # What a copy needs to run tests.
 COPIED = (
-    "benchmarks configtron db docs fingerprint fixtures kmod lab learner probe report studies tests tune "
-    "setup.cfg pyproject.toml ruff.toml README.md CONTRIBUTING.md Makefile"
+    "benchmarks configtron db docs fingerprint fixtures kmod lab learner probe report rigs studies tests tune "
+    "conftest.py setup.cfg pyproject.toml ruff.toml README.md CONTRIBUTING.md Makefile"
 ).split()
 LIMIT_S = 300
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.model.student import student, student_quantile
-from tests.test_layers import sources
+from tests.support.sources import sources
 
 TABLE = [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (29, 2.045), (120, 1.980)]
 

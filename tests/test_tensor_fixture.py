@@ -14,7 +14,7 @@ from configtron.lab.bed.studies import STUDIES
 from configtron.model.errors import DONE
 from configtron.model.repeats import Rule, judge
 from configtron.model.tensor import Tensor, read
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 FILE = ROOT / "fixtures" / "tensor" / "smoke.npz"
 STUDY, RULE = STUDIES["smoke"], Rule((6, 12, 24))

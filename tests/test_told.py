@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.interrupts import heeding_ctrl_c
+from tests.support.interrupts import heeding_ctrl_c
 
 TOLD = Path(__file__).parent.parent / ".ci" / "told"
 SAID = """Reading package lists...

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from configtron.cli.extras import PACKAGES
 from configtron.cli.root import root
-from tests.test_layers import ROOT
+from rigs import ROOT
 from tests.test_packaging import built_wheel
 
 pytestmark = pytest.mark.wheel

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.test_layers import ROOT, sources
+from rigs import ROOT
+from tests.support.sources import sources
 from tests.test_shape import snake
 
 # Folders, and files, whose names, comments, docstrings and messages have none of the banned words.

@@ -25,8 +25,8 @@ from configtron.learner.sim.world import tensor_of, warm_of
 from configtron.learner.sim.worldfile import Brought, first, read, write
 from configtron.model.grid import Grid, live_grid
 from configtron.model.tensor import Tensor
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "fixtures" / "tensor" / "versions.npz"
 CLASSES, OFTEN, FEW = 20, 500, 50
 ANALYTIC, LAB, FILE = "analytic", "measured", "file"

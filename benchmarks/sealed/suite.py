@@ -31,10 +31,11 @@ from typing import Any
 from benchmarks.evidence import commit_of
 from benchmarks.sealed import table
 from benchmarks.sealed.choosers import FAIR, WARM, chooser, readings, roster
-from benchmarks.sealed.ground import ROOT, Spec, made, quick, standard
+from benchmarks.sealed.ground import Spec, made, quick, standard
 from benchmarks.sealed.play import play
 from configtron.learner import PREFERRED
 from configtron.model.errors import BadInput
+from rigs import ROOT
 
 BEGIN, END = "<!-- sealed suite: begin -->", "<!-- sealed suite: end -->"
 RUN = "run.json"

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import guest_module
 from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
 from configtron.model.errors import USAGE, ConfigtronError
 from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
+from rigs import guest_module
 
 # Those that tell prefixes apart, best first.
 DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)

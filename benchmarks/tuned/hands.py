@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from benchmarks.guest_module import MODULE
 from benchmarks.tuned.place import GATEWAY4, Client
+from rigs.guest_module import MODULE
 
 
 class Step(NamedTuple):

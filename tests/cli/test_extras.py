@@ -12,7 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from configtron.cli.extras import PACKAGES, missing
-from tests.test_layers import ROOT, sources
+from rigs import ROOT
+from tests.support.sources import sources
 from tests.test_packaging import lines
 
 COMMANDS = (

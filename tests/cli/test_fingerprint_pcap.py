@@ -14,8 +14,8 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
-from tests.fingerprint.capture import write
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs import capture_bytes as write
 
 Spoken = pytest.CaptureFixture[str]
 

@@ -26,9 +26,9 @@ from configtron.service import campaign
 from configtron.service.campaign.inputs import blocklist_of, targets_of, vantages_of
 from configtron.service.campaign.run_config import options_of, run_config
 from configtron.service.campaign.run_options import ProbeOptions
+from rigs import ROOT
 from tests.report.sample import VANTAGES
 from tests.report.sample import run as sample_run
-from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 

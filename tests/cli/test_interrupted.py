@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from configtron.model.errors import INTERRUPTED
-from tests.interrupts import heeding_ctrl_c
-from tests.test_layers import ROOT
+from rigs import ROOT
+from tests.support.interrupts import heeding_ctrl_c
 
 # A process that gets SIGINT when a module of that name is looked for, or has just been run.
 SCRIPT = """

@@ -24,8 +24,8 @@ from configtron.lab.bed import measure as module
 from configtron.lab.bed import orphans, servers, studies
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.model.tensor import read
+from rigs import ROOT
 from tests.lab.bed import pretend
-from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6,12,24"]

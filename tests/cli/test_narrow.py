@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, filled, typed
 from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.typed import Said, tune, wanted
-from tests.test_layers import ROOT
 
 __all__ = ["filled", "stack", "tune", "typed", "wanted"]
 

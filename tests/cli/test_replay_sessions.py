@@ -16,8 +16,8 @@ from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.simulated import STUDIES
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, replayed, rows, typed
-from tests.test_layers import ROOT
 
 __all__ = ["typed"]
 FIXTURES = ROOT / "fixtures"

@@ -16,8 +16,8 @@ from configtron.cli.replay import stopping, studying
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.service.replay import simulation
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, replayed, typed
-from tests.test_layers import ROOT
 
 __all__ = ["typed"]
 

@@ -11,8 +11,8 @@ from configtron.db.replays import Replays
 from configtron.model.errors import DONE, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.session_job import Job, begin_job
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, rows, typed
-from tests.test_layers import ROOT
 
 __all__ = ["typed"]
 EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"

@@ -12,7 +12,7 @@ from configtron.fingerprint.merge import merge_all
 from configtron.model.nouns import Observation, Packet, Segment, Target, Trace
 from configtron.probe.icw import icw
 from configtron.probe.play import play
-from tests.fakeserver import FakeServer
+from tests.support.fake_server import FakeServer
 
 TARGET = Target("site.example", "192.0.2.1")
 

@@ -11,7 +11,7 @@ from configtron.fingerprint import icw_tls
 from configtron.model.nouns import ACK, SYN, Packet, Segment, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import play
-from tests.fakeserver import FakeServer
+from tests.support.fake_server import FakeServer
 
 TARGET = Target("site.example", "192.0.2.1", 443)
 

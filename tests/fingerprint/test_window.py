@@ -13,7 +13,7 @@ from configtron.fingerprint.window import read_window
 from configtron.model.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, PSH, SYN, Packet, Segment, Target, Trace
 from configtron.probe.icw import icw as icw_script
 from configtron.probe.play import play
-from tests.fakeserver import FakeServer
+from tests.support.fake_server import FakeServer
 
 TARGET = Target("a.example")
 MSS, RTT_S, ASK = 536, 0.02, 80

@@ -10,7 +10,7 @@ import pytest
 from configtron.lab import debian, uml
 from configtron.model.congestion import CONGESTION_CONTROLS, FAIR, OF_LINUX, OF_TABLE1, Congestion
 from configtron.model.knobs import KNOBS
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 # Kernels of the lab -> the files that switch its congestion controls on, and how.
 KERNELS = {

@@ -27,7 +27,7 @@ from configtron.lab.sites import REGIONS, Server
 from configtron.lab.troubles import BY_NAME, TROUBLES
 from configtron.lab.truth import Expectation, oracle
 from configtron.probe import withhold
-from tests.test_layers import ROOT
+from rigs import ROOT
 from tests.test_reasons import ROW
 
 SITES = [f"site{n}.example" for n in range(1000)]

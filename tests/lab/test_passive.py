@@ -12,7 +12,7 @@ from configtron.cli.outermost import run
 from configtron.fingerprint import read
 from configtron.model.errors import DONE, PARTIAL
 from configtron.probe.wire.pcap import read_evidence
-from tests.fingerprint.passive.read import told
+from rigs.read_capture import told
 
 pytestmark = pytest.mark.lab
 # Probes whose conversations are like what a capture can tell apart; the others' questions nobody else asks.

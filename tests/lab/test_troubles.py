@@ -16,7 +16,7 @@ from configtron.lab.sites import PROGRAM_OCTET, Server, Site
 from configtron.lab.stacks import NAMED
 from configtron.lab.troubles import BY_NAME, TROUBLES, Honest, Trouble
 from configtron.lab.truth import KNOBS, oracle
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 SITES = [f"site{n}.example" for n in range(1000)]
 

@@ -14,7 +14,8 @@ from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, RTT_P
 from configtron.learner.sim.pages import pages
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
-from tests.test_layers import ROOT, imports
+from rigs import ROOT
+from tests.support.sources import imports
 
 
 def one(kbps: float, rtt: float, loss: float, queue: float = 100.0) -> Conditions:

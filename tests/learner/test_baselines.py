@@ -10,7 +10,7 @@ from configtron.learner.baselines.optimal import cell_best
 from configtron.learner.cells import DONE, observed_best
 from configtron.learner.columns import ARMS, Contexts
 from configtron.learner.policy import TablePolicy
-from tests.learner.worlds import SITES, lived, small_classes, small_tensor
+from rigs.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
 CLASSES = small_classes(TENSOR)

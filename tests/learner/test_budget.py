@@ -16,7 +16,7 @@ from configtron.learner.sim.metrics import default_ms
 from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import small_classes, small_tensor
+from rigs.worlds import small_classes, small_tensor
 
 BUDGET, SESSIONS = 0.01, 3000
 # What chance may add: a load in a hundred explores, and one of them may take three times as long.

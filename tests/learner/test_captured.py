@@ -12,7 +12,7 @@ import pytest
 from configtron.learner.sim.captured import captured, clients_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 TENSOR = small_tensor()
 

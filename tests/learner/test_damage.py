@@ -18,7 +18,7 @@ from configtron.learner.sim.world import seeing, world
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 PLAIN = small_tensor()
 SETTINGS = [dict(one.settings) for one in PLAIN.grid.profiles]

@@ -15,7 +15,7 @@ from configtron.learner.sim.metrics import fared
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.world import World, world
 from configtron.model.errors import BadInput
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 HERE = world(TENSOR, 2000, 80_000, warm=WARM, classes=6, arrivals=Arrivals(prefixes=60))

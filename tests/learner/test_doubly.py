@@ -14,8 +14,8 @@ from configtron.learner.propensities import LN_FLAG, fitted
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tails import NO_TAIL, tail_of
 from configtron.learner.value import clusters_of, mean_of, value
+from rigs.worlds import clients, lived
 from tests.learner.test_value import TENSOR, candidate, mixed_logger, static, withheld
-from tests.learner.worlds import clients, lived
 
 BETTER = 5
 

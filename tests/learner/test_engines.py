@@ -14,7 +14,7 @@ from configtron.learner.engines.grid import Engine, GridEngine, coordinates, imp
 from configtron.learner.engines.lhc import latin
 from configtron.model.errors import BadInput, Missing
 from configtron.model.grid import live_grid, paper_grid
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 GRID = live_grid()
 ENGINES = ("grid", "gpyopt", "gpyopt-classic")

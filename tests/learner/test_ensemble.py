@@ -15,7 +15,7 @@ from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
 from configtron.model.errors import BadInput
-from tests.learner.worlds import SITES, clients, small_classes, small_tensor
+from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

@@ -15,7 +15,7 @@ from configtron.learner.handed import handed, seen_of
 from configtron.learner.judged import Told, told
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
-from tests.learner.worlds import SITES, clients, small_classes, small_tensor
+from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 DEFAULT, EVERY = TENSOR.grid.default, np.ones(len(TENSOR.grid), dtype=np.bool_)

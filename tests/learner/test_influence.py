@@ -22,7 +22,7 @@ from configtron.learner.influence import (
 )
 from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.thompson import Thompson
-from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
+from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor(bent=0.03)
 CLASSES = small_classes(TENSOR)

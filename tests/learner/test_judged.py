@@ -17,7 +17,7 @@ from configtron.learner.handed import Handed, handed, seen_of, served_by
 from configtron.learner.judged import LEAST_OUTCOMES, Loss, Told, _groups, halves, judged, told
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
-from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
+from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")

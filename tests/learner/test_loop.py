@@ -14,7 +14,7 @@ from configtron.learner.sim.metrics import fared, mean, over, quantile
 from configtron.learner.sim.noise import NO_NOISE
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted, on
 from configtron.model.errors import BadInput
-from tests.learner.worlds import small_classes, small_tensor
+from rigs.worlds import small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

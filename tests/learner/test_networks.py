@@ -9,7 +9,7 @@ import pytest
 from configtron.learner.sim.networks import csv_networks, placed
 from configtron.learner.sim.sessions import Arrivals
 from configtron.model.errors import BadInput
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 TENSOR = small_tensor()
 # Exactly the tensor's first and tenth, the second three times as often.

@@ -21,7 +21,7 @@ from configtron.learner.sim.sessions import drawn
 from configtron.learner.sim.world import seeing, world
 from configtron.model.nearest import nearest, point
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 PLAIN = small_tensor()
 H2 = np.array([dict(one.settings)["http_version"] == "h2" for one in PLAIN.grid.profiles])

@@ -14,7 +14,7 @@ from configtron.learner.reached import met, reached, twins, unreached
 from configtron.learner.rulebook import present, rulebook
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
-from tests.learner.worlds import clients, lived, small_classes, small_tensor
+from rigs.worlds import clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

@@ -21,7 +21,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import small_classes, small_tensor
+from rigs.worlds import small_classes, small_tensor
 
 WHOLE = small_tensor()
 EIGHT = [at for at, profile in enumerate(WHOLE.grid.profiles)

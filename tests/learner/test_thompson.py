@@ -12,7 +12,7 @@ from configtron.learner import Setting, policy
 from configtron.learner.templates import templates
 from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
-from tests.learner.worlds import SITES, lived, small_classes, small_tensor
+from rigs.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
 CLASSES = small_classes(TENSOR)

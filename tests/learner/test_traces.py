@@ -19,7 +19,7 @@ from configtron.learner.sim.traces import (
     visited,
 )
 from configtron.model.errors import BadInput
-from tests.learner.worlds import small_tensor
+from rigs.worlds import small_tensor
 
 TENSOR = small_tensor()
 HEADER = "at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"

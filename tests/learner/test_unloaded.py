@@ -10,7 +10,7 @@ import numpy as np
 from configtron.learner.cells import Tally
 from configtron.learner.thompson import Thompson
 from configtron.learner.unloaded import ASKED, LOADS, barred
-from tests.learner.worlds import clients, small_classes, small_tensor
+from rigs.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 

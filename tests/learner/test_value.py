@@ -16,8 +16,8 @@ from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policy import TablePolicy
 from configtron.learner.value import Estimate, _estimates, plain_model, value
 from configtron.model.errors import BadInput
-from tests.learner.worlds import SITES, clients, lived, small_classes, small_tensor
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 CLASSES = small_classes(TENSOR)

@@ -7,7 +7,7 @@ import numpy as np
 
 from configtron.learner import Setting, policy
 from configtron.learner.within import no_slopes
-from tests.learner.worlds import SITES, lived, small_classes, small_tensor
+from rigs.worlds import SITES, lived, small_classes, small_tensor
 
 
 def test_planted_slopes_come_back() -> None:

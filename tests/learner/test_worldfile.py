@@ -20,8 +20,8 @@ from configtron.learner.sim.worldcsv import cells, write_cells, write_sessions
 from configtron.learner.sim.worldfile import Brought
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor, write
-from tests.learner.worlds import small_tensor
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.worlds import small_tensor
 
 TENSOR = small_tensor(conditions=6)
 SESSIONS = drawn(TENSOR, 300, np.random.default_rng(1))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layers import ROOT, sources
+from rigs import ROOT
+from tests.support.sources import sources
 
 # An interface's mark in a source -> the files that may have it.
 INTERFACES = {

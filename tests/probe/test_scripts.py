@@ -14,7 +14,7 @@ from configtron.model.nouns import ACK, PSH, SYN, Observation, Packet, Segment, 
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play
 from configtron.probe.profiles import CLEAR
-from tests.fakeserver import FakeServer
+from tests.support.fake_server import FakeServer
 
 TARGET = Target("site.example", "192.0.2.1")
 AGENT = "configtron-test (+https://example.org)"

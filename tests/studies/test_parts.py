@@ -16,9 +16,9 @@ from configtron.model.errors import BadInput
 from configtron.model.samples import Pairs
 from configtron.studies.guests.parts import FOUND, Part, kept, performed
 from configtron.studies.study import Given, Step
+from rigs import ROOT
 from tests.lab.bed import pretend
 from tests.studies import echo
-from tests.test_layers import ROOT
 
 MODULE = "tests.studies.echo"
 

@@ -18,8 +18,8 @@ from configtron.studies.simulated import STUDIES, managers, searching
 from configtron.studies.simulated.ablations import blind
 from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, Study, summed
-from tests.learner.worlds import small_tensor
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.worlds import small_tensor
 
 STUDY = Study("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 

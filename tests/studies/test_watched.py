@@ -10,7 +10,7 @@ from configtron.learner.classes import Classes
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.watched import Watched, watched
-from tests.learner.worlds import small_classes, small_tensor
+from rigs.worlds import small_classes, small_tensor
 
 FEW = Arrivals(prefixes=40, change_share=0.0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of this folder run apart from the host (benchmarks/apart.py), and BPF programs compiled for them."""
+"""Programs of this folder run apart from the host (rigs/isolation.py), and BPF programs compiled for them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.apart import apart
 from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.isolation import apart
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """SIGKILL before each call to libbpf that an apply, a change and a revert make; what stands afterwards, told as JSON.
 
-    cut_short.py [STRIDE]    run it apart (benchmarks/apart.py)
+    cut_short.py [STRIDE]    run it apart (rigs/isolation.py)
 
 With a stride only every so many of the calls are tried; all of them take half a minute.
 """

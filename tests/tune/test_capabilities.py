@@ -10,7 +10,7 @@ from configtron.model.tuning import Reach
 from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 CELLS = list(cells(tables()))
 # What a reach may be of (`tuning.py`).

@@ -13,7 +13,7 @@ from subprocess import PIPE
 
 import pytest
 
-from benchmarks.apart import apart
+from rigs.isolation import apart
 from tests.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The ebpf driver on this host's kernel and on the lab's: what real sockets say, and what is left afterwards.
 
-On the host all happens in namespaces of its own, with a BPF file system of its own (benchmarks/apart.py), which end
+On the host all happens in namespaces of its own, with a BPF file system of its own (rigs/isolation.py), which end
 with their first process, however that ends, and in a control group of its own.
 """
 
@@ -19,7 +19,7 @@ from configtron.lab.qemu import QemuDebian
 from configtron.lab.uml import Backend, Job, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
-from tests.test_layers import ROOT
+from rigs import ROOT
 from tests.tune.aside import aside, compiled, usable
 from tests.tune.test_ebpf import EVERYTHING
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers import kmod_abi
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 HEADER = ROOT / "kmod" / "configtron.h"
 

@@ -19,7 +19,7 @@ from configtron.lab.recipes import LAB
 from configtron.lab.uml import Job, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
 from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
-from tests.test_layers import ROOT
+from rigs import ROOT
 from tests.tune.kmod_calls import EVERYTHING, OPTIONS
 from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 

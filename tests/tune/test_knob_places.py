@@ -11,7 +11,7 @@ from configtron.model.knobs import KERNEL, KNOBS
 from configtron.tune import metrics, pools
 from configtron.tune.drivers import kmod_units, sysctl
 from configtron.tune.drivers.bpf import reach
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 # Driver -> (its module, what it sets, what it refuses).
 DRIVERS = {

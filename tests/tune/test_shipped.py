@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.apart import apart
 from configtron.model.errors import Refused
 from configtron.tune.drivers.bpf import build, objects
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.isolation import apart
 from tests.tune.aside import usable
 
 MANIFEST = json.loads((objects.SHIPPED / objects.MANIFEST).read_text())

@@ -12,8 +12,8 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.learner.gain import HELD_REASONS
 from configtron.model.errors import DONE, REFUSED, USAGE
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, filled, rows, typed
-from tests.test_layers import ROOT
 
 __all__ = ["filled", "typed"]
 

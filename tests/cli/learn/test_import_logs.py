@@ -29,9 +29,9 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.learning.importing import BATCH
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
+from rigs import ROOT
 from tests.cli.learn.typed import Typed, typed
 from tests.fingerprint.capture.mmdb import database
-from tests.test_layers import ROOT
 
 __all__ = ["typed"]
 

@@ -15,8 +15,8 @@ from configtron.db.outcomes import Outcomes
 from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.tensor import write
+from rigs.worlds import small_tensor
 from tests.cli.learn.typed import Typed, filled, rows, typed
-from tests.learner.worlds import small_tensor
 
 __all__ = ["filled", "typed"]
 

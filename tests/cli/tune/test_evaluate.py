@@ -18,8 +18,8 @@ from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.studies import study
 from configtron.studies.results import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.studies.study import Given, Step
+from rigs import ROOT
 from tests.lab.bed import pretend
-from tests.test_layers import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")

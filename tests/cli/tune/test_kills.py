@@ -10,13 +10,12 @@ import time
 
 import pytest
 
-from benchmarks import tune_kills
-from benchmarks.tune_ground import Ground, ground
-from benchmarks.tune_kills import Point, points, restored
 from configtron.model.tuning import Place
 from configtron.service.lease.processes import alive, end, ended, named
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
+from rigs.kill_points import Point, campaign, kill_at, points, restored
+from rigs.tune_ground import Ground, ground
 
 # Whether it is restored at all; in what time, the benchmark says.
 PATIENCE_S = 30.0
@@ -28,11 +27,11 @@ pytestmark = pytest.mark.root
 def test_killed_at_some_calls(driver: str, count: int, verb: str) -> None:
     if lack := load(driver, Place()).missing():
         pytest.skip(lack)
-    assert tune_kills.campaign(driver, verb, count, PATIENCE_S)
+    assert campaign(driver, verb, count, PATIENCE_S)
 
 
 def test_a_baseline_that_does_not_come_back_is_seen() -> None:
-    """The benchmark's own eyes: with an act that nobody undoes, it says so."""
+    """With an apply that nothing undoes, the wait reports it."""
     with ground("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
@@ -92,7 +91,7 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
         words = ("apply", *here.where, "--lease", "60")
         send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
         here.run("rollback")
-        assert tune_kills.kill_at(here, Point(send.call, send.number), words)
+        assert kill_at(here, Point(send.call, send.number), words)
         end(keeper_of(here), signal.SIGKILL)
         assert here.open_acts()[0][1] == "writing"
         here.run("apply", *here.where, "--lease", "60")

@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from benchmarks import guest_module
 from configtron.lab.uml import UmlVirtual
+from rigs import guest_module
 
 LIMIT_S = 300
 # `plan` with an act in force and others to come; apply and rollback, each killed in the middle. More of it costs
 # more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).
 TESTS = (
     "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[True-kmod]",
-    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-apply]",
-    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-rollback]",
+    "benchmarks/tests/test_tune_kills.py::test_killed_at_some_calls[kmod-1-apply]",
+    "benchmarks/tests/test_tune_kills.py::test_killed_at_some_calls[kmod-1-rollback]",
 )
 
 

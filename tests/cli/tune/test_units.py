@@ -18,13 +18,13 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.apart import apart
 from configtron.cli.root import root
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.lease import systemd_units
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
+from rigs import ROOT
+from rigs.isolation import apart
 from tests.cli.tune.typed import Said, tune
-from tests.test_layers import ROOT
 
 __all__ = ["tune"]
 HERE = Path(__file__).parent

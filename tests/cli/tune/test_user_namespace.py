@@ -14,8 +14,8 @@ import pytest
 
 from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
+from rigs import ROOT
 from tests.cli.tune.typed import Said, tune
-from tests.test_layers import ROOT
 from tests.tune.aside import usable
 
 __all__ = ["tune"]

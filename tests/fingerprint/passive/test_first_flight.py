@@ -9,7 +9,7 @@ import pytest
 
 from configtron.fingerprint.passive.connection_report import report_connections
 from configtron.model.nouns import ACK, FIN, SYN, Observation
-from tests.fingerprint.passive.story import FULL, MSS, RTT_S, Story
+from rigs.made_capture import FULL, MSS, RTT_S, Story
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S

@@ -15,9 +15,9 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.connections import _unwrapped
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.read import told
-from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
+from rigs import capture_bytes as write
+from rigs.made_capture import FULL, RTT_S, Story, seen
+from rigs.read_capture import told
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S

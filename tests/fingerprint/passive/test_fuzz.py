@@ -20,7 +20,7 @@ from configtron.fingerprint.passive.tls import hello
 from configtron.model.errors import BadInput
 from configtron.model.nouns import GRADES
 from configtron.report.connections import form
-from tests.fingerprint.capture import write
+from rigs import capture_bytes as write
 from tests.fingerprint.capture.test_reading import DIALECTS
 
 MAGICS = [struct.pack(order + "I", magic) for order in "<>" for magic in (0xA1B2C3D4, 0xA1B23C4D)]

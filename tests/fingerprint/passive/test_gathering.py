@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.captures import write as write_capture
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.gathering import OPENING, TAIL, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.model.nouns import ACK, SYN
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.read import told
-from tests.fingerprint.passive.story import Story
+from rigs import capture_bytes as write
+from rigs.made_capture import Story
+from rigs.read_capture import told
+from rigs.synthetic_capture import write as write_capture
 
 
 def comparable(one: ConnectionReport) -> tuple[object, ...]:

@@ -14,9 +14,9 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, r
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, path_of, sighted
 from configtron.report.contexts import form
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.read import gathered
-from tests.fingerprint.passive.story import Story
+from rigs import capture_bytes as write
+from rigs.made_capture import Story
+from rigs.read_capture import gathered
 from tests.fingerprint.passive.test_foreign import proven
 
 CLIENT, SERVER = "192.0.2.1", "198.51.100.2"

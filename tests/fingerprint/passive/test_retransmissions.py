@@ -9,7 +9,7 @@ import pytest
 
 from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.model.nouns import ACK, FIN
-from tests.fingerprint.passive.story import FULL, RTT_S, Story, seen
+from rigs.made_capture import FULL, RTT_S, Story, seen
 
 AT = 1.0
 

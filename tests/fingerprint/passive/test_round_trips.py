@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.captures import write as write_capture
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.summary import TRIPS
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.story import FULL, RTT_S, Story
+from rigs import capture_bytes as write
+from rigs.made_capture import FULL, RTT_S, Story
+from rigs.synthetic_capture import write as write_capture
 
 MS = 1_000_000
 

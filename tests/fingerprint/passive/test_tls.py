@@ -13,8 +13,8 @@ from configtron.fingerprint.passive.tls import CLIENT_HELLO, SERVER_HELLO, hello
 from configtron.lab.certificates import issue
 from configtron.model.nouns import ACK, RST, SYN, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.read import told as told_of
+from rigs import capture_bytes as write
+from rigs.read_capture import told as told_of
 
 
 @pytest.fixture(scope="module")

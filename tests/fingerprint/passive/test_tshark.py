@@ -12,12 +12,12 @@ import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.retransmissions import CAUSES
-from tests.fingerprint.passive.oracle import RULES, compare
-from tests.fingerprint.passive.programs import HOSTS, TROUBLES, Recorded, recorded
-from tests.fingerprint.passive.read import told, whole
-from tests.fingerprint.passive.tshark import settings
-from tests.fingerprint.rig import rig
-from tests.test_layers import ROOT
+from rigs import ROOT
+from rigs.impaired_path import rig
+from rigs.read_capture import told, whole
+from rigs.recorded_programs import HOSTS, TROUBLES, Recorded, recorded
+from rigs.tshark import settings
+from rigs.tshark_oracle import RULES, compare
 
 pytestmark = [
     pytest.mark.root,

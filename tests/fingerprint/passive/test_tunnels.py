@@ -24,9 +24,9 @@ from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import DONE, PARTIAL
-from tests.fingerprint.capture import write
+from rigs import capture_bytes as write
+from rigs.made_capture import RTT_S, Story
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
-from tests.fingerprint.passive.story import RTT_S, Story
 
 pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
 MACS = bytes.fromhex("020000000001020000000002")

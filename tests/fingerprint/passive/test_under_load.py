@@ -16,9 +16,9 @@ from configtron.fingerprint.passive.local import path_of, sighted
 from configtron.lab.bed import pathview
 from configtron.lab.bed.tap import PACKET, Seen
 from configtron.model.nouns import ACK
-from tests.fingerprint.capture import write
-from tests.fingerprint.passive.read import gathered
-from tests.fingerprint.passive.story import FULL, RTT_S, Story
+from rigs import capture_bytes as write
+from rigs.made_capture import FULL, RTT_S, Story
+from rigs.read_capture import gathered
 
 SERVER = "198.51.100.2"
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.guest_module import MODULE
 from configtron.lab import links
 from configtron.lab.bed.conditions import Condition, Way
 from configtron.lab.bed.families import named
@@ -25,6 +24,7 @@ from configtron.linux.qdisc import Qdisc
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
+from rigs.guest_module import MODULE
 
 NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
 # The kernel's lossy link and the same as the player has it.

@@ -20,7 +20,7 @@ from configtron.lab.bed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.enclosure import GUEST_OUTPUT, Job, Running, tie
 from configtron.model.errors import DONE, NOTHING
 from configtron.model.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 SOFTWARE = (("configtron", "pretended"),)
 

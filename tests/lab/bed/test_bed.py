@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks import guest_module
 from configtron.lab.bed import player
 from configtron.lab.bed.families import named
 from configtron.lab.kernel import cache_folder
 from configtron.lab.uml import Job, UmlVirtual
 from configtron.tune.drivers.bpf import objects
+from rigs import ROOT, guest_module
 from tests.lab.bed.inside import LOSSY, NAMES, TWO
-from tests.test_layers import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks import browser as yardstick
 from configtron.lab import uml
 from configtron.lab.bed import browser, loads
 from configtron.lab.bed.browser import Visit, Watched
 from configtron.lab.uml import Job
 from configtron.model.errors import Missing
+from rigs import ROOT
 from tests.lab.bed.test_pages import SMALL
-from tests.test_layers import ROOT
 
 
 def request(number: str, place: str, at_s: float) -> tuple[str, dict[str, Any]]:
@@ -73,18 +72,6 @@ def test_no_browser_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Missing, match="apt-get install chromium-headless-shell"):
         browser.program()
-
-
-def cell(name: str, ours: float, theirs: float) -> yardstick.Cell:
-    return yardstick.Cell("c", "p", name, ours, theirs, ())
-
-
-def test_spearman_and_regret() -> None:
-    assert yardstick.ranks([3.0, 1.0, 3.0, 2.0]) == [3.5, 1.0, 3.5, 2.0]
-    cells = [cell("a", 1, 110), cell("b", 2, 100), cell("c", 3, 300)]
-    # two of three pairs agree: 1 - 6 * (1 + 1) / (3 * 8)
-    assert yardstick.spearman(cells) == pytest.approx(0.5)
-    assert yardstick.regret(cells) == pytest.approx(0.1)
 
 
 VISIT = """

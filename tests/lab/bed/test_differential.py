@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.dead_knobs import wrong
 from configtron.lab.bed.differential import Certificate, certify
 from configtron.model.errors import BadInput
 
@@ -36,12 +35,3 @@ def test_other_cells_are_no_comparison(second: dict[str, list[float]]) -> None:
 def test_nothing_is_no_proof() -> None:
     with pytest.raises(BadInput):
         certify("k", (0, 1), {}, {})
-
-
-def test_the_claim_can_fail() -> None:
-    dead, alive = Certificate("k", (0, 1), 10, 10, 0.0, ""), Certificate("k", (0, 1), 10, 9, 0.1, "x")
-    names = ("again", "tcp_low_latency", "tcp_low_latency after a pause", "tcp_slow_start_after_idle")
-    good = dict.fromkeys(names, dead) | {"tcp_slow_start_after_idle after a pause": alive}
-    assert wrong(good) == []
-    for name in good:
-        assert len(wrong(good | {name: alive if good[name] is dead else dead})) == 1

@@ -21,8 +21,8 @@ from configtron.lab.bed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.bed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.repeats import Rule
+from rigs import ROOT
 from tests.lab.bed import pretend
-from tests.test_layers import ROOT
 
 SIZES = {"a": 900, "b": 9000}
 PAGES = tuple(Page(name, (f"{name}.example",), (Object("/", size, "html"),)) for name, size in SIZES.items())

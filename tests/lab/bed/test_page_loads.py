@@ -13,7 +13,7 @@ from configtron.lab.bed import loads, model, plan
 from configtron.lab.bed.loads import Load
 from configtron.lab.bed.pages import Page
 from configtron.lab.uml import Job
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 

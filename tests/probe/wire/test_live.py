@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from benchmarks.servers import PAGE_BYTES, raised
 from configtron.model.errors import BadInput, Missing
 from configtron.model.nouns import ACK, RST, SYN, Target, Trace, Vantage
 from configtron.probe import PROBES
@@ -25,6 +24,7 @@ from configtron.probe.wire.isolation import Isolation, sweep_tables
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner, sweep
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
+from rigs.servers import PAGE_BYTES, raised
 
 pytestmark = pytest.mark.root
 

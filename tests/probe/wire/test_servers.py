@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import SERVERS, raised
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.model.nouns import Observation, Trace
 from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
+from rigs.servers import SERVERS, raised
 from tests.probe.wire.test_live import PORTS, finish, namespaces
 
 pytestmark = pytest.mark.root

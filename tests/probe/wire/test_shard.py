@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import raised
 from configtron.fingerprint.merge import merge_all
 from configtron.model.nouns import Target, Vantage
 from configtron.model.records import Result
@@ -19,6 +18,7 @@ from configtron.probe.targets import Source
 from configtron.probe.wire.journal import JOURNAL, journal
 from configtron.probe.wire.pcap import read_evidence
 from configtron.probe.wire.shard import Shard, perform, shard_from_json
+from rigs.servers import raised
 
 SHARD = Shard(
     name="here", targets=(), vantages=(), tests=("http", "icw", "rwin", "signature"), profile="quick", rate=0,

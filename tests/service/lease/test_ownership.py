@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tune_ground import Ground, ground
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, REFUSED, Refused
 from configtron.model.nouns import Profile
@@ -26,6 +25,7 @@ from configtron.service.lease.undo import undo
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
+from rigs.tune_ground import Ground, ground
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import pytest
 
-from benchmarks.tune_ground import ground
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
@@ -26,6 +25,7 @@ from configtron.service.lease import profiles as module
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
+from rigs.tune_ground import ground
 from tests.cli.tune.memory import Stack, stack
 
 __all__ = ["stack"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Real servers on this host, as shipped, to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd.
 
-    python -m benchmarks.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
+    python -m rigs.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
 
 All live in one network namespace of our own, each at its own address, in clear on port 80 and with TLS on 443 (a leaf
 certificate and its authority), with a page longer than any initial window. Beside it stands a second namespace: the

@@ -18,8 +18,8 @@ from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.fingerprint.passive.traces import end_of
-from tests.fingerprint.passive.read import whole
-from tests.fingerprint.passive.tshark import Side, Stream, streams
+from rigs.read_capture import whole
+from rigs.tshark import Side, Stream, streams
 
 PLAIN = ("mss", "wscale", "syn_window", "max_window", "keep_alives")
 

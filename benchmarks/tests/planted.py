@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs in the guest in place of benchmarks.tuned.inside: drivers, and hands that make mistakes that must be seen.
 
-python -m tests.lab.planted SCENE...      a driver; idle: applies nothing; leaving: its rollback leaves one route
+python -m benchmarks.tests.planted SCENE...      a driver; idle: applies nothing; leaving: its rollback leaves one route
 """
 
 from __future__ import annotations

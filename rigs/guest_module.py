@@ -12,8 +12,8 @@ from pathlib import Path
 from configtron.lab.backend import say
 from configtron.lab.kmod import module_for_guest
 from configtron.lab.uml import GUEST_OUTPUT, Backend, Job, UmlVirtual
+from rigs import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # Where a guest finds it.
 MODULE = Path(GUEST_OUTPUT) / "configtron.ko"
 # The shell's words that load it and become the command that follows.

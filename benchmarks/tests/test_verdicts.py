@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tune import FIGURES, Ratio, verdict
-from tests.test_layers import ROOT
-from tests.tune.aside import usable
+from configtron.model.tuning import Place
+from configtron.tune.drivers.ebpf import EbpfDriver
+from rigs import ROOT
 
 GOOD = Ratio(1.000, 0.998, 1.004)
 # As once measured: kmod and ebpf with a hundred thousand prefixes.
@@ -37,7 +38,8 @@ def test_no_figure_is_left_out(at: int) -> None:
 
 @pytest.mark.root
 def test_the_driver_alone_and_the_whole_command_stand_in_one_row(tmp_path: Path) -> None:
-    usable()
+    if reason := EbpfDriver(Place()).missing():
+        pytest.skip(reason)
     words = [sys.executable, "-m", "benchmarks.tune_scale", "--drivers", "ebpf", "--sizes", "1000"]
     done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
     assert done[1].split()[-5:] == ["complete", "cmd", "s", "cmd", "cpu"]

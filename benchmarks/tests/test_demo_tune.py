@@ -25,7 +25,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
     if reason := UmlVirtual().available():
         pytest.skip(reason)
     folder: Path = tmp_path_factory.mktemp("guest")
-    found = played(folder, (*DRIVERS, *MISTAKES), "tests.lab.planted")
+    found = played(folder, (*DRIVERS, *MISTAKES), "benchmarks.tests.planted")
     return found, sights(found, folder)
 
 

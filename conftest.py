@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
+from tests.support.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
 
 __all__ = ["pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import evidence
 from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, Row, cell, found, several, shares
-from tests.test_layers import ROOT
+from rigs import ROOT
 
 CSV = "study,row,column,x,value,low,high,worlds,paper\nknobs,initcwnd,p95 excess,,0.186,0,0,2,\nknobs,a,b,3,9,0,0,2,\n"
 EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text()
@@ -89,7 +89,8 @@ def test_benchmarks_that_no_test_runs_are_run_by_make_evidence() -> None:
     """What docs/experiments.md calls alive is run: by a test, or by a row here."""
     named = set(re.findall(r"python -m (benchmarks\.\w+)", " ".join(row[3] for row in alive())))
     run_here = set(re.findall(r"python -m (benchmarks\.\w+)", " ".join(row.command for row in ROWS)))
-    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py") if path.name != "test_evidence.py")
+    files = set((ROOT / "benchmarks" / "tests").glob("test_*.py")) - {Path(__file__)}
+    tests = "".join(file.read_text() for file in files)
     missing = {name for name in named - run_here if name.replace("benchmarks.", "") not in tests}
     assert missing == set()
 

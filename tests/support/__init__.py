@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Support code that only tests need; what benchmarks need too is in rigs/."""
