@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from configtron.lab import links
-from configtron.lab.farms import nginx_temporary
+from configtron.lab.server_pools import nginx_temporary
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile

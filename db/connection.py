@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A database file opened: by its owner, by a reader, or by somebody who must leave no trace of having looked."""
+"""A database file opened: by its owner, by a reader, or by a reader that must leave no file behind."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class MeasurementRow(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """One boot as kept: SHA-256 of what it was told and of what it wrote; what it ran on; what it took."""
+    """One boot as kept: SHA-256 of its orders and of its lines; what it ran on; what it took."""
 
     condition: str
     orders: str
@@ -130,11 +130,11 @@ class Measuring(Database):
         filled: Filled,
         cells: Sequence[Cell],
         configurations: Sequence[Profile],
-        told: Shard,
+        boot: Shard,
     ) -> bool:
         """Keep a shard, all of it or nothing. One that is already kept stays as it is: then False."""
-        row = (number, told.condition, told.orders, canonical(dict(told.software)), canonical(dict(filled.network)),
-               told.lines, told.virtual_s, told.wall_s)  # fmt: skip
+        row = (number, boot.condition, boot.orders, canonical(dict(boot.software)), canonical(dict(filled.network)),
+               boot.lines, boot.virtual_s, boot.wall_s)  # fmt: skip
         with self._clear(), self._transaction():
             cursor = self._connection.execute(
                 "INSERT INTO shard (measurement, condition, orders, software, network, lines, virtual_s, wall_s)"
@@ -143,11 +143,11 @@ class Measuring(Database):
             )
             if cursor.rowcount == 0:
                 return False
-            self._record_cells(cast(int, cursor.lastrowid), filled, cells, configurations, told)
+            self._record_cells(cast(int, cursor.lastrowid), filled, cells, configurations, boot)
         return True
 
     def _record_cells(
-        self, shard: int, filled: Filled, cells: Sequence[Cell], configurations: Sequence[Profile], told: Shard
+        self, shard: int, filled: Filled, cells: Sequence[Cell], configurations: Sequence[Profile], boot: Shard
     ) -> None:
         write = self._connection.executemany
         write(
@@ -161,7 +161,7 @@ class Measuring(Database):
         write(
             "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (shard, cell.configuration, cell.site, *cell.verdict, _provenance(told, cell, configurations))
+                (shard, cell.configuration, cell.site, *cell.verdict, _provenance(boot, cell, configurations))
                 for cell in cells
             ],
         )
@@ -188,9 +188,9 @@ class Measuring(Database):
                 yield _kept(list(group))
 
 
-def _provenance(told: Shard, cell: Cell, configurations: Sequence[Profile]) -> str:
+def _provenance(boot: Shard, cell: Cell, configurations: Sequence[Profile]) -> str:
     settings = canonical(pairs_form(configurations[cell.configuration].settings))
-    return digest(told.orders, canonical(dict(told.software)), settings, cell.site)
+    return digest(boot.orders, canonical(dict(boot.software)), settings, cell.site)
 
 
 def _kept(rows: Sequence[tuple[Any, ...]]) -> Kept:

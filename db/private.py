@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Database files that only their owner can read: they show whom somebody measures and how a server is set up.
+"""Database files that only their owner can read: they show whom a user measures and how a server is set up.
 
 A folder that has to be made gets mode 0700, a file 0600, whatever the umask. An existing file that everybody can read
 or write (earlier versions made such files) is restricted to its owner, and so are the log files that SQLite keeps

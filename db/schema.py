@@ -69,7 +69,7 @@ def migrate(connection: sqlite3.Connection, folder: Path, version: int) -> None:
 
 
 def apply(connection: sqlite3.Connection, script: str, version: int) -> None:
-    """Run a script and set the version, both or neither. If somebody else was faster, do nothing."""
+    """Run a script and set the version, both or neither. If another process was faster, do nothing."""
     connection.execute("BEGIN EXCLUSIVE")
     (current,) = connection.execute("PRAGMA user_version").fetchone()
     if current >= version:

@@ -79,7 +79,7 @@ CREATE VIEW vote AS
     WHERE grade IN ('A', 'B', 'C') AND NOT tainted
     GROUP BY run, vantage, site, knob, value, unit;
 
--- The verdict at a glance: the value most trials agree on, how many did, and how many read anything exact.
+-- The verdict in short: the value most trials agree on, how many did, and how many read anything exact.
 -- Where trials disagree, `disagreeing` says so and `fingerprint/merge.py` settles it.
 CREATE VIEW verdict AS
     SELECT run, vantage, site, knob, value, unit, agreeing, exact, exact - agreeing AS disagreeing
@@ -172,7 +172,7 @@ CREATE TABLE tuning (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Advice that nobody wants to hear again.
+-- Advice that the operator acknowledged: not shown again.
 CREATE TABLE muted (
     advice   TEXT PRIMARY KEY,                    -- its id
     about    TEXT NOT NULL,
@@ -188,7 +188,7 @@ CREATE TABLE act (
     boot      TEXT NOT NULL,                      -- the kernel's boot id
     begun_at  TEXT NOT NULL,                      -- UTC, ISO 8601
     status    TEXT NOT NULL CHECK (status IN ('begun', 'writing', 'leased', 'kept', 'undoing', 'undone', 'replaced')),
-    before    TEXT NOT NULL,                      -- what the driver said stood here
+    before    TEXT NOT NULL,                      -- what the driver read here before
     rules     TEXT NOT NULL CHECK (json_valid(rules)),  -- what is to be in force
     lease_s   REAL NOT NULL,
     expires_s REAL NOT NULL,                      -- since boot
@@ -200,7 +200,7 @@ CREATE TABLE act (
 
 CREATE INDEX act_by_status ON act (status);
 
--- Somebody else changed what we had set: hands off, until a command says otherwise.
+-- External changes of what we had set: left alone, until a command takes them back.
 CREATE TABLE frozen (
     id         INTEGER PRIMARY KEY,
     act        INTEGER NOT NULL,                  -- that had set it
@@ -232,16 +232,16 @@ CREATE TABLE shard (
     id          INTEGER PRIMARY KEY,
     measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
     condition   TEXT NOT NULL,
-    orders      TEXT NOT NULL,                    -- SHA-256 of what it was told (conditions, pages, seed, all of it)
+    orders      TEXT NOT NULL,                    -- SHA-256 of its orders (conditions, pages, seed, all of it)
     software    TEXT NOT NULL CHECK (json_valid(software)),  -- JSON object: what it ran on, by name and version
-    network     TEXT NOT NULL CHECK (json_valid(network)),   -- JSON object: what the kernel said of the network
+    network     TEXT NOT NULL CHECK (json_valid(network)),   -- JSON object: what the kernel reported of the network
     lines       TEXT NOT NULL,                    -- SHA-256 of what it wrote
     virtual_s   REAL NOT NULL,
     wall_s      REAL NOT NULL,
     UNIQUE (measurement, condition)
 ) STRICT;
 
--- A configuration under a condition: what the kernel said of the stack, or why it was not measured.
+-- A configuration under a condition: what the kernel reported of the stack, or why it was not measured.
 CREATE TABLE stack (
     shard         INTEGER NOT NULL REFERENCES shard (id) ON DELETE CASCADE,
     configuration INTEGER NOT NULL,               -- its row in the study's grid
@@ -371,7 +371,7 @@ CREATE TABLE learner (
     state    TEXT NOT NULL                        -- all that was learned, observed and drawn: exact
 ) STRICT;
 
--- What a learning policy decided for each outcome's client, before it was told the outcome.
+-- What a learning policy decided for each outcome's client, before it observed the outcome.
 CREATE TABLE decision (
     learner       INTEGER NOT NULL REFERENCES learner (id) ON DELETE CASCADE,
     outcome       INTEGER NOT NULL,

@@ -25,13 +25,13 @@ def main(arguments: list[str]) -> int:
         match arguments:
             case ["kernel"]:
                 ensure_programs()
-                print(ensure_kernel(tell))
+                print(ensure_kernel(report))
             case ["module", "lab"]:
-                print(module_for_guest(tell))
+                print(module_for_guest(report))
             case ["module"]:
-                print(module_for_installed(tell))
+                print(module_for_installed(report))
             case ["module", release]:
-                print(module_for_installed(tell, release))
+                print(module_for_installed(report, release))
             case ["har", file, *name] if len(name) <= 1:
                 print(har.read(Path(file), *name), end="")
             case _:
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     return DONE
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -69,5 +69,5 @@ class Guest:
 
 
 def say(line: str) -> None:
-    """Tell how a build goes, beside what is printed."""
+    """Report how a build goes, beside what is printed."""
     print(line, file=sys.stderr, flush=True)

@@ -36,7 +36,7 @@ KEPT = (*ROOT_MODULES, *LAB_MODULES, *SCHEMES)
 
 
 def release() -> str:
-    """The kernel that modules can be compiled for here, as `uname -r` would tell it; "" if its headers are absent."""
+    """Return the release (`uname -r`) of the kernel that modules can be compiled for here; "" without its headers."""
     found = [match for path in HEADERS.glob("linux-headers-*") if (match := RELEASE.fullmatch(path.name))]
     return max(found, key=lambda match: int(match[2]))[1] if found else ""
 

@@ -7,7 +7,7 @@ Method     enclose.sh, in new mount and PID namespaces, makes all of the host re
 Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
 Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
            stays; the tie is to the thread. A job that `keeps` files is not tied: it goes on to its own end, or to its
-           limit, and whoever finds the files locked knows that it lives (bed/orphans.py).
+           limit, and a process that finds the files locked knows that it lives (bed/orphans.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import configtron
 from configtron.lab.recipes import SOURCES
 from configtron.model.errors import BadInput, Missing
 
-# Where a guest finds its one writable folder; also told to the command as $CONFIGTRON_OUTPUT.
+# Where a guest finds its one writable folder; also passed to the command as $CONFIGTRON_OUTPUT.
 GUEST_OUTPUT = "/run/output"
 
 # `exit` is absent when the guest was killed, ran into its limit or could not start. 255 is what ssh uses for the like.
@@ -184,7 +184,7 @@ def compile_package() -> None:
 
 
 def tie(job: Job) -> Sequence[str]:
-    """What comes before a guest's words: it ends with its owner, or tells its number and goes on without."""
+    """Return the command before a guest's own: the guest ends with its owner, or reports its pid and runs on alone."""
     if not job.keeps:
         return "setpriv", "--pdeathsig", "KILL"
     return "sh", "-c", 'echo $$ >>"$0" && exec "$@"', job.keeps[0].name

@@ -23,13 +23,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.lab import box, farms, links, sockops, topology
+from configtron.lab import links, middlebox, server_pools, sockops, topology
 from configtron.lab.world import World, read
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, ConfigtronError, Missing
 
 GROUP_ROOT, PINS_ROOT = Path("/run/cgroup"), Path("/run/bpf")
-GROUP, PINS, BOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "box"
+GROUP, PINS, MIDDLEBOX_PINS = GROUP_ROOT / "servers", PINS_ROOT / "lab", PINS_ROOT / "middlebox"
 # Where the command finds its vantages once the world's folder is hidden.
 VANTAGES = Path("/run/vantages.toml")
 # A program that has not opened its ports by then has failed; Node needs a second of real time on a slow machine.
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         if not path.exists():
             raise BadInput(f"{path}: no such world; a guest sees the host's files except those under /tmp and /run")
         raise_world(read(path), path.parent, running)
-        return _run(arguments[2:], hidden=(path.parent, farms.FOLDER))
+        return _run(arguments[2:], hidden=(path.parent, server_pools.FOLDER))
     except ConfigtronError as error:
         print(f"configtron.lab.guest: {error}", file=sys.stderr, flush=True)
         return error.code
@@ -71,25 +71,25 @@ def raise_world(world: World, programs: Path, running: list[subprocess.Popen[byt
     sockops.fill(PINS, world.settings)
     if not sockops.attached(GROUP):
         raise Missing(f"no sock_ops program is attached to {GROUP}")
-    _raise_boxes(world, programs / box.OBJECT)
+    _raise_middleboxes(world, programs / middlebox.OBJECT)
     _start_servers(world, running)
 
 
 def _lay_out(world: World) -> None:
     """The world's files in a memory file system of their own."""
-    _mount("none", farms.FOLDER, "tmpfs")
+    _mount("none", server_pools.FOLDER, "tmpfs")
     for name, text in world.files:
-        path = farms.FOLDER / name
+        path = server_pools.FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for size in world.pages:
-        folder = farms.page(size)
+        folder = server_pools.page(size)
         folder.mkdir(parents=True)
         (folder / "index.html").write_bytes(page_text(size))
     # nothing in the answers may depend on when the world was raised
-    for path in sorted((farms.FOLDER / "www").rglob("*")):
+    for path in sorted((server_pools.FOLDER / "www").rglob("*")):
         os.utime(path, (1_700_000_000, 1_700_000_000))
-    shutil.copyfile(farms.FOLDER / "vantages.toml", VANTAGES)
+    shutil.copyfile(server_pools.FOLDER / "vantages.toml", VANTAGES)
 
 
 def page_text(size: int) -> bytes:
@@ -108,29 +108,29 @@ def _mount(source: str, target: Path, kind: str) -> None:
         raise Missing(f"cannot mount {kind} on {target}: {os.strerror(ctypes.get_errno())}; run as root")
 
 
-def _raise_boxes(world: World, program: Path) -> None:
+def _raise_middleboxes(world: World, program: Path) -> None:
     """Middleboxes, where there is work for one: packets elsewhere pay nothing for them."""
-    if not (world.rules or world.twins):
+    if not (world.rules or world.second_backends):
         return
-    box.load(program, BOX_PINS)
-    box.fill(BOX_PINS, world.rules, world.twins)
-    for farm in world.farms:
-        rules = [rule for address, rule in world.rules if farm.holds(address)]
+    middlebox.load(program, MIDDLEBOX_PINS)
+    middlebox.fill(MIDDLEBOX_PINS, world.rules, world.second_backends)
+    for pool in world.server_pools:
+        rules = [rule for address, rule in world.rules if pool.holds(address)]
         if rules:
-            box.attach(BOX_PINS, farm.netns, "eth0", ingress="to_server", egress="from_server")
+            middlebox.attach(MIDDLEBOX_PINS, pool.netns, "eth0", ingress="to_server", egress="from_server")
         if any(rule.delays for rule in rules):
-            box.keep_departure_times(farm.netns, "eth0")
-    for link in world.links if world.twins else ():
-        box.attach(BOX_PINS, "", link.router_interface, ingress="balance", egress="unbalance")
+            middlebox.keep_departure_times(pool.netns, "eth0")
+    for link in world.links if world.second_backends else ():
+        middlebox.attach(MIDDLEBOX_PINS, "", link.router_interface, ingress="balance", egress="unbalance")
 
 
 def _start_servers(world: World, running: list[subprocess.Popen[bytes]]) -> None:
-    for farm in world.farms:
-        running.append(_start(farm.netns, farms.command(farm.name, farm.program, sys.executable), GROUP))
-    name_server = (sys.executable, str(farms.SERVERS / "names.py"), str(farms.FOLDER / "zones.json"))
+    for pool in world.server_pools:
+        running.append(_start(pool.netns, server_pools.command(pool.name, pool.program, sys.executable), GROUP))
+    name_server = (sys.executable, str(server_pools.SERVERS / "names.py"), str(server_pools.FOLDER / "zones.json"))
     running.append(_start("dns", name_server, None))
     deadline = time.monotonic() + SERVERS_PATIENCE_S
-    waiting = [(farm.netns, port) for farm in world.farms for port in (80, 443)]
+    waiting = [(pool.netns, port) for pool in world.server_pools for port in (80, 443)]
     while waiting:
         waiting = [(netns, port) for netns, port in waiting if not links.listens(netns, port)]
         dead = [process for process in running if process.poll() is not None]
@@ -140,8 +140,8 @@ def _start_servers(world: World, running: list[subprocess.Popen[bytes]]) -> None
 
 
 def _log() -> str:
-    """What the servers said, for the error message."""
-    return "".join(path.read_text()[-2000:] for path in sorted(farms.FOLDER.glob("*.log")))
+    """Return the ends of the servers' logs, for the error message."""
+    return "".join(path.read_text()[-2000:] for path in sorted(server_pools.FOLDER.glob("*.log")))
 
 
 def _start(netns: str, command: Sequence[str], group: Path | None) -> subprocess.Popen[bytes]:
@@ -154,7 +154,7 @@ def _start(netns: str, command: Sequence[str], group: Path | None) -> subprocess
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         enter(netns)
 
-    with (farms.FOLDER / f"{netns}.log").open("wb") as log:
+    with (server_pools.FOLDER / f"{netns}.log").open("wb") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=settle, start_new_session=True
         )

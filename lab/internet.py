@@ -22,8 +22,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from configtron.lab import stacks
-from configtron.lab.afflict import afflict
 from configtron.lab.deal import deal, stream
+from configtron.lab.impair import impair
 from configtron.lab.plants import plant
 from configtron.lab.shares import (
     CONGESTION_CONTROLS,
@@ -73,13 +73,13 @@ def draw(
     sites: Sequence[str],
     regions: tuple[Region, ...] = REGIONS,
     *,
-    troubles: bool = False,
+    impairments: bool = False,
     loss_percent: float = 0.0,
     reorder_percent: float = 0.0,
     duplicate_percent: float = 0.0,
     versions: tuple[int, ...] = (4,),
 ) -> Internet:
-    """The internet of that seed over these names; with troubles, some sites behave badly (troubles.py).
+    """The internet of that seed over these names; with impairments, some sites behave badly (impairments.py).
 
     With 6 among the versions, all have an IPv6 address as well (addresses.py).
     """
@@ -89,8 +89,8 @@ def draw(
     drawn = _baseline_sites(seed, hosts, regions)
     drawn, plants = plant(seed, drawn, regions)
     drawn = _with_short_pages(seed, drawn)
-    if troubles:
-        drawn = afflict(seed, _with_stacks(seed, drawn), plants, regions)
+    if impairments:
+        drawn = impair(seed, _with_stacks(seed, drawn), plants, regions)
     return Internet(
         seed,
         tuple(regions),

@@ -101,7 +101,7 @@ def kernel_folder(recipe: Recipe = LAB) -> Path:
 
 
 def source_version() -> bytes:
-    """The source package's version as dpkg tells it; empty where there is no dpkg or no such package."""
+    """The source package's version as dpkg has it; empty where there is no dpkg or no such package."""
     if not shutil.which("dpkg-query"):
         return b""
     asked = ["dpkg-query", "--show", "--showformat=${Version}", PACKAGE]
@@ -160,7 +160,7 @@ def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
         else:
             shutil.copy(objects / recipe.image, result)
         shutil.copy(objects / ".config", result / "config")
-        # what the kernel exports, for whoever builds modules for it, and the modules of its own
+        # what the kernel exports, for the build of modules, and the modules of its own
         for made in (objects / "Module.symvers", *objects.rglob("*.ko")):
             shutil.copy(made, result)
         keep(result, folder)
@@ -234,7 +234,7 @@ def unpack(source: Path, log: Path, progress: Progress) -> None:
                 report(100 * archive.tell() // size)
             tar.stdin.close()
         except BrokenPipeError:
-            # tar has given up; it said why.
+            # tar has ended; its log has the reason
             pass
         except BaseException:
             tar.terminate()

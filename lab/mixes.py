@@ -3,8 +3,8 @@
 
 Question   Does a prober see that an address is not one server, and not take it for a difference between regions?
 Method     A mix gives the servers of a site a second face, unlike the first in one thing, and the share of connections
-           that meet it; a balancer (box.py) chooses by each connection's addresses and ports. A mix abroad is in one
-           region outside the baseline only: a comparison of regions would see a difference now and then.
+           that meet it; a balancer (middlebox.py) chooses by each connection's addresses and ports. A mix abroad is in
+           one region outside the baseline only: a comparison of regions would see a difference now and then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Mix:
 
 
 def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -> Site:
-    """The site with second faces. A region that is left alone has no trouble."""
+    """The site with second faces. A region that is left alone has no impairment."""
     away = [i for i, region in enumerate(regions) if region.name != BASELINE]
     where = {rng.choice(away)} if mix.abroad and away else set(range(len(regions)))
     # the same second face everywhere
@@ -38,7 +38,7 @@ def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -
     servers = [
         replace(server, other=replace(other, other=None), other_percent=mix.percent)
         if i in where
-        else replace(server, trouble="")
+        else replace(server, impairment="")
         for i, server in enumerate(site.servers)
     ]
     return replace(site, servers=tuple(servers))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What every nginx of the lab is told, whoever writes the rest of its configuration."""
+"""Directives that every nginx of the lab has in its configuration."""
 
 from __future__ import annotations
 
 
 def nginx_temporary(start: str) -> str:
-    """nginx's own folders, each path beginning so: Debian's, under /var/lib, cannot be made in a read-only guest."""
+    """Return the directives for nginx's own folders under `start`; a read-only guest cannot make Debian's /var/lib."""
     return "\n".join(f"{k}_temp_path {start}{k};" for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))

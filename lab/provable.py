@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The largest lower bound of a window that a server's answer can prove.
 
-Question   Where an answer ends or pauses before the window does, which "at least n" is all that could be said?
+Question   Where an answer ends or pauses before the window does, which "at least n" is all that could be reported?
 Method     The bytes that the server's own program hands to its kernel before the retransmission timer fires, in
            segments of the smallest MSS that a client may ask for; never more than the window. Nothing of the prober
            goes in: for odd servers the answer itself is run (`servers/answers.py`).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from configtron.lab import oddities
+from configtron.lab import misbehaving
 from configtron.lab.growth import CERTIFICATE_BYTES
 from configtron.lab.servers.answers import ANSWERS, Ask, End
 from configtron.lab.shares import SHORT_PAGE_BYTES
@@ -28,13 +28,13 @@ RAISED = ("mss-raised", "syn-cookies")
 HEAD_BYTES = 80
 # Packets that BBR sends before it paces.
 UNPACED = 10
-# What a mail server says, and to a request: each below a segment.
+# What a mail server sends, first and to a request: each below a segment.
 BANNER_BYTES = 54
 
 
 def bound(server: Server, window: int, timer_s: float, *, mss: int = LEAST_MSS, odd: bool = False) -> int:
     """The largest provable bound of `window` over an answer in clear text, segments."""
-    if server.trouble == "paced":
+    if server.impairment == "paced":
         return min(window, UNPACED)
     size = _written(server, window * mss, timer_s) if odd else server.page_bytes + HEAD_BYTES
     return min(window, math.ceil(size / mss))
@@ -42,7 +42,7 @@ def bound(server: Server, window: int, timer_s: float, *, mss: int = LEAST_MSS, 
 
 def certificate_bound(server: Server, window: int) -> int:
     """The same over a certificate, to which no ACK came before."""
-    return min(window, math.ceil(CERTIFICATE_BYTES / (REQUEST_MSS if server.trouble in RAISED else LEAST_MSS)))
+    return min(window, math.ceil(CERTIFICATE_BYTES / (REQUEST_MSS if server.impairment in RAISED else LEAST_MSS)))
 
 
 def is_short(server: Server) -> bool:
@@ -52,12 +52,12 @@ def is_short(server: Server) -> bool:
 
 def _written(server: Server, room: int, timer_s: float) -> int:
     """Bytes that an odd server writes from its first byte on until its timer fires, or the answer ends."""
-    oddity, amount = oddities.named(server.trouble)
-    if oddity.accept == "banner":
+    misbehaviour, amount = misbehaving.named(server.impairment)
+    if misbehaviour.accept == "banner":
         return BANNER_BYTES
     ask = Ask(page=b"x" * server.page_bytes, host="a", room=room, amount=amount)
     size, waited_s = 0, 0.0
-    for step in ANSWERS[oddity.answer](ask):
+    for step in ANSWERS[misbehaviour.answer](ask):
         if isinstance(step, End):
             break
         if isinstance(step, bytes):

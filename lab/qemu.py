@@ -37,7 +37,7 @@ ROOT_9P = "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize
 # Where the emulator, behind the walls, finds the memory disk.
 DISK = Path("/run/configtron/output/initrd")
 
-# Warnings must reach the log (level 4); what is merely told (6) would slow the serial line.
+# Warnings must reach the log (level 4); mere information (6) would slow the serial line.
 KERNEL_WORDS = "console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0 init=/run/configtron/init"
 
 

@@ -23,8 +23,8 @@ class Recipe:
     """One kernel.
 
     name        what its cache folder's name begins with
-    title       what a person is told is being built
-    arch        as `make` is told
+    title       the name in progress lines and errors
+    arch        ARCH of `make`
     image       what is booted, in the build's folder
     fragments   the configuration: nothing else is switched on; of two lines for one symbol the later holds
     patches     to the source

@@ -24,7 +24,7 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
     5,
     6,
 )
-# A reserved identifier of the kind RFC 9113 section 5.5 tells clients to ignore.
+# A reserved identifier of the kind RFC 9113 section 5.5 has clients ignore.
 UNKNOWN_SETTING = 0x0A0A
 
 # Table 2, in per cent.
@@ -54,7 +54,7 @@ HETEROGENEITY = {
     "http_version": 4.7, "h2_max_header_list_size": 0.0, "h2_header_table_size": 0.0, "h2_max_concurrent_streams": 1.0,
     "h2_initial_window_size": 1.9, "h2_max_frame_size": 0.0, "icw": 6.9, "synack_rto": 2.3, "rwin": 3.6,
 }  # fmt: skip
-# Sites whose whole answer is smaller than their window, so that only a lower bound can be told.
+# Sites whose whole answer is smaller than their window, so that only a lower bound can be reported.
 SHORT_PERCENT = 2.5
 # Header (about 250 bytes) and body stay below ten segments of 64 bytes, the smallest MSS a prober can ask for.
 SHORT_PAGE_BYTES = 180

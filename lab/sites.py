@@ -31,7 +31,7 @@ REGIONS = (
 BASELINE = "na"
 
 # One /16 a program; one /20 in it for each (rto_min, announced MSS), because the server's route is chosen by prefix.
-# `odd` is where those troubles are served that no honest program has.
+# `odd` is the program of lab/servers/odd.py: impairments that no well-behaved program has.
 PROGRAM_OCTET = {"nginx": 11, "apache": 12, "h2lib": 13, "node": 14, "odd": 15}
 # Linux gives up after this many SYN-ACKs more; a namespace has one number, so a program has one.
 SYNACK_RETRIES = {"nginx": 5, "apache": 3, "h2lib": 2, "node": 4, "odd": 3}
@@ -45,7 +45,7 @@ PREFIX_CAPACITY = 16 * 254
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One site's server in one region. `trouble` and `stack` name rows of troubles.py and stacks.py, if any.
+    """One site's server in one region. `impairment` and `stack` name rows of impairments.py and stacks.py, if any.
 
     Of its connections, `other_percent` meet the `other` server instead, which may be on a `program` of its own.
     """
@@ -65,7 +65,7 @@ class Server:
     page_bytes: int
     nopush: bool
     h2c: bool
-    trouble: str = ""
+    impairment: str = ""
     stack: str = ""
     program: str = ""
     other: Server | None = None

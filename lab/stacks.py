@@ -2,7 +2,7 @@
 """Settings of a whole network stack: what no address can have apart, because Linux keeps it by network namespace.
 
 Question   Which TCP features does a site's kernel agree to, and how does it behave beside its timers?
-Method     nginx runs once more in a namespace for each row; with troubles, its sites are dealt to them by share. The
+Method     nginx runs once more in a namespace for each row; with impairments, its sites are dealt to them by share. The
            nameless row is Linux as it comes, where all other programs are, and nginx's other sites.
 Source     Linux: Documentation/networking/ip-sysctl.rst.
 """
@@ -21,9 +21,9 @@ TFO_EVERYWHERE = str(0x1 | 0x2 | 0x400)
 class Stack:
     """One namespace's settings.
 
-    share     per cent of PROGRAM's sites; 0: only by a trouble that names it
+    share     per cent of PROGRAM's sites; 0: only by an impairment that names it
     octet     of its servers' addresses, as PROGRAM_OCTET has for programs
-    sysctls   under net/ipv4, over those that all farms have
+    sysctls   under net/ipv4, over those that all server_pools have
     The rest  is what a client then finds.
     """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Namespaces, links, addresses and routes of a world; each farm's routes read back.
+"""Namespaces, links, addresses and routes of a world; each server pool's routes read back.
 
     v-na ... v-au   one namespace a vantage: eth0 with the region's delay, half of it each way
     (here)          the router between all links
-    f-nginx ...     one namespace a farm: a local route for all its addresses
+    f-nginx ...     one namespace a server pool: a local route for all its addresses
     dns             the name server, an address for each region's view
 
 With IPv6, every address has its other (addresses.py), on the same links.
@@ -18,7 +18,7 @@ from pathlib import Path
 from configtron.lab import links
 from configtron.lab.addresses import six, six_prefix
 from configtron.lab.shares import CONGESTION_CONTROLS
-from configtron.lab.world import Farm, Link, World
+from configtron.lab.world import Link, ServerPool, World
 from configtron.model.errors import Missing
 
 
@@ -28,8 +28,8 @@ def raise_all(world: World) -> None:
     _router(has_six)
     for link in world.links:
         _raise_vantage(link, has_six)
-    for farm in world.farms:
-        _raise_farm(farm, has_six)
+    for pool in world.server_pools:
+        _raise_pool(pool, has_six)
     own = [link.resolver for link in world.links]
     _pair("dns", "r-dns", 61, 0, "10.61.0.254", own)
     _neighbours("r-dns", _mac(61, 0, 1), own)
@@ -52,7 +52,7 @@ def _mac(kind: int, number: int, end: int) -> str:
 
 
 def _pair(netns: str, router_interface: str, kind: int, number: int, gateway: str, own: Sequence[str]) -> None:
-    """A namespace, its eth0, and the router's end; neighbours are permanent, so nobody asks by ARP."""
+    """A namespace, its eth0, and the router's end; neighbours are permanent, so there is no ARP."""
     inner, outer = _mac(kind, number, 1), _mac(kind, number, 2)
     links.ip("", [
         f"netns add {netns}",
@@ -72,7 +72,7 @@ def _pair(netns: str, router_interface: str, kind: int, number: int, gateway: st
 
 
 def _pair6(netns: str, router_interface: str, kind: int, number: int, gateway: str, own: str) -> None:
-    """IPv6 on a link that stands; nobody looks for duplicates, which there are none of, and would take a second."""
+    """Add IPv6 to a link; without duplicate address detection, which takes a second."""
     outer = _mac(kind, number, 2)
     links.ip6("", [f"addr add {six(gateway)}/64 dev {router_interface} nodad"])
     links.ip6(netns, [
@@ -110,45 +110,45 @@ def _raise_vantage(link: Link, has_six: bool) -> None:
             )
 
 
-def _raise_farm(farm: Farm, has_six: bool) -> None:
-    own, router = f"10.62.{farm.number}.1", f"10.62.{farm.number}.254"
-    _pair(farm.netns, farm.router_interface, 62, farm.number, router, (own,))
-    _neighbours(farm.router_interface, _mac(62, farm.number, 1), (own,))
-    links.ip("", [f"route add {farm.prefix} via {own} dev {farm.router_interface}"])
-    links.ip(farm.netns, _routes(farm, farm.prefix, router, [route.prefix for route in farm.routes]))
-    _check_routes(farm, "-4", [route.prefix for route in farm.routes])
+def _raise_pool(pool: ServerPool, has_six: bool) -> None:
+    own, router = f"10.62.{pool.number}.1", f"10.62.{pool.number}.254"
+    _pair(pool.netns, pool.router_interface, 62, pool.number, router, (own,))
+    _neighbours(pool.router_interface, _mac(62, pool.number, 1), (own,))
+    links.ip("", [f"route add {pool.prefix} via {own} dev {pool.router_interface}"])
+    links.ip(pool.netns, _routes(pool, pool.prefix, router, [route.prefix for route in pool.routes]))
+    _check_routes(pool, "-4", [route.prefix for route in pool.routes])
     if has_six:
-        prefixes = [six_prefix(route.prefix) for route in farm.routes]
-        _pair6(farm.netns, farm.router_interface, 62, farm.number, router, own)
-        _neighbours(farm.router_interface, _mac(62, farm.number, 1), (six(own),))
-        links.ip6("", [f"route add {six_prefix(farm.prefix)} via {six(own)} dev {farm.router_interface}"])
-        links.ip6(farm.netns, _routes(farm, six_prefix(farm.prefix), six(router), prefixes))
-        _check_routes(farm, "-6", prefixes)
-    links.sysctl(farm.netns, farm.sysctls)
+        prefixes = [six_prefix(route.prefix) for route in pool.routes]
+        _pair6(pool.netns, pool.router_interface, 62, pool.number, router, own)
+        _neighbours(pool.router_interface, _mac(62, pool.number, 1), (six(own),))
+        links.ip6("", [f"route add {six_prefix(pool.prefix)} via {six(own)} dev {pool.router_interface}"])
+        links.ip6(pool.netns, _routes(pool, six_prefix(pool.prefix), six(router), prefixes))
+        _check_routes(pool, "-6", prefixes)
+    links.sysctl(pool.netns, pool.sysctls)
 
 
-def _routes(farm: Farm, whole: str, router: str, prefixes: Sequence[str]) -> list[str]:
+def _routes(pool: ServerPool, whole: str, router: str, prefixes: Sequence[str]) -> list[str]:
     """All addresses are this namespace's own; what they send goes by the route of their prefix."""
     rules = [f"route add local {whole} dev lo"]
-    for route, prefix in zip(farm.routes, prefixes, strict=True):
+    for route, prefix in zip(pool.routes, prefixes, strict=True):
         rules.append(f"rule add from {prefix} lookup {route.table}")
         metrics = f"rto_min {route.rto_min_ms}ms advmss {route.advmss} window {route.window_bytes}"
         rules.append(f"route add default via {router} dev eth0 table {route.table} {metrics}")
     return rules
 
 
-def _check_routes(farm: Farm, family: str, prefixes: Sequence[str]) -> None:
-    shown = _shown(farm, family, "rule")
-    for route, prefix in zip(farm.routes, prefixes, strict=True):
+def _check_routes(pool: ServerPool, family: str, prefixes: Sequence[str]) -> None:
+    shown = _shown(pool, family, "rule")
+    for route, prefix in zip(pool.routes, prefixes, strict=True):
         if f"from {prefix} lookup {route.table}" not in shown:
-            raise Missing(f"{farm.netns}: no rule for {prefix}")
-        text = _shown(farm, family, "route", "show", "table", str(route.table))
+            raise Missing(f"{pool.netns}: no rule for {prefix}")
+        text = _shown(pool, family, "route", "show", "table", str(route.table))
         # iproute2 prints whole seconds as "1s"
         rto_min = f"{route.rto_min_ms // 1000}s" if route.rto_min_ms % 1000 == 0 else f"{route.rto_min_ms}ms"
         wanted = (f"rto_min lock {rto_min}", f"advmss {route.advmss}", f"window {route.window_bytes}")
         if any(metric not in text for metric in wanted):
-            raise Missing(f"{farm.netns}: table {route.table} shows {text.strip()!r}")
+            raise Missing(f"{pool.netns}: table {route.table} shows {text.strip()!r}")
 
 
-def _shown(farm: Farm, *words: str) -> str:
-    return subprocess.run(["ip", "-netns", farm.netns, *words], capture_output=True, text=True).stdout
+def _shown(pool: ServerPool, *words: str) -> str:
+    return subprocess.run(["ip", "-netns", pool.netns, *words], capture_output=True, text=True).stdout

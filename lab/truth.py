@@ -2,7 +2,7 @@
 """The oracle: what a prober without faults reports about each site from each region.
 
 A setting is not yet what is seen: the kernel's own rules stand between. They are written here once, with the place
-in the Linux source that makes them, so that a prober is scored against what servers do, not what they were told.
+in the Linux source that makes them, so that a prober is scored against what servers do, not how they were configured.
 
     SYN-ACK window   segments x (announced MSS - 12 with timestamps)        tcp_minisocks.c tcp_openreq_init_rwin()
     window scale     floor(log2(largest receive buffer)) - 15               tcp_output.c tcp_select_initial_window()
@@ -27,12 +27,12 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from configtron.lab import farms, oddities, provable
+from configtron.lab import misbehaving, provable, server_pools
 from configtron.lab.growth import at_request
+from configtron.lab.impairments import BY_NAME, Allowance
 from configtron.lab.links import REORDERED_LATE_MS
 from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
 from configtron.lab.stacks import STACKS, Stack
-from configtron.lab.troubles import BY_NAME, Honest
 from configtron.lab.wheel import late_s
 from configtron.model.nouns import Value
 
@@ -43,6 +43,8 @@ TIMESTAMPS_BYTES = 12
 # The window field has 16 bits, and a SYN-ACK's is never scaled (RFC 7323 section 2.2).
 WINDOW_FIELD_MAX = 65535
 
+# Fields of a server that truth files and recordings call otherwise: older files must open.
+FIELDS_IN_FILES = {"impairment": "trouble"}
 # Knob -> settings identifier.
 SETTING_KNOBS = {
     "h2_header_table_size": 1,
@@ -57,9 +59,9 @@ SETTING_KNOBS = {
 FALLBACK_RTO_S, DEFAULT_WINDOW = 3.0, 10
 # What a listening socket's buffer of 128 KiB holds, half of it being overhead (tcp_input.c tcp_full_space()).
 FREE_SPACE_BYTES = 65536
-# What is said of who answers, where nobody could see servers with other windows take turns: the page ends too soon.
+# Why load balancing is unknown where the page ends before servers with other windows could be distinguished.
 UNSEEN = ("unclear:few-connections",)
-# What is said of a server's HTTP/2 where it speaks none, and of a setting that it leaves out (the value "absent").
+# Why an HTTP/2 knob has no value: the server speaks none, or leaves the setting out (the value "absent").
 NOT_H2, NOT_ANNOUNCED = "not-h2", "not-announced"
 # Knobs that are fields of a Stack.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
@@ -71,7 +73,7 @@ KNOBS = (
     *SETTING_KNOBS, "h2_settings", "h2_window_update", "h2_reserved", "h2_later_settings", "h2_goaway",
 )  # fmt: skip
 H2_KNOBS = (*SETTING_KNOBS, *(knob for knob in KNOBS if knob.startswith("h2_") and knob not in SETTING_KNOBS))
-# As the programs come: nginx 1.22 names no 1.3 by default; at Debian's security level nobody speaks less than 1.2.
+# As the programs come: nginx 1.22 names no 1.3 by default; at Debian's security level none speaks less than 1.2.
 TLS_VERSIONS = {
     "nginx": ("1.2",), "apache": ("1.2", "1.3"), "h2lib": ("1.2", "1.3"), "node": ("1.2", "1.3"),
 }  # fmt: skip
@@ -92,7 +94,7 @@ class Expectation:
     values     any of these is right; empty when there is nothing to report
     tolerance  a number may be larger by this share of it, and by `slack` in its unit; smaller only by `slack`
     bound      the answer ends before the window does: also right is "at least n" with n up to the value
-    least      with `bound`, the largest n that the answer can prove: a smaller one says less than could be said
+    least      with `bound`, the largest n that the answer can prove: a smaller one claims less than could be proven
     reasons    no value is right as well, or alone, for a reason that fits one of these (* as in file names)
     """
 
@@ -141,11 +143,11 @@ def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]
         # the handshake's packets may both be late, and Linux's timer is three round trips
         timer = first["data_rto"]
         first["data_rto"] = replace(timer, slack=timer.slack + 6 * REORDERED_LATE_MS / 1000)
-    return _amended(first, BY_NAME[server.trouble].honest) if server.trouble else first
+    return _amended(first, BY_NAME[server.impairment].allowed) if server.impairment else first
 
 
 def _face(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
-    """Without what a trouble changes."""
+    """Without what an impairment changes."""
     return _transport(program, server, rtt_s) | _version(program, server) | _settings(program, server)
 
 
@@ -162,12 +164,12 @@ def _either(one: Expectation, other: Expectation) -> Expectation:
     )
 
 
-def _amended(expected: dict[str, Expectation], honest: Sequence[Honest]) -> dict[str, Expectation]:
-    """The same with what a trouble changes."""
+def _amended(expected: dict[str, Expectation], honest: Sequence[Allowance]) -> dict[str, Expectation]:
+    """The same with what an impairment changes."""
     for line in honest:
         for knob in filter(line.fits, expected):
             old = expected[knob]
-            # who finds nothing because of a trouble never got so far as to see what else is missing
+            # who finds nothing because of an impairment never got so far as to see what else is missing
             before = () if line.values == () else old.reasons
             expected[knob] = replace(
                 old,
@@ -219,10 +221,10 @@ def _windows(program: str, server: Server, window: int, rto_s: float, rtt_s: flo
 
     tcp_output.c tcp_cwnd_restart(); not with BBR, which controls its own window (tcp_slow_start_after_idle_check()).
     """
-    idle_s = oddities.silence_s(server.trouble) if program == "odd" else 0.0
+    idle_s = misbehaving.silence_s(server.impairment) if program == "odd" else 0.0
     if server.congestion_control == "bbr":
         return (window,)
-    # between a timer that is late, or was never told the round trip, and a request that came late
+    # between a timer that is late, or never learned the round trip, and a request that came late
     slowest_s = FALLBACK_RTO_S if server.synack_rto_ms / 1000 < rtt_s else rto_s + late_s(rto_s) + TICKS_SLACK_S
     least, most = (max(math.ceil(s) - 1, 0) for s in (idle_s / slowest_s, (idle_s + rtt_s + TICKS_SLACK_S) / rto_s))
     floor = min(window, DEFAULT_WINDOW)
@@ -233,7 +235,7 @@ def _windows(program: str, server: Server, window: int, rto_s: float, rtt_s: flo
 def _min_rto(min_s: float, rtt_s: float) -> Expectation:
     """Twice the round trip hides a shorter minimum: the timer is the same whatever the minimum is.
 
-    One that is longer by less than a timer may be late can be found, but need not: nobody outside knows the wheel.
+    One that is longer by less than a timer may be late can be found, but need not: the wheel is unknown from outside.
     """
     timer = _timer(rtt_s + min_s)
     tolerance, hidden = late_s(rtt_s + min_s) / min_s, ("unclear:long-path",)
@@ -262,7 +264,7 @@ def _features(program: str, server: Server) -> dict[str, Expectation]:
 
 
 def _version(program: str, server: Server) -> dict[str, Expectation]:
-    versions = oddities.versions(server.trouble) if program == "odd" else TLS_VERSIONS[program]
+    versions = misbehaving.versions(server.impairment) if program == "odd" else TLS_VERSIONS[program]
     return {
         "tls_versions": Expectation((versions,)),
         "http_version": Expectation((server.http_version,)),
@@ -274,17 +276,17 @@ def _version(program: str, server: Server) -> dict[str, Expectation]:
 def _settings(program: str, server: Server) -> dict[str, Expectation]:
     if server.http_version != "h2":
         return {knob: Expectation(reasons=(NOT_H2,)) for knob in H2_KNOBS}
-    announced = farms.settings(program, server)
+    announced = server_pools.settings(program, server)
     values = dict(announced)
     absent = Expectation(reasons=(NOT_ANNOUNCED,))
     single = {knob: Expectation((values[id_],)) if id_ in values else absent for knob, id_ in SETTING_KNOBS.items()}
-    increment = farms.window_update(program)
-    code = oddities.goaway(server.trouble, announced) if program == "odd" else None
+    increment = server_pools.window_update(program)
+    code = misbehaving.goaway(server.impairment, announced) if program == "odd" else None
     found: dict[str, Value | None] = {
         "h2_settings": announced,
         "h2_window_update": increment or None,
         "h2_reserved": _reserved(announced) or None,
-        "h2_later_settings": (oddities.later(server.trouble, announced) if program == "odd" else ()) or None,
+        "h2_later_settings": (misbehaving.later(server.impairment, announced) if program == "odd" else ()) or None,
         "h2_goaway": None if code is None else GOAWAYS[code],
     }
     return single | {knob: absent if value is None else Expectation((value,)) for knob, value in found.items()}
@@ -304,7 +306,14 @@ def _window(server: Server, mss: int, stack: Stack) -> int:
 
 def to_json(internet: Internet) -> str:
     """The whole truth as a file's text; the same internet gives the same bytes."""
-    return json.dumps(asdict(internet), indent=1, sort_keys=True) + "\n"
+    return json.dumps(file_row(asdict(internet)), indent=1, sort_keys=True) + "\n"
+
+
+def file_row(row: Any) -> Any:
+    """Return `asdict` of an Internet, a site or a server with the names that files have for its fields."""
+    if isinstance(row, dict):
+        return {FIELDS_IN_FILES.get(name, name): file_row(value) for name, value in row.items()}
+    return [file_row(each) for each in row] if isinstance(row, tuple | list) else row
 
 
 def from_json(text: str) -> Internet:
@@ -331,4 +340,6 @@ def from_json(text: str) -> Internet:
 def _server_of(row: dict[str, Any]) -> Server:
     extra = tuple((id_, value) for id_, value in row["extra_settings"])
     other = _server_of(row["other"]) if row["other"] else None
-    return Server(**{**row, "extra_settings": extra, "other": other})
+    names = {in_file: field for field, in_file in FIELDS_IN_FILES.items()}
+    named = {names.get(name, name): value for name, value in row.items()}
+    return Server(**{**named, "extra_settings": extra, "other": other})

@@ -95,13 +95,13 @@ class UmlReal(Guest):
 
 @dataclass(frozen=True)
 class UmlDebug(Guest):
-    """A kernel that watches itself, in real time, so that processes meet in an order nobody arranged."""
+    """A kernel that watches itself, in real time, so that processes meet in an order left to chance."""
 
     name: str = "uml-debug"
     recipe = UML_DEBUG
 
     def boot(self, job: Job) -> Running:
-        # every report is told, not the first only; unit tests run when loaded; warnings (level 4) reach the log
+        # every report is logged, not the first only; unit tests run when loaded; warnings (level 4) reach the log
         words = ["kasan_multi_shot", "kmemleak=on", "kunit.enable=1", "loglevel=5"]
         arguments = uml_arguments(job, self.kernel(), ensure_programs() / "init", "none", [])
         return enclose(job, [*arguments, *words], ())

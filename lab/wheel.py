@@ -4,7 +4,7 @@
 Question   A server's timer is set to so many seconds. When may it fire at the latest?
 Method     A timer goes into the level whose range holds it, and is rounded up to that level's granularity; the tick
            under way comes on top. It never fires early. The table is what the kernel's comment prints for each HZ,
-           levels 0 to 3; nobody outside knows a server's HZ, so the latest of them counts.
+           levels 0 to 3; a server's HZ is unknown from outside, so the latest of them counts.
 Differs    from the reader, which computes with an eighth of the timer: this table is copied, and a test measures the
            wheel of the running kernel by a socket's receive timeout, which sends no packet.
 Source     kernel/time/timer.c, comment "This results in the following granularity and range levels"; kernel/Kconfig.hz.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Everything a guest needs to raise its share of an Internet, as one JSON file: links, farms, files, socket settings.
+"""What a guest needs to raise its share of an Internet, in one JSON file: links, server pools, files, socket settings.
 
-The file tells the truth about every server, so it lies in the folder that the guest hides from the command it runs.
+The file has the truth about every server, so it lies in the folder that the guest hides from the command it runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from configtron.lab import box, farms, sockops, stacks
+from configtron.lab import middlebox, server_pools, sockops, stacks
 from configtron.lab.addresses import six, six_prefix
 from configtron.lab.bpf import compiled
 from configtron.lab.certificates import chains
+from configtron.lab.impairments import BY_NAME
 from configtron.lab.sites import (
     ADVMSSES,
     PROGRAM_OCTET,
@@ -31,7 +32,6 @@ from configtron.lab.sites import (
     prefix,
 )
 from configtron.lab.sockops import Setting
-from configtron.lab.troubles import BY_NAME
 from configtron.model.nouns import Vantage
 
 # Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.
@@ -94,7 +94,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Farm:
+class ServerPool:
     """A namespace with one server program behind many addresses."""
 
     name: str
@@ -114,18 +114,18 @@ class Farm:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `farms.FOLDER`.
+    """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `server_pools.FOLDER`.
 
-    `rules` are middleboxes' by server address, `twins` say which addresses are two servers (box.py).
+    `rules` are middleboxes' by server address, `second_backends` say which addresses are two servers (middlebox.py).
     """
 
     seed: int
     hosts: tuple[str, ...]
     links: tuple[Link, ...]
-    farms: tuple[Farm, ...]
+    server_pools: tuple[ServerPool, ...]
     settings: tuple[Setting, ...]
-    rules: tuple[tuple[str, box.Rule], ...]
-    twins: tuple[box.Twin, ...]
+    rules: tuple[tuple[str, middlebox.MiddleboxRule], ...]
+    second_backends: tuple[middlebox.SecondBackend, ...]
     files: tuple[tuple[str, str], ...]
     pages: tuple[int, ...]
     versions: tuple[int, ...]
@@ -141,8 +141,8 @@ class World:
     def write(self, path: Path) -> None:
         """One JSON file, the same bytes for the same world, and beside it the compiled programs."""
         shutil.copyfile(compiled(sockops.SOURCE), path.with_name(sockops.OBJECT))
-        if self.rules or self.twins:
-            shutil.copyfile(compiled(box.SOURCE), path.with_name(box.OBJECT))
+        if self.rules or self.second_backends:
+            shutil.copyfile(compiled(middlebox.SOURCE), path.with_name(middlebox.OBJECT))
         path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
 
@@ -153,20 +153,20 @@ def read(path: Path) -> World:
         row["seed"],
         tuple(row["hosts"]),
         tuple(Link(**link) for link in row["links"]),
-        tuple(_farm_of(farm) for farm in row["farms"]),
+        tuple(_pool_of(pool) for pool in row["server_pools"]),
         tuple(Setting(**setting) for setting in row["settings"]),
-        tuple((address, box.Rule(**rule)) for address, rule in row["rules"]),
-        tuple(box.Twin(**twin) for twin in row["twins"]),
+        tuple((address, middlebox.MiddleboxRule(**rule)) for address, rule in row["rules"]),
+        tuple(middlebox.SecondBackend(**second) for second in row["second_backends"]),
         tuple((name, text) for name, text in row["files"]),
         tuple(row["pages"]),
         tuple(row["versions"]),
     )
 
 
-def _farm_of(row: dict[str, Any]) -> Farm:
+def _pool_of(row: dict[str, Any]) -> ServerPool:
     row["routes"] = tuple(Route(**route) for route in row["routes"])
     row["sysctls"] = tuple((name, value) for name, value in row["sysctls"])
-    return Farm(**row)
+    return ServerPool(**row)
 
 
 def shards(internet: Internet, count: int) -> tuple[tuple[str, ...], ...]:
@@ -181,16 +181,16 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     sites = [site for site in internet.sites if site.host in wanted]
     certificates, files = chains(internet, sites)
     raised = []
-    for name, (program, stack) in _farm_names().items():
-        seats = [
-            farms.Seat(certificates[site.host], server, _both(internet, server.address))
+    for name, (program, stack) in _pool_names().items():
+        virtual_hosts = [
+            server_pools.VirtualHost(certificates[site.host], server, _both(internet, server.address))
             for site in sites
             for server in site.faces
             if (site.program_of(server), server.stack) == (program, stack)
         ]
-        if seats:
-            raised.append(_farm(name, program, stack, seats))
-            files.append(farms.configuration(name, program, seats))
+        if virtual_hosts:
+            raised.append(_pool(name, program, stack, virtual_hosts))
+            files.append(server_pools.configuration(name, program, virtual_hosts))
     files.append(("zones.json", _zones(internet, sites)))
     links = tuple(_link(internet, region) for region in internet.regions)
     files.append(("vantages.toml", vantages_toml(links, internet.versions)))
@@ -203,19 +203,20 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     rules = tuple(
         (address, rule)
         for s in servers
-        if s.trouble and (rule := BY_NAME[s.trouble].box)
+        if s.impairment and (rule := BY_NAME[s.impairment].middlebox)
         for address in _both(internet, s.address)
     )
-    twins = tuple(
-        box.Twin(address, other, s.other_percent)
+    second_backends = tuple(
+        middlebox.SecondBackend(address, other, s.other_percent)
         for s in servers
         if s.other
         for address, other in zip(_both(internet, s.address), _both(internet, s.other.address), strict=True)
     )
     pages = tuple(sorted({server.page_bytes for server in servers}))
     hosts = tuple(site.host for site in sites)
+    raised_pools, texts = tuple(raised), tuple(files)
     return World(
-        internet.seed, hosts, links, tuple(raised), settings, rules, twins, tuple(files), pages, internet.versions
+        internet.seed, hosts, links, raised_pools, settings, rules, second_backends, texts, pages, internet.versions
     )
 
 
@@ -240,15 +241,15 @@ def _link(internet: Internet, region: Region) -> Link:
     )
 
 
-def _farm_names() -> dict[str, tuple[str, str]]:
-    """Farm -> program and stack: one for each program, and of one program one more for each named stack."""
+def _pool_names() -> dict[str, tuple[str, str]]:
+    """ServerPool -> program and stack: one for each program, and of one program one more for each named stack."""
     plain = {program: (program, "") for program in PROGRAM_OCTET}
     return plain | {f"{stacks.PROGRAM}-{stack.name}": (stacks.PROGRAM, stack.name) for stack in stacks.NAMED}
 
 
-def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> Farm:
+def _pool(name: str, program: str, stack: str, hosts: Sequence[server_pools.VirtualHost]) -> ServerPool:
     """Only the routes that its servers need: every packet's route lookup walks the rules."""
-    classes = {(seat.server.rto_min_ms, seat.server.advmss) for seat in seats}
+    classes = {(host.server.rto_min_ms, host.server.advmss) for host in hosts}
     routes: list[Route] = []
     for rto_min_ms in RTO_MINS:
         for advmss in ADVMSSES:
@@ -259,7 +260,7 @@ def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> F
     number = octet(program, stack)
     sysctls = (
         ("net/ipv4/tcp_synack_retries", str(SYNACK_RETRIES[program])),
-        # a kernel that remembers one client's congestion would tell the next trial something else
+        # a kernel that remembers one client's congestion would let the next trial see another window
         ("net/ipv4/tcp_no_metrics_save", "1"),
         # a full queue must not change what is measured: no cookies, no shortened SYN-ACK timeouts
         ("net/ipv4/tcp_syncookies", "0"),
@@ -271,7 +272,7 @@ def _farm(name: str, program: str, stack: str, seats: Sequence[farms.Seat]) -> F
         ("net/ipv4/conf/all/rp_filter", "0"),
         *((f"net/ipv4/{setting}", value) for setting, value in stacks.STACKS[stack].sysctls),
     )
-    return Farm(
+    return ServerPool(
         name, program, f"f-{name}", f"r-{stack or program}", number, f"10.{number}.0.0/16", tuple(routes), sysctls
     )
 

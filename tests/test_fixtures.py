@@ -95,10 +95,11 @@ def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
 
 
 def test_every_trouble_of_the_lab_has_a_folder() -> None:
-    from configtron.lab.troubles import TROUBLES
+    from configtron.lab.impairments import IMPAIRMENTS
 
     troubles = {recipe.trouble for recipe in RECIPES.values()}
-    missing = {trouble.name.partition(":")[0] for trouble in TROUBLES} - {name.partition(":")[0] for name in troubles}
+    named = {row.name.partition(":")[0] for row in IMPAIRMENTS}
+    missing = named - {name.partition(":")[0] for name in troubles}
     assert missing == {"mixed-abroad"}
 
 

@@ -27,9 +27,9 @@ class Leaving(Verb):
     """One route stays behind: of a client's prefix, with its metrics."""
 
     def rollback(self) -> Step:
-        said = super().rollback()
+        answer = super().rollback()
         run(f"ip route add 192.0.2.0/24 via {GATEWAY4} initcwnd 30".split())
-        return said
+        return answer
 
 
 HANDS: dict[str, type[Verb]] = {"idle": Idle, "leaving": Leaving}

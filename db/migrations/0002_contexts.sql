@@ -13,7 +13,7 @@ CREATE TABLE watch (
     counts      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counts))  -- what was read, and what was lost
 ) STRICT;
 
--- What one local connection told of its client's network (`configtron/nouns.py`, Context): a feature, or the reason why
+-- What one local connection showed of its client's network (`configtron/nouns.py`, Context): a feature, or the reason why
 -- not in `unknown`. Of the client no more than its prefix is kept.
 CREATE TABLE context (
     watch          INTEGER NOT NULL REFERENCES watch (id) ON DELETE CASCADE,

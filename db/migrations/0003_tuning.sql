@@ -20,7 +20,7 @@ CREATE TABLE tuning (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Advice that nobody wants to hear again.
+-- Advice that the operator acknowledged: not shown again.
 CREATE TABLE muted (
     advice   TEXT PRIMARY KEY,                    -- its id
     about    TEXT NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE act (
     boot      TEXT NOT NULL,                      -- the kernel's boot id
     begun_at  TEXT NOT NULL,                      -- UTC, ISO 8601
     status    TEXT NOT NULL CHECK (status IN ('begun', 'writing', 'leased', 'kept', 'undoing', 'undone', 'replaced')),
-    before    TEXT NOT NULL,                      -- what the driver said stood here
+    before    TEXT NOT NULL,                      -- what the driver read here before
     rules     TEXT NOT NULL CHECK (json_valid(rules)),  -- what is to be in force
     lease_s   REAL NOT NULL,
     expires_s REAL NOT NULL,                      -- since boot
@@ -48,7 +48,7 @@ CREATE TABLE act (
 
 CREATE INDEX act_by_status ON act (status);
 
--- Somebody else changed what we had set: hands off, until a command says otherwise.
+-- External changes of what we had set: left alone, until a command takes them back.
 CREATE TABLE frozen (
     id         INTEGER PRIMARY KEY,
     act        INTEGER NOT NULL,                  -- that had set it

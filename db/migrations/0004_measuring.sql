@@ -17,16 +17,16 @@ CREATE TABLE shard (
     id          INTEGER PRIMARY KEY,
     measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
     condition   TEXT NOT NULL,
-    orders      TEXT NOT NULL,                    -- SHA-256 of what it was told (conditions, pages, seed, all of it)
+    orders      TEXT NOT NULL,                    -- SHA-256 of its orders (conditions, pages, seed, all of it)
     software    TEXT NOT NULL CHECK (json_valid(software)),  -- JSON object: what it ran on, by name and version
-    network     TEXT NOT NULL CHECK (json_valid(network)),   -- JSON object: what the kernel said of the network
+    network     TEXT NOT NULL CHECK (json_valid(network)),   -- JSON object: what the kernel reported of the network
     lines       TEXT NOT NULL,                    -- SHA-256 of what it wrote
     virtual_s   REAL NOT NULL,
     wall_s      REAL NOT NULL,
     UNIQUE (measurement, condition)
 ) STRICT;
 
--- A configuration under a condition: what the kernel said of the stack, or why it was not measured.
+-- A configuration under a condition: what the kernel reported of the stack, or why it was not measured.
 CREATE TABLE stack (
     shard         INTEGER NOT NULL REFERENCES shard (id) ON DELETE CASCADE,
     configuration INTEGER NOT NULL,               -- its row in the study's grid

@@ -59,7 +59,7 @@ CREATE TABLE learner (
     state    TEXT NOT NULL                        -- all that was learned, observed and drawn: exact
 ) STRICT;
 
--- What a learning policy decided for each outcome's client, before it was told the outcome.
+-- What a learning policy decided for each outcome's client, before it observed the outcome.
 CREATE TABLE decision (
     learner       INTEGER NOT NULL REFERENCES learner (id) ON DELETE CASCADE,
     outcome       INTEGER NOT NULL,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Servers of the lab: programs that a guest runs, one site farm each."""
+"""Servers of the lab: programs that a guest runs, one site pool each."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What an odd server says to an HTTP/1 request: one generator an oddity, each told in order.
+"""Answers of a misbehaving server to an HTTP/1 request: one generator a misbehaviour, its steps in order.
 
 An answer yields bytes (write them), a number (wait so many seconds), or an `End`; one that just stops leaves the
 connection as the client asked for it. Pure: no clock, no socket; `servers/odd.py` performs it. To add one: a function
-here, its row in `ANSWERS`, and a row in `lab/oddities.py` that says who does it and what is then true.
+here, its row in `ANSWERS`, and a row in `lab/misbehaving.py` that has its share and what is then true.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ask:
     """One request and what the answer may depend on.
 
     room     bytes that the congestion window would let out now
-    amount   the oddity's own number: seconds, bytes, a status code
+    amount   the misbehaviour's own number: seconds, bytes, a status code
     """
 
     page: bytes
@@ -235,7 +235,7 @@ def huge_head(ask: Ask) -> Iterator[Step]:
 
 
 def not_http(ask: Ask) -> Iterator[Step]:
-    """The words of a mail server to somebody who does not speak to it."""
+    """The lines of a mail server to a client that sends none."""
     yield b"500 5.5.1 Command unrecognized\r\n"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A server that announces any HTTP/2 SETTINGS: h2 speaks the protocol, the first frames are the site's own bytes.
 
-Usage: h2lib.py SITES.json. The connection's own address decides what is said (`by_address` -> one of `sites`).
+Usage: h2lib.py SITES.json. The connection's own address decides the answer (`by_address` -> one of `sites`).
 One thread, asyncio; HTTP/1.1 on port 80, TLS with ALPN on port 443.
 """
 

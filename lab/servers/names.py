@@ -64,8 +64,8 @@ def main() -> None:
         for ready, _ in selector.select():
             asked = listeners[ready.data]
             wire, client = asked.recvfrom(4096)
-            if (said := answer(wire, views[ready.data])) is not None:
-                asked.sendto(said, client)
+            if (reply := answer(wire, views[ready.data])) is not None:
+                asked.sendto(reply, client)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A server that misbehaves as told: in accepting, in TLS, in its answers, in its HTTP/2 frames.
+"""A server that misbehaves as configured: in accepting, in TLS, in its answers, in its HTTP/2 frames.
 
 Usage: python3 -m configtron.lab.servers.odd SITES.json. The connection's own address decides what is done
-(`by_address` -> one of `sites`, whose fields are those of `Site`; `lab/oddities.py` writes them). One thread, asyncio;
-port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late answers are those of OpenSSL and Linux.
+(`by_address` -> one of `sites`, whose fields are those of `Site`; `lab/misbehaving.py` writes them). One thread,
+asyncio; port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late
+answers are those of OpenSSL and Linux.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from configtron.lab.servers.sealed import Tls, context
 
 # Frame types (RFC 9113 section 6).
 SETTINGS, GOAWAY, WINDOW_UPDATE, PING = 4, 7, 8, 6
-# Said to whoever connects, before a word of theirs (RFC 5321 section 4.2).
+# Sent at accept, before the client's first byte (RFC 5321 section 4.2).
 BANNER = b"220 lab.example ESMTP\r\n"
 NO_REQUEST = b"HTTP/1.1 400 Bad Request\r\nServer: odd\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 # close() with this drops what is unsent and resets (socket(7), SO_LINGER with a time of 0).
 LINGER_0 = struct.pack("ii", 1, 0)
 # struct tcp_info (include/uapi/linux/tcp.h): snd_mss and snd_cwnd.
 TCP_INFO_BYTES, SND_MSS_AT, SND_CWND_AT = 104, 16, 80
-# A request head longer than this is nobody's.
+# A longer request head is refused.
 HEAD_LIMIT_BYTES = 65536
 
 

@@ -40,7 +40,7 @@
 
 #define HOST_OUTPUT "/run/configtron/output"
 #define OUTPUT "/run/output"
-/* a campaign keeps some thousand connections open, a web farm as many again */
+/* a campaign keeps some thousand connections open, a web pool as many again */
 #define OPEN_FILES 65536
 /* more than a hundred thousand targets' worth of arguments never fits a command line anyway */
 #define JOB_BYTES (1 << 20)
@@ -175,7 +175,7 @@ static char *take_list(char *text, char ***list)
 	return text + 1;
 }
 
-/* Only packaged kernels have modules. One that will not load is told and passed over: the lab checks what it needs. */
+/* Only packaged kernels have modules. One that will not load is logged and passed over: the lab checks what it needs. */
 static void load_modules(char **paths)
 {
 	for (; *paths; paths++) {

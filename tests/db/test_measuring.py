@@ -33,13 +33,13 @@ def filled(condition: str = "a", first_ms: float = 100.0) -> Filled:
     return Filled(condition, (("r2", "netem"),), stacks, (*loads, Sample(0, "shop", 0, "timeout")), 12.5)
 
 
-def told(condition: str = "a", orders: str = "0f") -> Shard:
+def shard_of(condition: str = "a", orders: str = "0f") -> Shard:
     return Shard(condition, orders, {"kernel": "6.12"}, "aa", 12.5, 3.25, 7)
 
 
 def record(store: Measuring, number: int, condition: str = "a", **changed: float) -> bool:
     one = filled(condition, **changed)
-    return store.record(number, one, judged(one, 2, SITES, RULE), PROFILES, told(condition))
+    return store.record(number, one, judged(one, 2, SITES, RULE), PROFILES, shard_of(condition))
 
 
 @pytest.fixture
@@ -58,13 +58,13 @@ def test_cells_come_back_as_they_were(store: Measuring) -> None:
     assert first.verdict[:4] == (102.5, 100.0, 105.0, 6) and first.plt_ms == tuple(100.0 + n for n in range(6))
     assert first.settings == (("http_version", "h2"), ("initcwnd", 10)) and first.read_back == (("initcwnd", "10"),)
     assert cells[1].plt_ms == (None,) and cells[2].plt_ms == () and cells[2].read_back == ()
-    assert store.shards(number) == (told(),)
+    assert store.shards(number) == (shard_of(),)
 
 
 def test_provenance_is_of_all_that_makes_a_cell(store: Measuring) -> None:
     """Other orders, software, settings or site: another provenance; the same of all: the same."""
     number, again = store.begin("smoke", "{}"), store.begin("smoke", "{}")
-    for n, one in enumerate([told("a"), told("b", "1f"), told("c")._replace(software={})]):
+    for n, one in enumerate([shard_of("a"), shard_of("b", "1f"), shard_of("c")._replace(software={})]):
         found = filled(one.condition)
         store.record(number, found, judged(found, 2, SITES, RULE), PROFILES, one)
         assert len({cell.provenance for cell in store.cells(number)}) == 4 * (n + 1)
@@ -85,11 +85,11 @@ def test_a_shard_is_kept_whole_or_not_at_all(store: Measuring) -> None:
     one = filled()
     doubled = Filled(one.condition, one.network, one.stacks, (*one.samples, one.samples[0]), 1.0)
     with pytest.raises(BadInput, match="UNIQUE"):
-        store.record(number, doubled, judged(one, 2, SITES, RULE), PROFILES, told())
+        store.record(number, doubled, judged(one, 2, SITES, RULE), PROFILES, shard_of())
     assert store.shards(number) == () and list(store.cells(number)) == []
 
 
-def test_measurements_tell_their_story(store: Measuring) -> None:
+def test_measurements_list_their_state(store: Measuring) -> None:
     number = store.begin("smoke", '{"seed":1}')
     record(store, number)
     store.finish(number, "partial")
@@ -133,11 +133,11 @@ def test_kill_9_loses_no_shard_that_was_recorded(tmp_path: Path, seed: int) -> N
     path = tmp_path / "killed.db"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert writer.stdout is not None
-    said = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 40))]
+    lines = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 40))]
     os.kill(writer.pid, signal.SIGKILL)
-    said += writer.stdout.readlines()
+    lines += writer.stdout.readlines()
     writer.wait()
-    confirmed = {line.strip() for line in said if line.strip().isdigit() and line.endswith("\n")}
+    confirmed = {line.strip() for line in lines if line.strip().isdigit() and line.endswith("\n")}
     with Measuring(path) as store:
         kept = {shard.condition for shard in store.shards(1)}
         cells = list(store.cells(1))

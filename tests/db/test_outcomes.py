@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Outcomes come back as they were told; a policy and what it has read are one; `kill -9` leaves both whole."""
+"""Outcomes come back as they were added; a policy and what it has read are one; `kill -9` leaves both whole."""
 
 from __future__ import annotations
 
@@ -52,37 +52,37 @@ def test_outcomes_come_back(store: Outcomes) -> None:
 def test_what_the_kernel_knows_of_a_path_comes_back(store: Outcomes) -> None:
     path = {"queue_ms": 120.5, "loss_run": 6.0, "window_bytes": 65535.0, "delivery_share": 0.4, "ack_gap_ms": 20.0}
     known = replace(ALL, **path, reordering=3.0, browser="Firefox")  # type: ignore[arg-type]
-    told = [replace(one, decision=replace(one.decision, context=known)) for one in OUTCOMES[:1]] + OUTCOMES
+    reported = [replace(one, decision=replace(one.decision, context=known)) for one in OUTCOMES[:1]] + OUTCOMES
     log = store.begin_log("live", "{}")
-    store.add(log, logged_of(told))
+    store.add(log, logged_of(reported))
     (back,) = store.batches(log)
-    assert outcomes_of(back, "live") == told and outcomes_of(back[1:], "live") == told[1:]
+    assert outcomes_of(back, "live") == reported and outcomes_of(back[1:], "live") == reported[1:]
     assert np.array_equal(back.contexts.number("loss_run"), [6.0, np.nan, np.nan], equal_nan=True)
     codes, words = back.contexts.named("asn")
     assert [words[code] if code >= 0 else "" for code in codes] == ["64500", "64500", ""]
 
 
 def test_columns_come_back_in_batches_of_any_size(store: Outcomes) -> None:
-    told = logged(300)
+    reported = logged(300)
     other, log = store.begin_log("sim", "{}"), store.begin_log("sim", "{}")
     store.add(other, logged(7))
-    store.add(log, told)
+    store.add(log, reported)
     for size in (1, 100, 299, 1000):
         parts = list(store.batches(log, size=size))
         assert max(map(len, parts)) == min(size, 300)
-        assert [one for part in parts for one in outcomes_of(part, "sim")] == outcomes_of(told, "sim")
+        assert [one for part in parts for one in outcomes_of(part, "sim")] == outcomes_of(reported, "sim")
     assert store.count(log) == 300 and store.count() == 307 and store.count(log, after=107) == 200
     last = store.last(10, log)
-    assert last is not None and outcomes_of(last, "sim") == outcomes_of(told, "sim")[-10:]
+    assert last is not None and outcomes_of(last, "sim") == outcomes_of(reported, "sim")[-10:]
     assert store.last(5, 99) is None and store.of_prefixes(("10.9.9.0/24",), 5) is None
-    prefix = told.contexts.row(4).prefix
+    prefix = reported.contexts.row(4).prefix
     found = store.of_prefixes((prefix,), 1000)
     assert found is not None
-    mine = [one for one in outcomes_of(logged(7), "sim") + outcomes_of(told, "sim")
+    mine = [one for one in outcomes_of(logged(7), "sim") + outcomes_of(reported, "sim")
             if one.decision.context.prefix == prefix]  # fmt: skip
     assert outcomes_of(found, "sim") == mine
     prefix = logged(7).contexts.row(4).prefix
-    mine = [one for one in outcomes_of(told, "sim") if one.decision.context.prefix == prefix]
+    mine = [one for one in outcomes_of(reported, "sim") if one.decision.context.prefix == prefix]
     found, both = store.of_prefixes((prefix,), 1000, log), store.of_prefixes((prefix,), 1000)
     assert found is not None and both is not None and outcomes_of(found, "sim") == mine and len(found) < len(both)
     assert set(store.prefixes(other)) == {logged(7).contexts.row(at).prefix for at in range(7)} < set(store.prefixes())
@@ -97,7 +97,7 @@ def test_a_log_made_again_takes_the_place_of_the_old_one(store: Outcomes) -> Non
 
 
 def test_numbers_are_not_given_twice(store: Outcomes) -> None:
-    """What comes in place of a dropped log is new to whoever had read the log; a policy of the same name is another."""
+    """A log in place of a dropped one is new to a policy that read the dropped one; so is a policy of the same name."""
     one = store.begin_log("sim", '{"a":1}')
     store.add(one, logged(5))
     lessons(store, "p", list(store.batches()))
@@ -116,16 +116,16 @@ def test_numbers_are_not_given_twice(store: Outcomes) -> None:
 
 
 def test_a_log_begins_with_its_first_outcomes_or_not_at_all(store: Outcomes) -> None:
-    told = logged(20)
-    assert store.count(store.begin_log("sim", "{}", told)) == 20
-    told.plt_ms[13] = -1.0
+    reported = logged(20)
+    assert store.count(store.begin_log("sim", "{}", reported)) == 20
+    reported.plt_ms[13] = -1.0
     with pytest.raises(BadInput):
-        store.begin_log("sim", "{}", told)
+        store.begin_log("sim", "{}", reported)
     assert [log.outcomes for log in store.logs()] == [20]
 
 
 def test_two_that_teach_one_policy(store: Outcomes) -> None:
-    """The second to save is told so, whatever the first did; what the first kept stays."""
+    """The second to save gets an error, whatever the first did; what the first kept stays."""
     store.add(store.begin_log("sim", "{}"), logged(100))
     lessons(store, "p", [])
     part, stood = next(store.batches(size=50)), store.learner("p")
@@ -145,24 +145,24 @@ def test_two_that_teach_one_policy(store: Outcomes) -> None:
         lessons(store, "p", [])  # made anew: of the same name, read as far, and another
 
 
-def test_a_configuration_that_is_gone_is_said(store: Outcomes) -> None:
+def test_a_configuration_that_is_gone_is_reported(store: Outcomes) -> None:
     store.begin_log("sim", "{}", logged(20))
     store._connection.execute("DELETE FROM configuration WHERE id = 3")
     with pytest.raises(BadInput, match="a configuration that is not there"):
         next(store.batches())
 
 
-def test_what_is_no_text_is_said(store: Outcomes) -> None:
+def test_what_is_no_text_is_reported(store: Outcomes) -> None:
     with pytest.raises(BadInput, match="is no text"):
         store.of_prefixes(("\udcff",), 5)
 
 
 def test_all_or_none(store: Outcomes) -> None:
     log = store.begin_log("sim", "{}")
-    told = logged(20)
-    told.plt_ms[13] = -1.0
+    reported = logged(20)
+    reported.plt_ms[13] = -1.0
     with pytest.raises(BadInput, match="CHECK"):
-        store.add(log, told)
+        store.add(log, reported)
     assert store.count() == 0
     with pytest.raises(BadInput):
         store.begin_log("elsewhere", "{}")
@@ -206,10 +206,10 @@ import sys
 from pathlib import Path
 from configtron.db.outcomes import Outcomes
 from tests.learner.test_logged import logged
-store, told = Outcomes(Path(sys.argv[1])), logged(500)
+store, reported = Outcomes(Path(sys.argv[1])), logged(500)
 log = store.begin_log("sim", "{}")
 while True:
-    store.add(log, told)
+    store.add(log, reported)
     print(store.count(), flush=True)
 """
 
@@ -218,23 +218,23 @@ def test_a_kill_leaves_whole_batches(tmp_path: Path) -> None:
     path = tmp_path / "o.db"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert writer.stdout is not None
-    said = [int(writer.stdout.readline()) for _ in range(5)]
+    counts = [int(writer.stdout.readline()) for _ in range(5)]
     os.kill(writer.pid, signal.SIGKILL)
-    said += [int(line) for line in writer.communicate()[0].splitlines()]
+    counts += [int(line) for line in writer.communicate()[0].splitlines()]
     with Outcomes(path) as store:
-        assert store.count() >= said[-1] and store.count() % 500 == 0
+        assert store.count() >= counts[-1] and store.count() % 500 == 0
         assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert sum(len(part) for part in store.batches()) == store.count()
 
 
 def test_memory_is_flat(store: Outcomes) -> None:
     """Ten times the outcomes take nothing like ten times the memory."""
-    log, told = store.begin_log("sim", "{}"), logged(2000)
+    log, reported = store.begin_log("sim", "{}"), logged(2000)
     peaks = []
     # The first look pays for what Python keeps for good.
     for rounds in (2, 0, 18):
         for _ in range(rounds):
-            store.add(log, told)
+            store.add(log, reported)
         tracemalloc.start()
         assert sum(len(part) for part in store.batches(log, size=1000)) == store.count(log)
         peaks.append(tracemalloc.get_traced_memory()[1])

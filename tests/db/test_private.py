@@ -45,7 +45,7 @@ def test_folders_that_are_there_are_left_alone(tmp_path: Path) -> None:
     assert (mode(folder), mode(folder / "db")) == (0o775, 0o600)
 
 
-def test_what_everybody_can_read_is_narrowed_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_everybody_can_read_is_narrowed_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "db"
     with Tuning(path) as writer:
         writer.acknowledge({"0123456789abcdef": "one"})

@@ -72,7 +72,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(store: Store) -> None:
     assert store.done(run) == {}
 
 
-def test_runs_tell_their_story(store: Store) -> None:
+def test_runs_list_their_state(store: Store) -> None:
     run = store.begin_run('{"seed":1}')
     store.record(run, [result()])
     store.finish_run(run, "partial")
@@ -187,11 +187,11 @@ def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> No
     path = tmp_path / "killed.db"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert writer.stdout is not None
-    said = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 60))]
+    lines = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 60))]
     os.kill(writer.pid, signal.SIGKILL)
-    said += writer.stdout.readlines()
+    lines += writer.stdout.readlines()
     writer.wait()
-    confirmed = sum(1 for line in said if line.strip().isdigit() and line.endswith("\n"))
+    confirmed = sum(1 for line in lines if line.strip().isdigit() and line.endswith("\n"))
     with Store(path) as store:
         kept = store.done(1)
     batches = {trace.split(".")[1] for trace in kept}
@@ -209,7 +209,7 @@ SEEN = Sighting(
 
 
 def test_contexts_of_before_have_none_of_the_later_columns(tmp_path: Path) -> None:
-    """NULL, not 0, and no reason: nobody looked."""
+    """NULL, not 0, and no reason: nothing was asked."""
     database = first_version(tmp_path / "old.db")
     text = (module.HERE / "migrations" / "0002_contexts.sql").read_text()
     database.executescript(f"{text} PRAGMA user_version = 2;")
@@ -268,7 +268,7 @@ def first_version(path: Path) -> sqlite3.Connection:
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_older_database_becomes_what_a_new_one_is(tmp_path: Path, store: Store, read_only: bool) -> None:
-    """Brought up to date it has the tables of a new one; whoever only reads old runs need not know of it."""
+    """Brought up to date it has the tables of a new one; a reader of old runs need not know of it."""
     tables = "SELECT name, sql FROM sqlite_master WHERE sql > '' ORDER BY name"
     fresh = sqlite3.connect(store.path).execute(tables).fetchall()
     database = first_version(tmp_path / "old.db")
@@ -285,8 +285,8 @@ def test_an_older_database_that_cannot_be_written(tmp_path: Path, monkeypatch: p
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
     monkeypatch.setattr(module, "migrate", fail)
-    said = refused(tmp_path / "old.db", read_only=True)
-    assert "older schema (1)" in said and "copy the file" in said
+    message = refused(tmp_path / "old.db", read_only=True)
+    assert "older schema (1)" in message and "copy the file" in message
     (tmp_path / "empty.db").touch()
     assert "empty file" in refused(tmp_path / "empty.db", read_only=True)
 
@@ -313,7 +313,7 @@ def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: i
         assert len(grown.runs()) == 1 and grown.watches() == ()
 
 
-def test_a_full_disk_is_told_as_one(store: Store) -> None:
+def test_a_full_disk_is_reported_as_one(store: Store) -> None:
     """SQLite says so in two ways; where it cannot even map its index, with words that name no cause."""
     for complaint in ("disk I/O error", "database or disk is full"):
         with pytest.raises(Unwritten, match="space") as caught, store._clear():

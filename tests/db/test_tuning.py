@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tuning keeps comes back; reading leaves no trace; a hundred thousand prefixes are no trouble."""
+"""What tuning keeps comes back; reading leaves no trace; a hundred thousand prefixes pass."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("how", ["settled", "open", "killed"])
 def test_reading_leaves_no_trace(tmp_path: Path, how: str) -> None:
-    """Whether nobody has the database open, somebody has, or somebody was killed and left a log."""
+    """A database that no process has open, one has open, or a killed one left with a log."""
     path = tmp_path / "t.db"
     with Tuning(path) as book:
         book.set_profiles([WEB])
@@ -206,7 +206,7 @@ def test_measured_damage_is_of_what_the_learner_set_and_no_human_changed(tmp_pat
         tuning.hand_over([bbr, fast], {"10.0.0.0/8": "b", "11.0.0.0/8": "f"}, {"b": 1.1, "f": 1.2, "gone": 9.0})
         assert tuning.measured_damage() == {"b": 1.1, "f": 1.2}
         tuning.set_prefixes({"12.0.0.0/8": "b"})
-        assert tuning.measured_damage() == {"f": 1.2}, "a human gave it to clients that nobody measured"
+        assert tuning.measured_damage() == {"f": 1.2}, "a human gave it to clients that were not measured"
         tuning.set_profiles([fast])
         assert tuning.measured_damage() == {}, "a human's profile now"
         tuning.hand_over([bbr], {"10.0.0.0/8": "b"})

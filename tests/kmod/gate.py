@@ -17,9 +17,9 @@ ALARM = re.compile(
 # Both ends of a report's box, and the end of a warning's trace.
 FRAME = re.compile(r"={20,}|-{20,}|---\[ end trace")
 STAMP = re.compile(r"^(<\d>)?\[ *\d+\.\d+\](\[ *[CT]\d+\])? ?")
-# Said by a healthy kernel too; each with its reason.
+# Logged by a healthy kernel too; each with its reason.
 KNOWN = (
-    # `modinfo` tells the same: our module is not part of the kernel
+    # `modinfo` shows the same: our module is not part of the kernel
     "loading out-of-tree module taints kernel",
 )
 # No report is longer; one without an end stops here.

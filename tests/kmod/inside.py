@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as root inside a guest: loads the module, lets the stress programs at it, and tells what came of each step.
+"""Runs as root inside a guest: loads the module, lets the stress programs at it, and reports the result of each step.
 
     python3 -m tests.kmod.inside FOLDER STEP[=WORD] ...
 
@@ -23,7 +23,7 @@ from tests.kmod import schemes
 BEGIN = "configtron: the nets are out"
 DEFAULT_CC = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
-# kmemleak tells of a block only once it is this old; two scans, for a pointer may hide in a register during one.
+# kmemleak reports a block only once it is this old; two scans, for a pointer may hide in a register during one.
 LEAK_AGE_S = 6
 SCANS = 2
 # Ours by its frames: functions of the module begin with ct_, those of the planted one with planted_; a frame without a
@@ -41,7 +41,7 @@ BARE = ("schemes", "scheme", "plant")
 PLANTED_CONNECTIONS = 10
 MISTAKES = ("rcu", "atomic-sleep", "lock-order", "use-after-free", "leak")
 
-Told = dict[str, object]
+Report = dict[str, object]
 
 
 def run(*command: str | Path) -> str:
@@ -81,29 +81,29 @@ def unload() -> int:
         time.sleep(0.1)
 
 
-def churn(folder: Path, connections: str) -> Told:
+def churn(folder: Path, connections: str) -> Report:
     load(folder)
     DEFAULT_CC.write_text("configtron")
-    told: Told = json.loads(run(folder / "churn", connections, "1"))
+    report: Report = json.loads(run(folder / "churn", connections, "1"))
     unload()
-    return told
+    return report
 
 
-def loads(folder: Path, times: str) -> Told:
-    told: Told = json.loads(run(folder / "loads", times, folder / "configtron.ko", "1"))
-    return told
+def loads(folder: Path, times: str) -> Report:
+    report: Report = json.loads(run(folder / "loads", times, folder / "configtron.ko", "1"))
+    return report
 
 
-def failures(folder: Path, _: str) -> Told:
+def failures(folder: Path, _: str) -> Report:
     """Every allocation of loading and of every call fails once."""
-    told: Told = json.loads(run(folder / "failnth", "insmod", folder / "configtron.ko"))
+    report: Report = json.loads(run(folder / "failnth", "insmod", folder / "configtron.ko"))
     load(folder)
-    told |= json.loads(run(folder / "failnth", "calls"))
+    report |= json.loads(run(folder / "failnth", "calls"))
     unload()
-    return told
+    return report
 
 
-def kunit(folder: Path, _: str) -> Told:
+def kunit(folder: Path, _: str) -> Report:
     """The module's own unit tests. Their verdicts are in the kernel's log, as KTAP."""
     modules = sorted(folder.glob("*_kunit.ko"))
     for module in modules:
@@ -117,7 +117,7 @@ def kunit(folder: Path, _: str) -> Told:
     return {"tests": len(verdicts)}
 
 
-def plant(folder: Path, _: str) -> Told:
+def plant(folder: Path, _: str) -> Report:
     """Each mistake once. The order matters: the kernel stops looking for lock mistakes after the first it finds."""
     for mistake in MISTAKES:
         run("insmod", folder / "planted.ko", f"mistake={mistake}")
@@ -127,8 +127,8 @@ def plant(folder: Path, _: str) -> Told:
     return {"planted": len(MISTAKES)}
 
 
-def leaks(_: Path, __: str) -> Told:
-    """Memory that nothing points to any more, as kmemleak tells; blocks that are not ours are counted only."""
+def leaks(_: Path, __: str) -> Report:
+    """Memory that nothing points to any more, as kmemleak reports; blocks that are not ours are counted only."""
     time.sleep(LEAK_AGE_S)
     for _scan in range(SCANS):
         KMEMLEAK.write_text("scan")
@@ -137,18 +137,18 @@ def leaks(_: Path, __: str) -> Told:
     return {"others": len(blocks) - len(ours), "leaked": ["unreferenced object" + block for block in ours]}
 
 
-def every_scheme(folder: Path, connections: str) -> Told:
+def every_scheme(folder: Path, connections: str) -> Report:
     """Each congestion control by itself, with ECN and without; "200,lossy" is over a link that loses and marks."""
     many, _, link = connections.partition(",")
     return {"rows": schemes.every(folder, int(many), link == "lossy")}
 
 
-def one_scheme(folder: Path, name: str) -> Told:
+def one_scheme(folder: Path, name: str) -> Report:
     """One of planted/replacing.c, with a few connections."""
     return {"rows": schemes.one(folder, name, PLANTED_CONNECTIONS)}
 
 
-STEPS: dict[str, Callable[[Path, str], Told]] = {
+STEPS: dict[str, Callable[[Path, str], Report]] = {
     "churn": churn, "loads": loads, "failures": failures, "kunit": kunit, "plant": plant, "leaks": leaks,
     "schemes": every_scheme, "scheme": one_scheme,
 }  # fmt: skip
@@ -162,14 +162,14 @@ def main(folder: Path, steps: list[str]) -> int:
     for step in steps:
         name, _, word = step.partition("=")
         started = time.monotonic()
-        told: Told = {"step": name}
+        report: Report = {"step": name}
         try:
             controls(folder, wanted=name not in BARE)
-            told |= STEPS[name](folder, word)
+            report |= STEPS[name](folder, word)
         except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-            told["error"] = str(error)
-        print(json.dumps({**told, "seconds": round(time.monotonic() - started, 1)}), flush=True)
-        if "error" in told:
+            report["error"] = str(error)
+        print(json.dumps({**report, "seconds": round(time.monotonic() - started, 1)}), flush=True)
+        if "error" in report:
             return 1
     os.sync()
     return 0

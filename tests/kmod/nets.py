@@ -129,7 +129,7 @@ NETS = {
 
 @dataclass(frozen=True)
 class Catch:
-    """What came of one boot: the steps as inside.py told them, and what the kernel complained of."""
+    """The result of one boot: the steps as inside.py reported them, and the kernel's complaints."""
 
     code: int
     steps: list[dict[str, Any]]
@@ -147,7 +147,7 @@ class Catch:
 
 @contextmanager
 def hold() -> Iterator[Path]:
-    """A folder for what is compiled and told, gone afterwards."""
+    """A folder for programs and results, removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="configtron-nets-"))
     try:
         yield folder
@@ -175,8 +175,8 @@ def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     running = net.backend.boot(job)
     code = running.wait()
     console = running.console.read_text()
-    told = [json.loads(line) for line in console.splitlines() if line.startswith("{")]
-    return Catch(code, told, gate.reports(running.kernel_log.read_text(errors="replace")), console)
+    results = [json.loads(line) for line in console.splitlines() if line.startswith("{")]
+    return Catch(code, results, gate.reports(running.kernel_log.read_text(errors="replace")), console)
 
 
 def torn(net: Net, catch: Catch) -> list[str]:

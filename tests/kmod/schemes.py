@@ -66,7 +66,7 @@ def insert(path: Path) -> bool:
 
 
 def remove(module: str) -> str:
-    """ "" when it is gone, else what rmmod last said."""
+    """ "" when it is gone, else the last message of rmmod."""
     until = time.monotonic() + PATIENCE_S
     while True:
         done = subprocess.run(["rmmod", module], capture_output=True, text=True)

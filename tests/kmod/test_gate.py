@@ -41,14 +41,14 @@ def test_two_reports_are_two() -> None:
     assert [report.count("end trace") for report in gate.reports(f"{BEGIN}\n{one}usual words\n{one}")] == [1, 1]
 
 
-def test_a_torn_net_is_told() -> None:
+def test_a_torn_net_is_reported() -> None:
     net = nets.NETS["uml"]
-    told = [nets.PLANTED[mistake] for mistake in net.catches if mistake != "leak"]
+    lines = [nets.PLANTED[mistake] for mistake in net.catches if mistake != "leak"]
     faulted = {"rows": [{"cc": name, "result": "references"} for name in nets.FAULTY]}
-    whole = nets.Catch(0, [{"leaked": ["  a planted leak"]}, faulted], told, "")
+    whole = nets.Catch(0, [{"leaked": ["  a planted leak"]}, faulted], lines, "")
     assert nets.torn(net, whole) == []
     passed = {"rows": [{"cc": name, "result": "ok"} for name in nets.FAULTY]}
-    assert nets.torn(net, nets.Catch(0, [passed], told[1:], "")) == ["rcu", "leak", *nets.FAULTY]
+    assert nets.torn(net, nets.Catch(0, [passed], lines[1:], "")) == ["rcu", "leak", *nets.FAULTY]
 
 
 def test_a_congestion_control_that_loses_references_is_not_well() -> None:

@@ -159,7 +159,7 @@ def handshake(address: str, host: str) -> dict[str, object]:
 
 
 def sockets(netns: str) -> list[str]:
-    """The established connections of that namespace, as ss tells them, a line each."""
+    """The established connections of that namespace, as ss lists them, a line each."""
     command = ["ip", "netns", "exec", netns, "ss", "-tinHO", "state", "established"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -172,7 +172,7 @@ def clear_h2(address: str) -> bool:
 
 
 def main(asked: dict[str, object]) -> dict[str, object]:
-    assert isinstance(asked["vantages"], list) and isinstance(asked["hosts"], list) and isinstance(asked["farms"], list)
+    assert all(isinstance(asked[name], list) for name in ("vantages", "hosts", "server_pools"))
     eyes = []
     seen: dict[str, dict[str, Any]] = {}
     for vantage in asked["vantages"]:
@@ -192,7 +192,7 @@ def main(asked: dict[str, object]) -> dict[str, object]:
             for port in OPTIONS:
                 eye.start(seen[f"{vantage['name']}/{host}"]["address"], port)
         eye.hear(time.time() + SS_AT_S)
-        seen[f"{vantage['name']}/ss"] = {"lines": [line for farm in asked["farms"] for line in sockets(farm)]}
+        seen[f"{vantage['name']}/ss"] = {"lines": [line for pool in asked["server_pools"] for line in sockets(pool)]}
         eye.hear(time.time() + LISTEN_S)
     for name, eye in eyes:
         for (to, port), packets in eye.flows.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What odd servers say: told step by step, without a socket."""
+"""Answers of misbehaving servers, step by step, without a socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from configtron.lab.servers.answers import ANSWERS, CHAIN_LENGTH, TRICKLE_EVERY_
 PAGE = bytes(range(97, 123)) * 2000
 
 
-def said(name: str, ask: Ask) -> list[Step]:
+def steps(name: str, ask: Ask) -> list[Step]:
     """The first thousand steps; none of ours that ends needs more."""
     return list(islice(ANSWERS[name](ask), 1000))
 
@@ -28,7 +28,7 @@ def fields(text: bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["page", "think", "think-body", "small-writes", "huge-head", "empty", "short", "fit"])
 def test_lengths_are_true(name: str) -> None:
-    text = spoken(said(name, Ask(PAGE, room=5360, amount=404 if name == "short" else 1)))
+    text = spoken(steps(name, Ask(PAGE, room=5360, amount=404 if name == "short" else 1)))
     assert int(fields(text)["content-length"]) == len(text.split(b"\r\n\r\n", 1)[1])
 
 
@@ -36,18 +36,18 @@ def test_lengths_are_true(name: str) -> None:
     "name", ["page", "think", "think-body", "small-writes", "huge-head", "http10", "to-www", "flush"]
 )
 def test_the_whole_page_comes(name: str) -> None:
-    assert spoken(said(name, Ask(PAGE, host="www.a.example"))).split(b"\r\n\r\n", 1)[1] == PAGE
+    assert spoken(steps(name, Ask(PAGE, host="www.a.example"))).split(b"\r\n\r\n", 1)[1] == PAGE
 
 
 @pytest.mark.parametrize("amount", [-1, 0, 1])
 def test_a_fit_is_to_the_byte(amount: int) -> None:
     for room in (*range(150, 1400), 9999, 10000, 10137, 14600, 146000):
-        assert len(spoken(said("fit", Ask(PAGE, room=room, amount=amount)))) == room + amount
-    assert spoken(said("fit", Ask(PAGE, room=64))).endswith(b"\r\n\r\n")
+        assert len(spoken(steps("fit", Ask(PAGE, room=room, amount=amount)))) == room + amount
+    assert spoken(steps("fit", Ask(PAGE, room=64))).endswith(b"\r\n\r\n")
 
 
 def test_chunks_make_the_page() -> None:
-    rest, page = spoken(said("chunked", Ask(PAGE))).split(b"\r\n\r\n", 1)[1], b""
+    rest, page = spoken(steps("chunked", Ask(PAGE))).split(b"\r\n\r\n", 1)[1], b""
     while rest != b"0\r\n\r\n":
         size, rest = rest.split(b"\r\n", 1)
         page, rest = page + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
@@ -55,13 +55,13 @@ def test_chunks_make_the_page() -> None:
 
 
 def test_pauses_are_where_they_belong() -> None:
-    assert said("think", Ask(PAGE, amount=3.0))[0] == 3.0
-    head, pause, body = said("think-body", Ask(PAGE, amount=0.3))
+    assert steps("think", Ask(PAGE, amount=3.0))[0] == 3.0
+    head, pause, body = steps("think-body", Ask(PAGE, amount=0.3))
     assert (pause, body) == (0.3, PAGE) and isinstance(head, bytes) and head.endswith(b"\r\n\r\n")
-    assert said("trickle", Ask(PAGE))[:4] == [TRICKLE_EVERY_S, b"H", TRICKLE_EVERY_S, b"T"]
-    assert said("drip", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
-    assert said("flush", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
-    assert said("slow-close", Ask(PAGE, amount=2.0))[1:] == [2.0, End.CLOSE]
+    assert steps("trickle", Ask(PAGE))[:4] == [TRICKLE_EVERY_S, b"H", TRICKLE_EVERY_S, b"T"]
+    assert steps("drip", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
+    assert steps("flush", Ask(PAGE, amount=0.1))[1:4:2] == [0.1, 0.1]
+    assert steps("slow-close", Ask(PAGE, amount=2.0))[1:] == [2.0, End.CLOSE]
 
 
 @pytest.mark.parametrize(("name", "end"), [
@@ -69,15 +69,15 @@ def test_pauses_are_where_they_belong() -> None:
     ("reset-body", End.RESET), ("http10", End.CLOSE),
 ])  # fmt: skip
 def test_ends(name: str, end: End) -> None:
-    assert said(name, Ask(PAGE, amount=100))[-1] is end
+    assert steps(name, Ask(PAGE, amount=100))[-1] is end
 
 
 def test_a_reset_within_the_body_cuts_it() -> None:
-    assert spoken(said("reset-body", Ask(PAGE, amount=100))).split(b"\r\n\r\n", 1)[1] == PAGE[:100]
+    assert spoken(steps("reset-body", Ask(PAGE, amount=100))).split(b"\r\n\r\n", 1)[1] == PAGE[:100]
 
 
 def location(name: str, ask: Ask) -> str:
-    return fields(spoken(said(name, ask))).get("location", "")
+    return fields(spoken(steps(name, ask))).get("location", "")
 
 
 def test_redirects_lead_to_the_page() -> None:
@@ -86,7 +86,7 @@ def test_redirects_lead_to_the_page() -> None:
     assert location("to-https", Ask(PAGE, host="a.example")) == "https://a.example/"
     assert not location("to-https", Ask(PAGE, host="a.example", secure=True))
     assert location("to-cookie", Ask(PAGE, path="/x")) == "/x" and not location("to-cookie", Ask(PAGE, cookie=True))
-    assert fields(spoken(said("to-cookie", Ask(PAGE))))["set-cookie"].startswith("seen=1")
+    assert fields(spoken(steps("to-cookie", Ask(PAGE))))["set-cookie"].startswith("seen=1")
 
 
 def test_a_chain_ends_and_a_loop_does_not() -> None:
@@ -100,6 +100,6 @@ def test_a_chain_ends_and_a_loop_does_not() -> None:
     assert path == "/there"
 
 
-def test_who_keeps_the_connection_is_not_told_that_it_closes() -> None:
-    assert "connection" not in fields(spoken(said("page", Ask(PAGE, close=False))))
-    assert fields(spoken(said("page", Ask(PAGE))))["connection"] == "close"
+def test_who_keeps_the_connection_hears_of_no_close() -> None:
+    assert "connection" not in fields(spoken(steps("page", Ask(PAGE, close=False))))
+    assert fields(spoken(steps("page", Ask(PAGE))))["connection"] == "close"

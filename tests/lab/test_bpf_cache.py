@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The laboratory's BPF programs are loaded from nowhere that somebody else can write."""
+"""The laboratory's BPF programs are loaded from no folder that another user can write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from configtron.lab import bpf
 from configtron.model.errors import Refused
 
-SOURCE = Path(bpf.__file__).parent / "box.bpf.c"
+SOURCE = Path(bpf.__file__).parent / "middlebox.bpf.c"
 
 
 def test_what_others_could_write_is_refused(tmp_path: Path) -> None:

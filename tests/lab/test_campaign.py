@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.store import Store
-from configtron.lab import internet, oddities, truth, uml
+from configtron.lab import internet, misbehaving, truth, uml
 from configtron.lab import world as worlds
 from configtron.probe.wire.pcap import read_evidence
 from configtron.report.allowed_verdict import KINDS
@@ -116,14 +116,14 @@ def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
 
 
 def test_difficult_servers_get_no_wrong_value(tmp_path: Path) -> None:
-    """Sites with troubles: whatever is claimed of what the servers say is true; what cannot be known has a reason."""
+    """Impaired sites: every claim about what the servers send is true; what cannot be known has a reason."""
     words = ("--lab-troubles", "--seed", "83", "--region", "na,eu", "--tests", "icw,http,h2,tls")
     done = configtron(tmp_path, "-q", "probe", "alexa-top1k", "--lab", "--sites", "60", *words)
-    # some sites answer nobody
+    # some sites never answer
     assert done.returncode in (0, 3), done.stderr.decode()
     result = scored(tmp_path)
-    odd = [row for row in result.troubles if row.trouble in oddities.names()]
+    odd = [row for row in result.troubles if row.trouble in misbehaving.names()]
     assert len(odd) > 12 and sum(row.overclaims for row in odd) == 0, wrong(result)
-    missing = [miss for miss in result.mismatches if miss.trouble in oddities.names()]
+    missing = [miss for miss in result.mismatches if miss.trouble in misbehaving.names()]
     unexcused = [miss for miss in missing if miss.observation.reason not in (None, NOT_PROBED)]
     assert len(unexcused) <= 0.02 * sum(row.reason for row in odd)

@@ -10,7 +10,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from configtron.lab import farms, truth
+from configtron.lab import server_pools, truth
 from configtron.lab import shares as cards
 from configtron.lab.internet import REGIONS, Internet, Server, draw
 from configtron.lab.plants import CHANGES
@@ -113,7 +113,7 @@ def test_few_pages_are_short_and_the_others_outlast_any_window(internet: Interne
 def test_only_nginx_announces_large_frames_and_no_program_is_missing(internet: Internet) -> None:
     assert {site.program for site in internet.sites} == {"nginx", "apache", "h2lib", "node"}
     for site in internet.sites:
-        large = 16777215 in dict(farms.settings(site.program, site.servers[NA])).values()
+        large = 16777215 in dict(server_pools.settings(site.program, site.servers[NA])).values()
         assert large == (site.program == "nginx")
 
 

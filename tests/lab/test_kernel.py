@@ -20,7 +20,7 @@ from configtron.model.errors import Missing
 NEEDED = {
     "virtual time": ("UML_TIME_TRAVEL_SUPPORT", "HIGH_RES_TIMERS"),
     "root, output, memory": ("HOSTFS", "TMPFS", "DEVTMPFS", "PROC_FS", "SYSFS"),
-    "regions and farms": ("NET_NS", "VETH", "DUMMY", "NET_SCH_NETEM", "NET_SCH_TBF", "NET_SCH_PRIO", "NET_CLS_U32"),
+    "regions and pools": ("NET_NS", "VETH", "DUMMY", "NET_SCH_NETEM", "NET_SCH_TBF", "NET_SCH_PRIO", "NET_CLS_U32"),
     "both families": ("INET", "IPV6", "IP_MULTIPLE_TABLES", "IPV6_MULTIPLE_TABLES"),
     "settings by address": ("CGROUP_BPF", "BPF_SYSCALL"),
     "middleboxes": ("NET_SCH_INGRESS", "NET_CLS_BPF", "NET_CLS_ACT"),
@@ -175,18 +175,18 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.Recipe, h
     os.waitpid(child, 0)
     large = kernel.building() / "source" / "large"
     before = large.stat().st_ino, large.stat().st_ctime_ns
-    said: list[str] = []
+    lines: list[str] = []
 
     def hear(line: str) -> None:
         if "building" in line:
             assert (large.stat().st_ino, large.stat().st_ctime_ns) == before
-        said.append(line)
+        lines.append(line)
 
     image = kernel.ensure_kernel(hear, small)
     # Each step once: what was compiled is not compiled again.
     assert image.read_text() == "1\n2\n3\n4\n" and not kernel.building().exists()
-    assert said[0] == "going on with the small kernel where it was cut short"
-    assert said[2] == "building the small kernel: 50 %" and not any("unpacking" in line for line in said)
+    assert lines[0] == "going on with the small kernel where it was cut short"
+    assert lines[2] == "building the small kernel: 50 %" and not any("unpacking" in line for line in lines)
 
 
 @pytest.mark.parametrize("left", ["", "another-kernel objects"])
@@ -195,40 +195,40 @@ def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.
     (kernel.building() / "source" / "Makefile").write_text("half")
     if left:
         (kernel.building() / kernel.UNPACKED).write_text(left)
-    said: list[str] = []
-    assert kernel.ensure_kernel(said.append, small).read_text() == "1\n2\n3\n4\n"
-    assert said[:2] == ["removing what an unfinished build left", "unpacking source.tar.xz: 0 %"]
-    assert any(line.startswith("unpacking source.tar.xz: ") and "about" in line for line in said)
+    lines: list[str] = []
+    assert kernel.ensure_kernel(lines.append, small).read_text() == "1\n2\n3\n4\n"
+    assert lines[:2] == ["removing what an unfinished build left", "unpacking source.tar.xz: 0 %"]
+    assert any(line.startswith("unpacking source.tar.xz: ") and "about" in line for line in lines)
 
 
 def test_progress_comes_by_the_clock_too(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(kernel.time, "monotonic", lambda: now[0])
-    said: list[str] = []
-    report = kernel.paced(said.append, "building", 20)
+    lines: list[str] = []
+    report = kernel.paced(lines.append, "building", 20)
     for now[0], percent in ((1.0, 21), (11.0, 22), (12.0, 23), (13.0, 28)):
         report(percent)
-    assert said == ["building: 20 %", "building: 22 %, about 429 s left", "building: 28 %, about 117 s left"]
+    assert lines == ["building: 20 %", "building: 22 %, about 429 s left", "building: 28 %, about 117 s left"]
 
 
 def test_a_second_builder_waits(cache: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     waiting, done = threading.Event(), threading.Event()
 
     def hear(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         waiting.set()
 
     def second() -> None:
         with kernel.build_lock(hear):
             done.set()
 
-    with kernel.build_lock(said.append):
+    with kernel.build_lock(lines.append):
         thread = threading.Thread(target=second)
         thread.start()
         assert waiting.wait(10) and not done.is_set()
     thread.join(10)
-    assert done.is_set() and said == ["another process is building; waiting for it"]
+    assert done.is_set() and lines == ["another process is building; waiting for it"]
 
 
 @pytest.mark.lab

@@ -21,10 +21,10 @@ import pytest
 from configtron.fingerprint import data_rto
 from configtron.lab import growth, provable, truth, wheel
 from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
+from configtron.lab.impairments import BY_NAME, IMPAIRMENTS
 from configtron.lab.internet import Internet, draw
 from configtron.lab.shares import RTO_MINS_MS, SYNACK_RTOS_MS
 from configtron.lab.sites import REGIONS, Server
-from configtron.lab.troubles import BY_NAME, TROUBLES
 from configtron.lab.truth import Expectation, oracle
 from configtron.probe import withhold
 from rigs import ROOT
@@ -38,7 +38,7 @@ def with_server(region: str = "na", **fields: object) -> dict[str, Expectation]:
     small = draw(1, SITES[:1])
     plain = {"congestion_control": "cubic", "synack_rto_ms": 1000, "rto_min_ms": 200, "page_bytes": 163840}
     server = replace(small.sites[0].servers[0], **{**plain, **fields})  # type: ignore[arg-type]
-    program = "odd" if str(fields.get("trouble", "")) else small.sites[0].program
+    program = "odd" if str(fields.get("impairment", "")) else small.sites[0].program
     site = replace(small.sites[0], program=program, servers=(server,) * len(REGIONS))
     return oracle(replace(small, sites=(site,)), region, site.host)
 
@@ -116,7 +116,7 @@ def test_no_region_is_so_near_that_a_held_ack_would_change_its_timer() -> None:
 
 @pytest.fixture(scope="module")
 def internet() -> Internet:
-    return draw(5, SITES, troubles=True)
+    return draw(5, SITES, impairments=True)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def flights(folder: Path, newest: ssl.TLSVersion) -> list[int]:
     client = ours.wrap_bio(client_in, client_out, server_hostname="site000.example.com")
     sizes = []
     for _ in range(3):
-        for end, heard, said in ((client, client_out, to_server), (server, to_client, client_in)):
+        for end, heard, sent in ((client, client_out, to_server), (server, to_client, client_in)):
             try:
                 end.do_handshake()
             except ssl.SSLWantReadError:
@@ -153,7 +153,7 @@ def flights(folder: Path, newest: ssl.TLSVersion) -> list[int]:
             data = heard.read()
             if data and end is server:
                 sizes.append(len(data))
-            said.write(data)
+            sent.write(data)
     return sizes
 
 
@@ -196,7 +196,7 @@ def test_no_window_at_a_request_has_more_values_than_flights(internet: Internet)
     for site in internet.sites:
         expected = oracle(internet, "na", site.host)["cwnd_at_request"]
         server = internet.server("na", site.host)
-        if expected.values and not server.other and not server.trouble.startswith("think"):
+        if expected.values and not server.other and not server.impairment.startswith("think"):
             # Below BBR's four, one ACK for both segments of two and one ACK each differ by one.
             spread = most + (server.icw < growth.BBR_LEAST)
             assert len(expected.values) <= (1 if server.icw >= 10 and server.congestion_control != "bbr" else spread)
@@ -221,7 +221,7 @@ def test_a_minimum_is_hidden_exactly_where_two_round_trips_are_longer(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "icw", "least"),
+    ("impairment", "icw", "least"),
     [
         # head and body of the odd server's own answer, in segments of 64 bytes
         ("short-page", 10, 2), ("slow-close:2", 10, 2), ("reset-body:100", 10, 4), ("reset-body:4000", 10, 10),
@@ -232,9 +232,9 @@ def test_a_minimum_is_hidden_exactly_where_two_round_trips_are_longer(
         ("think-body:0.15", 10, 10), ("think-body:0.6", 10, 2),
     ],
 )  # fmt: skip
-def test_the_largest_bound_is_what_the_server_writes_before_its_timer(trouble: str, icw: int, least: int) -> None:
-    if trouble in BY_NAME:
-        assert with_server(trouble=trouble, icw=icw)["icw"].least == least
+def test_the_largest_bound_is_what_the_server_writes_before_its_timer(impairment: str, icw: int, least: int) -> None:
+    if impairment in BY_NAME:
+        assert with_server(impairment=impairment, icw=icw)["icw"].least == least
 
 
 def test_bounds_are_never_above_the_window(internet: Internet) -> None:
@@ -269,6 +269,6 @@ def test_where_there_is_nothing_the_reason_is_named(internet: Internet) -> None:
                 assert not expected.admits(None, reason="unclear:constant")
 
 
-def test_rows_of_troubles_are_all_drawn(internet: Internet) -> None:
-    assert {site.servers[0].trouble for site in internet.sites} >= {row.name for row in TROUBLES if not row.mix}
+def test_rows_of_impairments_are_all_drawn(internet: Internet) -> None:
+    assert {site.servers[0].impairment for site in internet.sites} >= {row.name for row in IMPAIRMENTS if not row.mix}
     assert isinstance(internet.sites[0].servers[0], Server)

@@ -57,7 +57,7 @@ def test_what_is_missing_is_named_with_its_package(capsys: pytest.CaptureFixture
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["module", "one", "two"]) == USAGE
     assert "module [lab | RELEASE]" in capsys.readouterr().err
 
@@ -141,6 +141,6 @@ def test_sparse_finds_nothing(tmp_path: Path) -> None:
     command = ["make", f"--directory={tree}", f"M={folder}", "ARCH=um", "C=2", "CF=-D__CHECK_ENDIAN__"]
     command += ["KBUILD_MODPOST_WARN=1", "modules"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(str(folder))]
+    complaints = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(str(folder))]
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "  CHECK   " in done.stdout and told == []
+    assert "  CHECK   " in done.stdout and complaints == []

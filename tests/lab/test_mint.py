@@ -29,5 +29,5 @@ def test_the_same_recipe_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_recipe_that_is_not_about_what_it_shows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(RECIPES[NAME], about=("tfo",))
-    (told,) = mint.mint([wrong], [NAME], tmp_path)
-    assert told.startswith(mint.WRONG) and "says nothing of tfo" in told
+    (line,) = mint.mint([wrong], [NAME], tmp_path)
+    assert line.startswith(mint.WRONG) and "says nothing of tfo" in line

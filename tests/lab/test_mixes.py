@@ -29,26 +29,26 @@ TIMES = 200
 
 @pytest.fixture(scope="module")
 def internet() -> Internet:
-    return draw(4, NAMES, troubles=True)
+    return draw(4, NAMES, impairments=True)
 
 
-def sites_with(internet: Internet, trouble: str) -> list[Site]:
-    return [site for site in internet.sites if any(server.trouble == trouble for server in site.servers)]
+def sites_with(internet: Internet, impairment: str) -> list[Site]:
+    return [site for site in internet.sites if any(server.impairment == impairment for server in site.servers)]
 
 
 def test_faces_differ_in_what_the_mix_says_only(internet: Internet) -> None:
-    for trouble, same, other in (
+    for impairment, same, other in (
         ("mixed-icw", {"max_concurrent_streams", "initial_window_size"}, {"icw"}),
         ("mixed-settings", {"icw", "http_version"}, {"max_concurrent_streams", "initial_window_size"}),
         ("mixed-programs", {"icw", "http_version"}, {"program"}),
     ):
-        found = sites_with(internet, trouble)
+        found = sites_with(internet, impairment)
         assert found
         for server in (server for site in found for server in site.servers):
             assert server.other and server.other.address != server.address
             for name in same:
-                assert getattr(server, name) == getattr(server.other, name), (trouble, name)
-            assert all(getattr(server, name) != getattr(server.other, name) for name in other), trouble
+                assert getattr(server, name) == getattr(server.other, name), (impairment, name)
+            assert all(getattr(server, name) != getattr(server.other, name) for name in other), impairment
 
 
 def test_a_mix_abroad_is_in_one_region_and_never_in_the_baseline(internet: Internet) -> None:
@@ -79,8 +79,8 @@ def test_both_faces_survive_their_file_and_have_their_own_seats(internet: Intern
     raised = world(internet)
     assert {setting.address for setting in raised.settings} == set(addresses)
     zones = next(text for name, text in raised.files if name == "zones.json")
-    assert raised.twins
-    assert all(f'"{twin.other}"' not in zones and f'"{twin.address}"' in zones for twin in raised.twins)
+    assert raised.second_backends
+    assert all(f'"{second.other}"' not in zones and f'"{second.address}"' in zones for second in raised.second_backends)
 
 
 # Runs inside: the size of the window that each connection is sent before it acknowledges anything cannot be seen from a
@@ -107,8 +107,8 @@ json.dump(found, open(sys.argv[2], 'w'))
 
 def raised_mix() -> tuple[World, Site, Site]:
     """A mixed site and a plain one, in one region."""
-    drawn = draw(1, [f"s{n}.example" for n in range(40)], (NA,), troubles=True)
-    calm = (site for site in drawn.sites if site.program == "nginx" and not site.servers[0].trouble)
+    drawn = draw(1, [f"s{n}.example" for n in range(40)], (NA,), impairments=True)
+    calm = (site for site in drawn.sites if site.program == "nginx" and not site.servers[0].impairment)
     plain, site, *_ = (site for site in calm if not site.servers[0].stack)
     two = mixed(random.Random(1), site, Mix("program", 40), (NA,))
     first = two.servers[0]

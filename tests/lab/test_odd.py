@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import oddities
+from configtron.lab import misbehaving
 from configtron.lab.certificates import issue
 from configtron.lab.servers import odd, sealed
 
@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def site(folder: Path, trouble: str, version: str = "h2") -> odd.Site:
-    row = oddities.row(trouble, oddities.named(trouble)[0].http_version or version, PAIRS, 983041)
+def site(folder: Path, impairment: str, version: str = "h2") -> odd.Site:
+    row = misbehaving.row(impairment, misbehaving.named(impairment)[0].http_version or version, PAIRS, 983041)
     row |= {"page": str(folder / "page"), "chain": str(folder / "a.pem"), "key": str(folder / "a.key")}
     (folder / "odd.json").write_text(json.dumps({"sites": [row], "by_address": {"127.0.0.1": 0}}))
     return odd.load(folder / "odd.json")["127.0.0.1"]
@@ -102,7 +102,7 @@ def kinds(data: bytes) -> list[int]:
     return found
 
 
-def test_a_server_without_oddities_serves_its_page(folder: Path) -> None:
+def test_a_well_behaved_server_serves_its_page(folder: Path) -> None:
     assert asked(site(folder, ""), 80, everything).split(b"\r\n\r\n", 1)[1] == PAGE
     assert asked(site(folder, ""), 443, everything, client(alpn=("http/1.1",))).split(b"\r\n\r\n", 1)[1] == PAGE
 
@@ -115,10 +115,10 @@ def test_a_kept_connection_is_answered_again(folder: Path) -> None:
     assert asked(site(folder, ""), 80, twice).count(PAGE) == 2
 
 
-@pytest.mark.parametrize("trouble", ["reset-accept", "reset-request", "reset-body:100"])
-def test_resets_are_resets(folder: Path, trouble: str) -> None:
+@pytest.mark.parametrize("impairment", ["reset-accept", "reset-request", "reset-body:100"])
+def test_resets_are_resets(folder: Path, impairment: str) -> None:
     with pytest.raises(ConnectionError):
-        asked(site(folder, trouble), 80, everything)
+        asked(site(folder, impairment), 80, everything)
 
 
 def test_a_pause_comes_back_to_the_answer(folder: Path) -> None:
@@ -152,15 +152,15 @@ def test_other_languages(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "alert"),
+    ("impairment", "alert"),
     [
         ("tls-failure", "HANDSHAKE_FAILURE"), ("tls-internal", "INTERNAL_ERROR"),
         ("tls-name", "UNRECOGNIZED_NAME"), ("tls-protocol", "no application protocol"),
     ],
 )  # fmt: skip
-def test_alerts_are_alerts(folder: Path, trouble: str, alert: str) -> None:
+def test_alerts_are_alerts(folder: Path, impairment: str, alert: str) -> None:
     with pytest.raises(ssl.SSLError, match=alert):
-        asked(site(folder, trouble), 443, everything, client())
+        asked(site(folder, impairment), 443, everything, client())
 
 
 def test_versions_are_those_it_has(folder: Path) -> None:
@@ -177,7 +177,7 @@ def test_versions_are_those_it_has(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "wanted"),
+    ("impairment", "wanted"),
     [
         ("", [SETTINGS, WINDOW_UPDATE, SETTINGS]),
         ("h2-later", [SETTINGS, WINDOW_UPDATE, SETTINGS, SETTINGS]),
@@ -188,19 +188,19 @@ def test_versions_are_those_it_has(folder: Path) -> None:
         ("h2-no-settings", [SETTINGS]),
     ],
 )
-def test_frames_come_in_the_order_told(folder: Path, trouble: str, wanted: list[int]) -> None:
-    heard = asked(site(folder, trouble), 443, frames_after(PREFACE + H2_GET, len(wanted)), client())
+def test_frames_come_in_the_order_of_the_row(folder: Path, impairment: str, wanted: list[int]) -> None:
+    heard = asked(site(folder, impairment), 443, frames_after(PREFACE + H2_GET, len(wanted)), client())
     assert kinds(heard) == wanted
-    if trouble == "h2-no-settings":
+    if impairment == "h2-no-settings":
         assert heard[4] == 1, "only the acknowledgement of ours"
-    if "goaway" in trouble:
-        assert heard[-4:] == int(trouble.split(":")[1]).to_bytes(4, "big")
+    if "goaway" in impairment:
+        assert heard[-4:] == int(impairment.split(":")[1]).to_bytes(4, "big")
 
 
-@pytest.mark.parametrize("trouble", ["h2-grease", "h2-twice", "h2-push", "h2-empty"])
-def test_settings_are_on_the_wire_as_the_truth_says(folder: Path, trouble: str) -> None:
-    heard = asked(site(folder, trouble), 443, frames_after(PREFACE, 1), client())
-    wanted = b"".join(k.to_bytes(2, "big") + v.to_bytes(4, "big") for k, v in oddities.settings(trouble, PAIRS))
+@pytest.mark.parametrize("impairment", ["h2-grease", "h2-twice", "h2-push", "h2-empty"])
+def test_settings_are_on_the_wire_as_the_truth_says(folder: Path, impairment: str) -> None:
+    heard = asked(site(folder, impairment), 443, frames_after(PREFACE, 1), client())
+    wanted = b"".join(k.to_bytes(2, "big") + v.to_bytes(4, "big") for k, v in misbehaving.settings(impairment, PAIRS))
     assert heard[9:] == wanted and heard[3] == SETTINGS
 
 

@@ -15,7 +15,7 @@ from configtron.probe.wire.pcap import read_evidence
 from rigs.read_capture import told
 
 pytestmark = pytest.mark.lab
-# Probes whose conversations are like what a capture can tell apart; the others' questions nobody else asks.
+# Probes whose conversations are like those of ordinary clients; the others' questions no client asks.
 PROBES = ("icw", "rto", "rwin", "signature")
 # What is only read of a capture where an answer can be had without asking.
 APART = ("http", "h2", "tls")

@@ -27,8 +27,8 @@ def test_the_memory_disk_is_read_by_others(modules: Path) -> None:
     if not qemu.BUSYBOX.exists():
         pytest.skip("needs busybox-static")
     archive = gzip.decompress(qemu.memory_disk(modules))
-    told = subprocess.run([qemu.BUSYBOX, "cpio", "-t"], input=archive, capture_output=True, check=True)
-    names = told.stdout.decode().split()
+    listed = subprocess.run([qemu.BUSYBOX, "cpio", "-t"], input=archive, capture_output=True, check=True)
+    names = listed.stdout.decode().split()
     assert names[:6] == ["bin", "dev", "root", "init", "bin/sh", "bin/busybox"]
     # loaded in the order of their names by init.sh: those needed first
     loaded = [name[3:].removesuffix(".ko") for name in sorted(names[6:])]

@@ -34,17 +34,17 @@ def test_no_two_farms_share_addresses() -> None:
 
 
 def test_shares_are_dealt_among_the_programs_sites() -> None:
-    internet = draw(3, [f"s{n}.example" for n in range(1000)], troubles=True)
+    internet = draw(3, [f"s{n}.example" for n in range(1000)], impairments=True)
     sites = [site for site in internet.sites if any(server.stack for server in site.servers)]
     assert {site.program for site in sites} == {PROGRAM}
-    found = Counter(site.servers[0].stack for site in sites if not site.servers[0].trouble)
+    found = Counter(site.servers[0].stack for site in sites if not site.servers[0].impairment)
     assert {stack.name for stack in NAMED if stack.share} == set(found)
     assert {server.stack for site in draw(3, ["a.example"]).sites for server in site.servers} == {""}
 
 
 def test_only_raised_where_needed() -> None:
     raised = world(draw(3, [f"s{n}.example" for n in range(20)]))
-    assert {farm.name for farm in raised.farms} <= set(PROGRAM_OCTET)
+    assert {pool.name for pool in raised.server_pools} <= set(PROGRAM_OCTET)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[l
     sites = []
     for n, stack in enumerate(STACKS.values()):
         first, _ = prefix(PROGRAM, 200, 1460, stack.name)
-        seat = replace(server, stack=stack.name, address=str(first + 1 + n))
-        sites.append(replace(site, host=f"{stack.name or 'plain'}.example", servers=(seat,)))
+        host = replace(server, stack=stack.name, address=str(first + 1 + n))
+        sites.append(replace(site, host=f"{stack.name or 'plain'}.example", servers=(host,)))
     internet = replace(drawn, sites=tuple(sites), plants=())
     raised = world(internet)
     link = raised.links[0]

@@ -77,7 +77,7 @@ class Stub:
         raise AssertionError(f"{self.name} must not be booted here: {job}")
 
 
-def test_command_line_tells_nothing_of_the_job() -> None:
+def test_command_line_has_nothing_of_the_job() -> None:
     other = replace(JOB, command=("false", "x"), output=Path("/else/where"), seed=2, cpu=1, environment=(("A", "b"),))
     assert kernel_arguments(JOB, ["time-travel"]) == kernel_arguments(other, ["time-travel"])
     # what the guest is made of does show

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from configtron.lab import uml
-from configtron.lab.farms import H2LIB_WINDOW_UPDATE
 from configtron.lab.internet import REGIONS, Internet, draw
+from configtron.lab.server_pools import H2LIB_WINDOW_UPDATE
 from configtron.lab.shares import UNKNOWN_SETTING
 from configtron.lab.truth import NOT_ANNOUNCED, oracle
 from configtron.lab.uml import GUEST_OUTPUT, Job
@@ -62,7 +62,7 @@ def look(internet: Internet, output: Path) -> Seen:
     asked = {
         "vantages": vantages,
         "hosts": [site.host for site in internet.sites],
-        "farms": [farm.netns for farm in world(internet).farms],
+        "server_pools": [pool.netns for pool in world(internet).server_pools],
         "truth": f"{GUEST_OUTPUT}/truth",
     }
     (output / "asked.json").write_text(json.dumps(asked))
@@ -158,7 +158,7 @@ def test_versions_certificates_and_pages(internet: Internet, rows: list[tuple[st
         assert expected["h2c"].admits("accepted" if row["h2c"] else "not-accepted"), (region, host)
 
 
-def test_settings_are_announced_as_told(internet: Internet, rows: list[tuple[str, str, Seen]]) -> None:
+def test_settings_are_announced_as_configured(internet: Internet, rows: list[tuple[str, str, Seen]]) -> None:
     h2 = [(region, host, bytes.fromhex(row["frames"])) for region, host, row in rows if row["alpn"] == "h2"]
     assert {internet.site(host).program for _, host, _ in h2} >= {"nginx"}
     for region, host, frames in h2:
@@ -203,8 +203,8 @@ def test_the_commands_exit_code_is_the_guests(tmp_path: Path) -> None:
 def test_a_setting_that_reads_back_otherwise_ends_the_guest(tmp_path: Path) -> None:
     raised = world(draw(SEED, SITES[:4]))
     # the kernel takes it for five, and says "5"
-    farm = replace(raised.farms[0], sysctls=(("net/ipv4/tcp_synack_retries", "05"),))
-    code, console = boot(replace(raised, farms=(farm, *raised.farms[1:])), tmp_path, ["echo", "ran"])
+    pool = replace(raised.server_pools[0], sysctls=(("net/ipv4/tcp_synack_retries", "05"),))
+    code, console = boot(replace(raised, server_pools=(pool, *raised.server_pools[1:])), tmp_path, ["echo", "ran"])
     assert code == PRIVILEGE and "tcp_synack_retries is '5'" in console and "ran" not in console
 
 

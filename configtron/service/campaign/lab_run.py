@@ -70,7 +70,7 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
         options.seed,
         sorted({target.host for target in targets}),
         _regions(options),
-        troubles=options.lab_troubles,
+        impairments=options.lab_troubles,
         loss_percent=options.lab_loss,
         reorder_percent=options.lab_reorder,
         duplicate_percent=options.lab_duplicate,

@@ -94,7 +94,7 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
     profile = str(json.loads(run.config).get("options", {}).get("profile", ""))
     for item in found:
         silence = Observation("", reason=item.reason or NOT_PROBED)
-        trouble = internet.server(item.vantage, item.site).trouble
+        trouble = internet.server(item.vantage, item.site).impairment
         for knob, expectation in oracle(internet, item.vantage, item.site).items():
             if knob not in asked:
                 continue

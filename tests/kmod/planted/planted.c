@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Mistakes made on purpose, one by name: `insmod planted.ko mistake=lock-order`. Loaded in debug guests only, to see that
- * what is said to catch a mistake does. The kernel's words that each must bring are in tests/kmod/planted.py.
+ * what should catch a mistake does. The kernel's words that each must bring are in tests/kmod/planted.py.
  */
 #include <linux/module.h>
 #include <linux/mutex.h>

@@ -5,7 +5,7 @@
  * are reno otherwise. Loaded in test guests only.
  *
  *   rep_init, rep_release   when a connection begins, when it ends: every count must balance
- *   rep_late                at the first ACK, where nobody looks: what wraps it stays loaded, nothing goes that is used
+ *   rep_late                at the first ACK, where no hook is: what wraps it stays loaded, nothing goes that is used
  *   lost_get, lost_put      mistakes: one reference too many, one too few
  */
 #include <linux/module.h>

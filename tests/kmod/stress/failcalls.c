@@ -73,7 +73,7 @@ static int set_and_delete(uint32_t count)
 	/* what was set before the failure stays, and `done` says how much: put it back */
 	if (set.done && prefixes(device, CONFIGTRON_PREFIX_DEL, batch, set.done, 0) < 0 &&
 	    errno != ENOMEM)
-		die("PREFIX_DEL of what PREFIX_SET said it did");
+		die("PREFIX_DEL of what PREFIX_SET reported");
 	prefix_flush(device, 0);
 	errno = error;
 	return failed;

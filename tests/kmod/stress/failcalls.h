@@ -8,7 +8,7 @@
 struct call {
 	const char *name;
 	int (*make)(void);
-	int shared; /* with other parts of the kernel, which tell other errors, and end it later */
+	int shared; /* with other parts of the kernel, which report other errors, and end it later */
 };
 
 extern const struct call calls[];

@@ -50,7 +50,7 @@ static int fail(const struct call *call, int fail_nth, unsigned int nth)
 	if (pread(fail_nth, left, sizeof(left) - 1, 0) < 0 || pwrite(fail_nth, "0", 1, 0) < 0)
 		die("fail-nth");
 	counts(after);
-	/* a namespace is made by all of the network's parts, and some tell EEXIST or EINVAL when they lack memory */
+	/* a namespace is made by all of the network's parts, and some report EEXIST or EINVAL when they lack memory */
 	if (failed && error != ENOMEM && !call->shared) {
 		fprintf(stderr, "%s, allocation %u: another error: %s\n", call->name, nth,
 			strerror(error));

@@ -69,11 +69,11 @@ void close_listeners(void)
 /* Ends the connection but keeps the socket, and opens another with it to a listener of our own. */
 static void reconnect(int fd)
 {
-	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	struct sockaddr unconnected = { .sa_family = AF_UNSPEC };
 	struct sockaddr_in us = { .sin_family = AF_INET, .sin_port = htons(FIRST_PORT + PLAIN) };
 
 	us.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (connect(fd, &nobody, sizeof(nobody)))
+	if (connect(fd, &unconnected, sizeof(unconnected)))
 		return;
 	if (!connect(fd, (void *)&us, sizeof(us)) || errno == EINPROGRESS)
 		count_one(&shared->reconnected);

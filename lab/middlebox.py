@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Middleboxes: what happens on the way to and from a server's address, as rules for box.bpf.c.
+"""Middleboxes: what happens on the way to and from a server's address, as rules for middlebox.bpf.c.
 
 Question   What does a prober meet that is neither the server's program nor its kernel?
-Method     A BPF program where packets enter and leave a farm's link looks up the server's address and drops, doubles,
+Method     A BPF program where packets enter and leave a pool's link looks up the server's address and drops, doubles,
            delays or writes over what its rule says. Another, at the vantages' links, leads a share of the connections
            to one address to a second server, as a load balancer does: by a hash of addresses and ports, so that a
            connection stays where it began.
@@ -21,20 +21,20 @@ from configtron.lab import bpf
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 
-SOURCE = Path(__file__).with_name("box.bpf.c")
+SOURCE = Path(__file__).with_name("middlebox.bpf.c")
 # Beside a world's file, as the sock_ops program is.
-OBJECT = "box.o"
-# struct rule and struct twin of box.bpf.c.
+OBJECT = "middlebox.o"
+# struct rule and struct second_backend of middlebox.bpf.c.
 RULE = struct.Struct("=IIIIIIHHHHHH")
-TWIN = struct.Struct("=16sI")
-# enum drop of box.bpf.c.
+SECOND_BACKEND = struct.Struct("=16sI")
+# enum drop of middlebox.bpf.c.
 DROPS = {"": 0, "syn": 1, "ack": 2, "request": 4}
 # Room for all that waits at once, of one connection or of all: nothing is dropped for want of it (tc-fq(8)).
 FQ = "fq limit 100000 flow_limit 20000 nopacing"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MiddleboxRule:
     """What a middlebox does before one server.
 
     drop              "syn"; "ack", everything after it; or "request", what has a payload
@@ -72,7 +72,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class SecondBackend:
     """Of the connections to `address`, `percent` go to `other`, which answers in its name."""
 
     address: str
@@ -85,12 +85,13 @@ def load(built: Path, pins: Path) -> None:
     bpf.load(built, pins / "programs", pins / "maps")
 
 
-def fill(pins: Path, rules: Iterable[tuple[str, Rule]], twins: Sequence[Twin]) -> None:
-    """Rules by address, and twins both ways, into the maps."""
+def fill(pins: Path, rules: Iterable[tuple[str, MiddleboxRule]], second_backends: Sequence[SecondBackend]) -> None:
+    """Write rules by address, and second backends both ways, into the maps."""
     bpf.fill(pins / "maps" / "rules", {bpf.key(address): rule.packed() for address, rule in rules})
-    there = {bpf.key(twin.address): TWIN.pack(bpf.key(twin.other), twin.percent) for twin in twins}
-    bpf.fill(pins / "maps" / "twins", there)
-    bpf.fill(pins / "maps" / "asked", {bpf.key(twin.other): bpf.key(twin.address) for twin in twins})
+    pairs = [(bpf.key(each.address), bpf.key(each.other), each.percent) for each in second_backends]
+    there = {address: SECOND_BACKEND.pack(other, percent) for address, other, percent in pairs}
+    bpf.fill(pins / "maps" / "second_backends", there)
+    bpf.fill(pins / "maps" / "asked", {other: address for address, other, _ in pairs})
 
 
 def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node, and an odd one.
+"""Configuration of the real server programs: nginx, Apache, a frame-level Python server, Node, and a misbehaving one.
 
 Each program runs once, in its own namespace, on wildcard sockets; the address that a connection came to decides what it
 finds. Servers are not tuned to make probing easy: buffers, `tcp_nopush`, header and body writes are the programs' own.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab import oddities
+from configtron.lab import misbehaving
 from configtron.lab.addresses import bracketed
 from configtron.lab.nginx import nginx_temporary
 from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
@@ -32,7 +32,7 @@ H2LIB_WINDOW_UPDATE = 983041
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class VirtualHost:
     """One server on its program: the certificate's file name without suffix, the settings, its addresses."""
 
     certificate: str
@@ -52,7 +52,7 @@ def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
     if program == "node":
         return tuple(sorted((*server.extra_settings, streams, window)))
     if program == "odd":
-        return oddities.settings(server.trouble, _plain(server))
+        return misbehaving.settings(server.impairment, _plain(server))
     return _plain(server)
 
 
@@ -76,7 +76,7 @@ def page(page_bytes: int) -> Path:
 
 
 def command(name: str, program: str, python: str) -> tuple[str, ...]:
-    """How to run a farm's program in the foreground."""
+    """Return the command that runs a pool's program in the foreground."""
     return {
         "nginx": ("nginx", "-c", str(FOLDER / f"{name}.conf"), "-e", str(FOLDER / f"{name}.log")),
         "apache": ("apache2", "-f", str(FOLDER / "apache.conf"), "-DFOREGROUND"),
@@ -86,51 +86,51 @@ def command(name: str, program: str, python: str) -> tuple[str, ...]:
     }[program]
 
 
-def configuration(name: str, program: str, seats: Sequence[Seat]) -> tuple[str, str]:
-    """(file name, text) of the configuration of a farm's program."""
+def configuration(name: str, program: str, hosts: Sequence[VirtualHost]) -> tuple[str, str]:
+    """(file name, text) of the configuration of a pool's program."""
     if program == "nginx":
-        return f"{name}.conf", _nginx(name, seats)
+        return f"{name}.conf", _nginx(name, hosts)
     if program == "apache":
-        return f"{name}.conf", _apache(seats)
-    return f"{name}.json", _rows(program, seats)
+        return f"{name}.conf", _apache(hosts)
+    return f"{name}.json", _rows(program, hosts)
 
 
 # What distinguishes two servers to their program: certificate, version, streams, window, page, nopush, h2c.
 _Kind = tuple[str, bool, int, int, int, bool, bool]
 
 
-def _kinds(seats: Sequence[Seat]) -> dict[_Kind, list[str]]:
+def _kinds(hosts: Sequence[VirtualHost]) -> dict[_Kind, list[str]]:
     """Addresses by what the program must do differently for them, in the order of first use."""
     kinds: dict[_Kind, list[str]] = {}
-    for seat in seats:
-        server, h2 = seat.server, seat.server.http_version == "h2"
+    for host in hosts:
+        server, h2 = host.server, host.server.http_version == "h2"
         streams, window = (server.max_concurrent_streams, server.initial_window_size) if h2 else (0, 0)
-        kind = (seat.certificate, h2, streams, window, server.page_bytes, server.nopush, server.h2c)
-        kinds.setdefault(kind, []).extend(bracketed(address) for address in seat.addresses)
+        kind = (host.certificate, h2, streams, window, server.page_bytes, server.nopush, server.h2c)
+        kinds.setdefault(kind, []).extend(bracketed(address) for address in host.addresses)
     return kinds
 
 
-def _has_six(seats: Sequence[Seat]) -> bool:
-    return any(":" in address for seat in seats for address in seat.addresses)
+def _has_six(hosts: Sequence[VirtualHost]) -> bool:
+    return any(":" in address for host in hosts for address in host.addresses)
 
 
 def _pair(certificate: str) -> tuple[Path, Path]:
     return FOLDER / "tls" / f"{certificate}.pem", FOLDER / "tls" / f"{certificate}.key"
 
 
-def _nginx(name: str, seats: Sequence[Seat]) -> str:
-    """One server block for each kind; only the wildcard sockets are bound, nginx tells addresses apart by itself."""
+def _nginx(name: str, hosts: Sequence[VirtualHost]) -> str:
+    """One server block for each kind; only the wildcard sockets are bound, nginx finds the block by address."""
     blocks = []
-    for (certificate, h2, streams, window, page_bytes, nopush, _), addresses in _kinds(seats).items():
+    for (certificate, h2, streams, window, page_bytes, nopush, _), addresses in _kinds(hosts).items():
         chain, key = _pair(certificate)
         lines = [f"listen {address}:80;\nlisten {address}:443 ssl{' http2' if h2 else ''};" for address in addresses]
         lines += [f"root {page(page_bytes)};\nssl_certificate {chain};\nssl_certificate_key {key};"]
         lines += ["tcp_nopush on;"] if nopush else []
         lines += [f"http2_max_concurrent_streams {streams};\nhttp2_body_preread_size {window};"] if h2 else []
         blocks.append("server {\n" + "\n".join(lines) + "\n}")
-    chain, key = _pair(seats[0].certificate)
+    chain, key = _pair(hosts[0].certificate)
     temporary = nginx_temporary(f"{FOLDER}/{name}_")
-    six = f"listen [::]:80 backlog={BACKLOG};\nlisten [::]:443 ssl backlog={BACKLOG};" * _has_six(seats)
+    six = f"listen [::]:80 backlog={BACKLOG};\nlisten [::]:443 ssl backlog={BACKLOG};" * _has_six(hosts)
     return f"""daemon off;
 user root;
 pid {FOLDER}/{name}.pid;
@@ -161,22 +161,22 @@ return 404;
 APACHE_MODULES = ("mpm_event", "authz_core", "mime", "dir", "socache_shmcb", "ssl", "http2")
 
 
-def _apache(seats: Sequence[Seat]) -> str:
+def _apache(hosts: Sequence[VirtualHost]) -> str:
     """One pair of virtual hosts for each kind, found by address."""
-    hosts = []
-    for (certificate, h2, streams, window, page_bytes, _, h2c), addresses in _kinds(seats).items():
+    sections = []
+    for (certificate, h2, streams, window, page_bytes, _, h2c), addresses in _kinds(hosts).items():
         chain, key = _pair(certificate)
         plain, secure = (" ".join(f"{address}:{port}" for address in addresses) for port in (80, 443))
         same = f"ServerName lab.example\nDocumentRoot {page(page_bytes)}\n"
         limits = f"H2MaxSessionStreams {streams}\nH2WindowSize {window}\n" if h2 else ""
         tls = f"SSLEngine on\nSSLCertificateFile {chain}\nSSLCertificateKeyFile {key}\n"
-        hosts += [
+        sections += [
             f"<VirtualHost {plain}>\n{same}Protocols {'h2c ' * h2c}http/1.1\n</VirtualHost>",
             f"<VirtualHost {secure}>\n{same}Protocols {'h2 ' * h2}http/1.1\n{limits}{tls}</VirtualHost>",
         ]
     modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in APACHE_MODULES)
     # Debian's takes both families by one socket
-    everywhere = "[::]" if _has_six(seats) else "0.0.0.0"
+    everywhere = "[::]" if _has_six(hosts) else "0.0.0.0"
     return f"""ServerRoot /usr/lib/apache2
 PidFile {FOLDER}/apache.pid
 DefaultRuntimeDir {FOLDER}
@@ -205,34 +205,34 @@ Listen {everywhere}:443
 <Directory {FOLDER}/www>
 Require all granted
 </Directory>
-{chr(10).join(hosts)}
+{chr(10).join(sections)}
 """
 
 
-def _rows(program: str, seats: Sequence[Seat]) -> str:
+def _rows(program: str, hosts: Sequence[VirtualHost]) -> str:
     """The JSON that h2lib.py, node.js and odd.py read: distinct sites, and which address is which."""
     rows: list[dict[str, object]] = []
     seen: dict[str, int] = {}
     by_address: dict[str, int] = {}
-    for seat in seats:
-        chain, key = _pair(seat.certificate)
+    for host in hosts:
+        chain, key = _pair(host.certificate)
         row: dict[str, object] = {
-            "page": str(page(seat.server.page_bytes) / "index.html"),
+            "page": str(page(host.server.page_bytes) / "index.html"),
             "chain": str(chain),
             "key": str(key),
         }
         if program == "odd":
-            told, increment = _plain(seat.server), window_update(program)
-            row |= oddities.row(seat.server.trouble, seat.server.http_version, told, increment)
+            pairs, increment = _plain(host.server), window_update(program)
+            row |= misbehaving.row(host.server.impairment, host.server.http_version, pairs, increment)
         else:
             row |= {
-                "http_version": seat.server.http_version,
-                "settings": settings(program, seat.server),
+                "http_version": host.server.http_version,
+                "settings": settings(program, host.server),
                 "window_update": window_update(program),
             }
         text = json.dumps(row, sort_keys=True)
         if text not in seen:
             seen[text] = len(rows)
             rows.append(row)
-        by_address |= dict.fromkeys(seat.addresses, seen[text])
+        by_address |= dict.fromkeys(host.addresses, seen[text])
     return json.dumps({"sites": rows, "by_address": by_address}, indent=1, sort_keys=True) + "\n"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from configtron.lab import box, bpf
-from configtron.lab.afflict import troubled
-from configtron.lab.box import Rule, Twin
+from configtron.lab import bpf, middlebox
+from configtron.lab.impair import impaired
+from configtron.lab.impairments import BY_NAME, IMPAIRMENTS
 from configtron.lab.internet import REGIONS, draw
+from configtron.lab.middlebox import MiddleboxRule, SecondBackend
 from configtron.lab.sites import Site
-from configtron.lab.troubles import BY_NAME, TROUBLES
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.lab.world import read, world
 from tests.lab.test_world import LOOK, boot
@@ -27,20 +27,21 @@ NA = REGIONS[0]
 ALONE, STAMPED, ASKING = 20000, 30000, 40000
 AT, FLAGS, SEQ, LENGTH, WINDOW, _SCALE, TTL, MSS_AT = range(8)
 SYN_ACK = 0x12
-# One hop from the farm to the vantage.
+# One hop from the pool to the vantage.
 HOPS = 1
-BOXED = [trouble for trouble in TROUBLES if trouble.box]
+FILTERED = [impairment for impairment in IMPAIRMENTS if impairment.middlebox]
 
 
 def test_a_rule_fills_the_kernels_struct() -> None:
-    rule = Rule(drop="ack", loss_per_mille=1, copy_ms=4, mss_least=5, window=6, rotate=True)
-    assert box.RULE.unpack(rule.packed()) == (2, 1, 0, 0, 4, 0, 5, 0, 0, 6, 0, 1)
-    assert len(fields(Rule)) == len(box.RULE.unpack(rule.packed()))
+    rule = MiddleboxRule(drop="ack", loss_per_mille=1, copy_ms=4, mss_least=5, window=6, rotate=True)
+    assert middlebox.RULE.unpack(rule.packed()) == (2, 1, 0, 0, 4, 0, 5, 0, 0, 6, 0, 1)
+    assert len(fields(MiddleboxRule)) == len(middlebox.RULE.unpack(rule.packed()))
 
 
 def test_only_rules_that_hold_packets_back_ask_for_a_queue() -> None:
-    assert Rule(copy_ms=1).delays and Rule(step_ms=1).delays and Rule(late_per_mille=1, late_ms=2).delays
-    assert not Rule(drop="syn", loss_per_mille=9, rewrite=True, ttl=7, mss_most=5).delays
+    late = MiddleboxRule(late_per_mille=1, late_ms=2)
+    assert MiddleboxRule(copy_ms=1).delays and MiddleboxRule(step_ms=1).delays and late.delays
+    assert not MiddleboxRule(drop="syn", loss_per_mille=9, rewrite=True, ttl=7, mss_most=5).delays
 
 
 def test_addresses_of_both_families_are_one_key() -> None:
@@ -48,31 +49,32 @@ def test_addresses_of_both_families_are_one_key() -> None:
     assert bpf.key("fd00::1") == b"\xfd" + bytes(14) + b"\x01"
 
 
-def test_a_world_without_troubles_has_no_boxes(tmp_path: Path) -> None:
+def test_a_world_without_impairments_has_no_boxes(tmp_path: Path) -> None:
     calm = world(draw(5, ["a.example", "b.example"]))
-    assert calm.rules == () and calm.twins == ()
+    assert calm.rules == () and calm.second_backends == ()
     calm.write(tmp_path / "world.json")
-    assert not (tmp_path / box.OBJECT).exists()
+    assert not (tmp_path / middlebox.OBJECT).exists()
 
 
 def test_rules_survive_their_file(tmp_path: Path) -> None:
-    drawn = replace(world(draw(5, ["a.example"])), rules=(("10.11.0.1", Rule(ttl=3)),), twins=(Twin("a", "b", 5),))
+    rules, backends = (("10.11.0.1", MiddleboxRule(ttl=3)),), (SecondBackend("a", "b", 5),)
+    drawn = replace(world(draw(5, ["a.example"])), rules=rules, second_backends=backends)
     (tmp_path / "x").mkdir()
     drawn.write(tmp_path / "x" / "world.json")
-    assert read(tmp_path / "x" / "world.json") == drawn and (tmp_path / "x" / box.OBJECT).exists()
+    assert read(tmp_path / "x" / "world.json") == drawn and (tmp_path / "x" / middlebox.OBJECT).exists()
 
 
 def sites() -> list[Site]:
-    """One site a boxed trouble, and a calm one, all in North America; each as its row needs it."""
-    programs = {trouble.only[0] if trouble.only else "nginx" for trouble in BOXED}
+    """One site an impairment by a middlebox, and a calm one, all in North America; each as its row needs it."""
+    programs = {impairment.only[0] if impairment.only else "nginx" for impairment in FILTERED}
     drawn = {site.program: site for site in draw(1, [f"s{n}.example" for n in range(40)], (NA,)).sites}
     assert programs <= set(drawn)
     made = []
-    for n, trouble in enumerate(BOXED):
-        site = drawn[trouble.only[0] if trouble.only else "nginx"]
+    for n, impairment in enumerate(FILTERED):
+        site = drawn[impairment.only[0] if impairment.only else "nginx"]
         calm = replace(site.servers[0], address=site.servers[0].address.rsplit(".", 1)[0] + f".{n + 10}")
         calm = replace(calm, icw=10, synack_rto_ms=1000, rto_min_ms=site.servers[0].rto_min_ms)
-        made.append(troubled(replace(site, host=f"{trouble.name}.example", servers=(calm,)), trouble))
+        made.append(impaired(replace(site, host=f"{impairment.name}.example", servers=(calm,)), impairment))
     site = drawn["nginx"]
     calm = replace(site.servers[0], icw=10, synack_rto_ms=1000)
     return [*made, replace(site, host="calm.example", servers=(calm,))]
@@ -80,7 +82,7 @@ def sites() -> list[Site]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, list[list[float]]]]:
-    """Trouble -> flow of look.py -> packets."""
+    """Impairment -> flow of look.py -> packets."""
     internet = replace(draw(1, ["a.example"], (NA,)), sites=tuple(sites()))
     raised = world(internet)
     link = raised.links[0]
@@ -136,7 +138,7 @@ class TestOnTheWire:
 
     def test_doubled(self, seen: dict[str, Any]) -> None:
         for name in ("synack-twice", "synack-twice-later"):
-            rule = BY_NAME[name].box
+            rule = BY_NAME[name].middlebox
             assert rule
             gaps = gaps_ms(synacks(seen[name][ALONE]))
             assert gaps[0] == pytest.approx(rule.copy_ms, abs=0.1)
@@ -150,7 +152,7 @@ class TestOnTheWire:
 
     def test_split(self, seen: dict[str, Any]) -> None:
         for name in ("stack-split", "stack-split-near"):
-            rule = BY_NAME[name].box
+            rule = BY_NAME[name].middlebox
             assert rule
             for port in (ALONE, STAMPED, ASKING):
                 assert {(p[TTL], p[WINDOW]) for p in synacks(seen[name][port])} == {(rule.ttl - HOPS, rule.window)}
@@ -160,7 +162,7 @@ class TestOnTheWire:
         assert {packet[WINDOW] for packet in synacks(seen["zero-window"][ASKING])} == {0}
         assert payload(seen["zero-window"][ASKING])
 
-    def test_segments_are_as_large_as_the_box_told_the_server(self, seen: dict[str, Any]) -> None:
+    def test_segments_are_as_large_as_the_middlebox_lets_the_server(self, seen: dict[str, Any]) -> None:
         # look.py asks for 536, which is what mss-raised raises to; mss-lowered has no work there
         for name in ("mss-raised", "mss-lowered"):
             assert max(packet[LENGTH] for packet in seen[name][ASKING]) == 524
@@ -169,14 +171,19 @@ class TestOnTheWire:
         assert payload(seen["late"][ASKING]) and any(seen["lossy"].values())
 
 
-LOAD = "import sys; from pathlib import Path; from configtron.lab import box; box.load(*map(Path, sys.argv[1:]))"
+LOAD = """
+import sys
+from pathlib import Path
+from configtron.lab import middlebox
+middlebox.load(*map(Path, sys.argv[1:]))
+"""
 
 
 @pytest.mark.lab
 @pytest.mark.root
 def test_the_programs_load_and_attach_nowhere_else(tmp_path: Path) -> None:
     """The compiled object passes this kernel's verifier; a missing interface is an error in words."""
-    built = bpf.compiled(box.SOURCE, tmp_path)
+    built = bpf.compiled(middlebox.SOURCE, tmp_path)
     script = f"mount -t bpf none {tmp_path}/pins && exec {sys.executable} -c '{LOAD}' {built} {tmp_path}/pins"
     (tmp_path / "pins").mkdir()
     done = subprocess.run(["unshare", "-nm", "sh", "-c", script], capture_output=True, text=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of oddities: each row is something the server can do, and its truth is what goes on the wire."""
+"""The table of misbehaving: each row is something the server can do, and its truth is what goes on the wire."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.lab import farms
+from configtron.lab import server_pools
+from configtron.lab.impairments import BY_NAME
 from configtron.lab.internet import draw
-from configtron.lab.oddities import (
+from configtron.lab.misbehaving import (
     GREASE_SETTINGS,
-    ODDITIES,
+    MISBEHAVIOURS,
     PLAIN,
     SECOND_VALUE_MORE,
     goaway,
@@ -24,7 +25,6 @@ from configtron.lab.oddities import (
 )
 from configtron.lab.servers.answers import ANSWERS
 from configtron.lab.servers.sealed import VERSIONS
-from configtron.lab.troubles import BY_NAME
 from configtron.lab.truth import oracle
 from configtron.lab.world import world
 
@@ -32,25 +32,25 @@ SITES = [f"site{n}.example" for n in range(1000)]
 PAIRS = ((3, 100), (2, 0), (4, 65536))
 
 
-@pytest.mark.parametrize("name", ODDITIES)
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
 def test_a_row_is_something_the_server_does(name: str) -> None:
-    oddity = ODDITIES[name]
-    assert oddity.answer in ANSWERS and set(oddity.versions) <= set(VERSIONS) and ":" not in name
-    assert oddity.accept in ("serve", "reset", "silent", "banner")
-    assert oddity.at_tls in ("serve", "clear", "reset", "close", "silent")
-    assert oddity.leaves in ("", "greeting", "request", "mute")
-    assert (oddity.frames is None) or oddity.http_version == "h2"
-    assert oddity != PLAIN and oddity.note
+    misbehaviour = MISBEHAVIOURS[name]
+    assert misbehaviour.answer in ANSWERS and set(misbehaviour.versions) <= set(VERSIONS) and ":" not in name
+    assert misbehaviour.accept in ("serve", "reset", "silent", "banner")
+    assert misbehaviour.at_tls in ("serve", "clear", "reset", "close", "silent")
+    assert misbehaviour.leaves in ("", "greeting", "request", "mute")
+    assert (misbehaviour.frames is None) or misbehaviour.http_version == "h2"
+    assert misbehaviour != PLAIN and misbehaviour.note
 
 
-def test_every_answer_is_given_by_somebody() -> None:
-    assert {oddity.answer for oddity in (*ODDITIES.values(), PLAIN)} == set(ANSWERS)
+def test_every_answer_is_given_by_a_row() -> None:
+    assert {misbehaviour.answer for misbehaviour in (*MISBEHAVIOURS.values(), PLAIN)} == set(ANSWERS)
 
 
 def test_names_lead_back_to_rows_and_amounts() -> None:
-    assert len(set(names())) == len(names()) == sum(len(oddity.amounts) for oddity in ODDITIES.values())
-    assert named("think:0.3") == (ODDITIES["think"], 0.3)
-    assert named("fit-less-one") == (ODDITIES["fit-less-one"], -1)
+    assert len(set(names())) == len(names()) == sum(len(row.amounts) for row in MISBEHAVIOURS.values())
+    assert named("think:0.3") == (MISBEHAVIOURS["think"], 0.3)
+    assert named("fit-less-one") == (MISBEHAVIOURS["fit-less-one"], -1)
     assert named("") == named("paced") == (PLAIN, 0.0)
     assert set(names()) <= set(BY_NAME)
 
@@ -71,15 +71,15 @@ def test_what_comes_after_the_first_settings() -> None:
 
 
 def test_the_oracle_knows_the_frames() -> None:
-    net = draw(4, SITES, troubles=True)
-    by_trouble = {site.servers[0].trouble: oracle(net, "na", site.host) for site in net.sites}
-    assert by_trouble["h2-goaway:11"]["h2_goaway"].values == ("enhance-your-calm",)
-    assert by_trouble["h2-goaway-first:13"]["h2_goaway"].values == ("http-1-1-required",)
-    assert by_trouble["h2-goaway-first:13"]["h2_settings"].values == ()
-    assert by_trouble["h2-later"]["h2_later_settings"].values == ((((3, 7),),),)
-    assert by_trouble["h2-push"]["h2_goaway"].values == by_trouble["h2-push"]["h2_later_settings"].values == ()
-    assert by_trouble["h2-grease"]["h2_reserved"].values == (("grease", 0x4242),)
-    assert by_trouble["tls-1.0"]["tls_versions"].values == (("1.0",),)
+    net = draw(4, SITES, impairments=True)
+    by_impairment = {site.servers[0].impairment: oracle(net, "na", site.host) for site in net.sites}
+    assert by_impairment["h2-goaway:11"]["h2_goaway"].values == ("enhance-your-calm",)
+    assert by_impairment["h2-goaway-first:13"]["h2_goaway"].values == ("http-1-1-required",)
+    assert by_impairment["h2-goaway-first:13"]["h2_settings"].values == ()
+    assert by_impairment["h2-later"]["h2_later_settings"].values == ((((3, 7),),),)
+    assert by_impairment["h2-push"]["h2_goaway"].values == by_impairment["h2-push"]["h2_later_settings"].values == ()
+    assert by_impairment["h2-grease"]["h2_reserved"].values == (("grease", 0x4242),)
+    assert by_impairment["tls-1.0"]["tls_versions"].values == (("1.0",),)
 
 
 def test_a_window_update_follows_the_settings() -> None:
@@ -90,52 +90,52 @@ def test_a_window_update_follows_the_settings() -> None:
 
 
 def test_alpn_is_the_servers_version() -> None:
-    told = {"minimum": "1.2", "maximum": "1.3", "alpn": ["h2", "http/1.1"], "alert": 0}
-    assert row("", "h2", PAIRS, 0)["tls"] == told
+    plain = {"minimum": "1.2", "maximum": "1.3", "alpn": ["h2", "http/1.1"], "alert": 0}
+    assert row("", "h2", PAIRS, 0)["tls"] == plain
     assert row("", "http/1.1", PAIRS, 0)["tls"]["alpn"] == ["http/1.1"]  # type: ignore[index]
     assert row("tls-no-alpn", "h2", PAIRS, 0)["tls"]["alpn"] == []  # type: ignore[index]
 
 
 def test_the_oracle_says_what_the_server_announces() -> None:
-    net = draw(4, SITES, troubles=True)
+    net = draw(4, SITES, impairments=True)
     seen = set()
     for site in net.sites:
-        trouble = site.servers[0].trouble
-        oddity, _ = named(trouble)
-        if oddity is PLAIN:
+        impairment = site.servers[0].impairment
+        misbehaviour, _ = named(impairment)
+        if misbehaviour is PLAIN:
             continue
-        seen.add(trouble)
+        seen.add(impairment)
         expected = oracle(net, "na", site.host)
-        if oddity.secure or oddity.unsettled or site.servers[0].http_version != "h2":
+        if misbehaviour.secure or misbehaviour.unsettled or site.servers[0].http_version != "h2":
             assert expected["h2_settings"].values == () and expected["h2_enable_push"].values == ()
         else:
-            assert expected["h2_settings"].values == (farms.settings("odd", site.servers[0]),)
-        if oddity.secure:
+            assert expected["h2_settings"].values == (server_pools.settings("odd", site.servers[0]),)
+        if misbehaviour.secure:
             assert expected["http_version"].values == ()
-        assert expected["icw"].bound or not oddity.bound
-        assert expected["synack_rto"].reasons == (), "nothing that is said later excuses the handshake"
+        assert expected["icw"].bound or not misbehaviour.bound
+        assert expected["synack_rto"].reasons == (), "nothing that is sent later excuses the handshake"
     assert seen == set(names())
 
 
-def test_its_farm_is_told_what_to_do() -> None:
-    raised = world(draw(4, SITES[:200], troubles=True))
-    assert "odd" in {farm.program for farm in raised.farms}
+def test_its_server_has_a_row_of_its_configuration() -> None:
+    raised = world(draw(4, SITES[:200], impairments=True))
+    assert "odd" in {pool.program for pool in raised.server_pools}
     assert '"answer"' in dict(raised.files)["odd.json"] and '"alert"' in dict(raised.files)["odd.json"]
 
 
 @pytest.mark.parametrize(
-    ("trouble", "icw", "region", "windows"),
+    ("impairment", "icw", "region", "windows"),
     [
         ("think:0.3", 45, "na", (22,)), ("think:0.3", 10, "na", (10,)), ("think:1", 45, "na", (10,)),
         ("think:3", 24, "eu", (10,)), ("think:0.3", 45, "au", (45,)), ("think-body:3", 45, "na", (45,)),
     ],
 )  # fmt: skip
 def test_a_server_that_thinks_shrinks_a_large_window(
-    trouble: str, icw: int, region: str, windows: tuple[int, ...]
+    impairment: str, icw: int, region: str, windows: tuple[int, ...]
 ) -> None:
     small = draw(1, SITES[:1])
     server = replace(
-        small.sites[0].servers[0], icw=icw, trouble=trouble, rto_min_ms=200, synack_rto_ms=1000,
+        small.sites[0].servers[0], icw=icw, impairment=impairment, rto_min_ms=200, synack_rto_ms=1000,
         congestion_control="cubic",
     )  # fmt: skip
     site = replace(small.sites[0], program="odd", servers=(server,) * 5)

@@ -2,13 +2,13 @@
  *
  * The laboratory's middleboxes: what stands between a client and a server address, and is neither.
  *
- *   to_server, from_server  where packets enter and leave a farm's link: by the server's address, a rule says what is
+ *   to_server, from_server  where packets enter and leave a pool's link: by the server's address, a rule says what is
  *                           dropped, doubled, delayed or written over
  *   balance, unbalance      where packets leave and enter a vantage's link: connections to one address, chosen by a
  *                           hash of their addresses and ports, are led to another; its answers come back as the first's
  *
  * Addresses lie in the maps as IPv6 does it (::ffff:a.b.c.d). A packet that cannot be read passes as it is. A delay is a
- * departure time on the packet; the fq queue on the farm's link keeps it.
+ * departure time on the packet; the fq queue on the pool's link keeps it.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -68,7 +68,7 @@ struct progress {
 	__u32 pad;
 };
 
-struct twin {
+struct second_backend {
 	struct address address;
 	__u32 percent;
 };
@@ -93,8 +93,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct address);
-	__type(value, struct twin);
-} twins SEC(".maps");
+	__type(value, struct second_backend);
+} second_backends SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -331,7 +331,7 @@ int from_server(struct __sk_buff *skb)
 		skb->tstamp = bpf_ktime_get_ns() + rule->copy_ms * NS_PER_MS;
 		return TC_ACT_OK;
 	}
-	/* lost on the way: TC_ACT_SHOT would tell the sender, who then waits half a second (tcp_retransmit_timer) and
+	/* lost on the way: TC_ACT_SHOT would report it to the sender, which then waits half a second (tcp_retransmit_timer) and
 	 * shrinks its window (tcp_enter_cwr) as no path can make it */
 	if (by_chance(rule->loss_per_mille))
 		return TC_ACT_STOLEN;
@@ -391,18 +391,18 @@ SEC("tc")
 int balance(struct __sk_buff *skb)
 {
 	struct packet packet;
-	struct twin *twin;
+	struct second_backend *second;
 	__u32 hash;
 
 	if (read_packet(skb, &packet))
 		return TC_ACT_OK;
-	twin = bpf_map_lookup_elem(&twins, &packet.to);
-	if (!twin)
+	second = bpf_map_lookup_elem(&second_backends, &packet.to);
+	if (!second)
 		return TC_ACT_OK;
 	hash = mixed(packet.from.word[3] ^ ((__u32)packet.tcp->source << 16 | packet.tcp->dest));
 	hash = mixed(hash ^ packet.to.word[3] ^ packet.to.word[2]);
-	if (hash % 100 < twin->percent)
-		readdress(skb, &packet, &packet.to, &twin->address, 0);
+	if (hash % 100 < second->percent)
+		readdress(skb, &packet, &packet.to, &second->address, 0);
 	return TC_ACT_OK;
 }
 
