@@ -27,8 +27,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import correlation, median
 
 from benchmarks.browser_inside import STACKS
-from configtron.lab.bed import loads
-from configtron.lab.bed.browser import program
+from configtron.lab.testbed import loads
+from configtron.lab.testbed.browser import program
 from configtron.lab.uml import Job, Running, UmlVirtual
 from rigs import ROOT
 

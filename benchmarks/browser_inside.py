@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
-from configtron.lab.bed import families, loads, model, network, servers
-from configtron.lab.bed.browser import Browser
-from configtron.lab.bed.stack import Stack
+from configtron.lab.testbed import families, loads, model, network, servers
+from configtron.lab.testbed.browser import Browser
+from configtron.lab.testbed.stack import Stack
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile

@@ -31,10 +31,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from configtron.lab.bed import opportunities, player
-from configtron.lab.bed.cellular import LINKS
-from configtron.lab.bed.conditions import Condition, Way
-from configtron.lab.bed.families import named
+from configtron.lab.testbed import opportunities, player
+from configtron.lab.testbed.cellular import LINKS
+from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.families import named
 from configtron.lab.uml import Job, pick
 from configtron.model.nouns import Value
 from rigs import ROOT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of lab/bed.
+"""Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of lab/testbed.
 
     python -m benchmarks.emulators_inside PLAYER PART...     in the guest; PLAYER is player.program(), built outside
 
@@ -31,11 +31,11 @@ from benchmarks.emulators import (
     nominal_kbit,
     plain,
 )
-from configtron.lab.bed.conditions import Condition
-from configtron.lab.bed.families import named
-from configtron.lab.bed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
-from configtron.lab.bed.stack import Stack
-from configtron.lab.bed.wires import FAR
+from configtron.lab.testbed.conditions import Condition
+from configtron.lab.testbed.families import named
+from configtron.lab.testbed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
+from configtron.lab.testbed.stack import Stack
+from configtron.lab.testbed.wires import FAR
 from configtron.lab.uml import GUEST_OUTPUT
 from configtron.linux.netns import inside
 from configtron.model.nouns import Profile

@@ -33,11 +33,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 from configtron.lab import uml
-from configtron.lab.bed import measure, orphans
-from configtron.lab.bed.layout import Layout, laid_out
-from configtron.lab.bed.measure import Ended, Guests
-from configtron.lab.bed.shard import ORDERS, Orders
-from configtron.lab.bed.studies import STUDIES
+from configtron.lab.testbed import measure, orphans
+from configtron.lab.testbed.layout import Layout, laid_out
+from configtron.lab.testbed.measure import Ended, Guests
+from configtron.lab.testbed.shard import ORDERS, Orders
+from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 from configtron.model.repeats import Rule
 

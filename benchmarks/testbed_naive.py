@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from configtron.lab.bed import loads, model, network, servers
-from configtron.lab.bed.families import named
-from configtron.lab.bed.network import Bed
-from configtron.lab.bed.wires import TO_CLIENT, TO_SERVERS
+from configtron.lab.testbed import loads, model, network, servers
+from configtron.lab.testbed.families import named
+from configtron.lab.testbed.network import Bed
+from configtron.lab.testbed.wires import TO_CLIENT, TO_SERVERS
 
 SMALLEST, LINK = "search", "hotcloud:5/50/0"
 CHANGE = (

@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 from benchmarks.testbed import CORES, WORKER, layout
 from configtron.lab import uml
-from configtron.lab.bed import measure
-from configtron.lab.bed.families import hotcloud
-from configtron.lab.bed.measure import Guests
-from configtron.lab.bed.shard import Orders
+from configtron.lab.testbed import measure
+from configtron.lab.testbed.families import hotcloud
+from configtron.lab.testbed.measure import Guests
+from configtron.lab.testbed.shard import Orders
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 # One connection's page, one of two origins, one of three.

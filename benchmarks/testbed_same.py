@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks import testbed_capture
 from benchmarks.testbed import CORES, WORKER, layout
-from configtron.lab.bed import measure
-from configtron.lab.bed.shard import LINES
+from configtron.lab.testbed import measure
+from configtron.lab.testbed.shard import LINES
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 RUNS = 100

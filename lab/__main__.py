@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from configtron.lab.bed import har
+from configtron.lab.testbed import har
 from configtron.lab.kernel import ensure_kernel, ensure_programs
 from configtron.lab.kmod import module_for_guest, module_for_installed
 from configtron.model.errors import DONE, INTERRUPTED, USAGE, ConfigtronError

@@ -7,7 +7,7 @@ Method     enclose.sh, in new mount and PID namespaces, makes all of the host re
 Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
 Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
            stays; the tie is to the thread. A job that `keeps` files is not tied: it goes on to its own end, or to its
-           limit, and a process that finds the files locked knows that it lives (bed/orphans.py).
+           limit, and a process that finds the files locked knows that it lives (testbed/orphans.py).
 """
 
 from __future__ import annotations

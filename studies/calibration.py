@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from configtron.lab.bed.conditions import Condition
+from configtron.lab.testbed.conditions import Condition
 from configtron.model.samples import digest
 from configtron.studies.emulation import calibration_result as calibrated
 from configtron.studies.emulation.calibration_result import Calibrated, Plan

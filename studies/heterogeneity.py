@@ -13,7 +13,7 @@ Fails as   `BadInput` for a tensor without the four knobs. A condition of the 46
            named. A configuration whose loads failed in a condition is not chosen as static; where a published one
            failed, its regret is of the other conditions, and `failed in` counts them.
 Differs    `DIFFERS`.
-Source     `lab/bed/realism.py` (the published figures); CT section 6; Ware et al., HotNets 2019 (harm)
+Source     `lab/testbed/realism.py` (the published figures); CT section 6; Ware et al., HotNets 2019 (harm)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.lab.bed import realism
+from configtron.lab.testbed import realism
 from configtron.learner.damage import BOUND
 from configtron.model.errors import BadInput
 from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table

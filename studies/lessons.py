@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from configtron.lab.bed import families
+from configtron.lab.testbed import families
 from configtron.model.nouns import Profile, Value
 from configtron.studies.guests import captured
 from configtron.studies.guests.captured import Loaded, Wanted

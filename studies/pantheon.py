@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.families import named
 from configtron.model.samples import digest
 from configtron.studies.flows import flows
 from configtron.studies.flows import ranking as standings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.lab.bed.studies import STUDIES
+from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import DONE
 from configtron.model.repeats import Rule, judge
 from configtron.model.tensor import Tensor, read

@@ -19,7 +19,7 @@ import click
 from configtron.cli.learn import filling
 from configtron.cli.learn.outcome import Wanted
 from configtron.cli.settings import Settings
-from configtron.lab.bed.studies import STUDIES, Study, grid_of
+from configtron.lab.testbed.studies import STUDIES, Study, grid_of
 from configtron.model.repeats import Rule
 
 NAME = "versions"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from benchmarks.dead_knobs import wrong
-from configtron.lab.bed.differential import Certificate
+from configtron.lab.testbed.differential import Certificate
 
 
 def test_the_claim_can_fail() -> None:

@@ -21,7 +21,7 @@ from benchmarks.emulators import (
     told,
     wrong,
 )
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.families import named
 from configtron.lab.uml import UmlVirtual
 
 GOOD: tuple[dict[str, Any], ...] = (

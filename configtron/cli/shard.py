@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 3:
         print("usage: python3 -m configtron.cli.shard CLIENT PLAYER FOLDER", file=sys.stderr)
         return USAGE
-    from configtron.lab.bed.shard import ORDERS, Orders, Programs, perform
+    from configtron.lab.testbed.shard import ORDERS, Orders, Programs, perform
     from configtron.tune.drivers import load
 
     programs, folder = Programs(*arguments[:2]), Path(arguments[2])

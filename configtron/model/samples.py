@@ -30,7 +30,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Sample(NamedTuple):
-    """One page load, as kept; the numbers are those of the lab's client (`lab/bed/loads.py`).
+    """One page load, as kept; the numbers are those of the lab's client (`lab/testbed/loads.py`).
 
     repeat    from 0, within its cell
     failed    "", or a named reason: then there are no times

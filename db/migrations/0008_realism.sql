@@ -14,7 +14,7 @@ CREATE TABLE neighbour_loss (
         REFERENCES load (shard, configuration, site, repeat) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- What the servers' kernel and packets say of a shard's path (`lab/bed/pathview.py`).
+-- What the servers' kernel and packets say of a shard's path (`lab/testbed/pathview.py`).
 CREATE TABLE path_view (
     shard INTEGER NOT NULL REFERENCES shard (id) ON DELETE CASCADE,
     name  TEXT NOT NULL,                          -- a row of `configtron/characteristics.py`

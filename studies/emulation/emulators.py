@@ -22,8 +22,8 @@ from itertools import product
 
 import numpy as np
 
-from configtron.lab.bed.conditions import PACKET_BYTES, Condition
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.conditions import PACKET_BYTES, Condition
+from configtron.lab.testbed.families import named
 from configtron.studies.emulation.gaussian import Floats
 from configtron.studies.emulation.replication import Seen
 

@@ -18,8 +18,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from configtron.lab.bed.conditions import Condition, Way
-from configtron.lab.bed.families import named, salt
+from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.families import named, salt
 from configtron.studies.emulation.emulators import KINDS, Emulator
 from configtron.studies.flows.flows import Flow
 

@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
-from configtron.lab.bed.conditions import Condition
-from configtron.lab.bed.journeys import Figures
+from configtron.lab.testbed.conditions import Condition
+from configtron.lab.testbed.journeys import Figures
 from configtron.model.congestion import OF_LINUX
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.families import named
 from configtron.studies.flows.flows import Flowed, Told
 from configtron.studies.flows.spread import agreement, ellipse, jain, margin, mean, ranks
 from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Cloud, Fact, Heat, Plot, Scatter, Table

@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from configtron.lab.bed.behind import raise_host
-from configtron.lab.bed.journeys import SILENT, figures, journeys
-from configtron.lab.bed.network import CLIENT, SERVERS, Bed, raise_bed
-from configtron.lab.bed.stack import DEVICE, Stack
-from configtron.lab.bed.tap import Seen, Tap
-from configtron.lab.bed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
+from configtron.lab.testbed.behind import raise_host
+from configtron.lab.testbed.journeys import SILENT, figures, journeys
+from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
+from configtron.lab.testbed.stack import DEVICE, Stack
+from configtron.lab.testbed.tap import Seen, Tap
+from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.lab.links import splitmix64
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch

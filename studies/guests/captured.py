@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.lab.bed import families, servers
-from configtron.lab.bed.loads import Load
-from configtron.lab.bed.model import shipped
-from configtron.lab.bed.network import CLIENT, SERVERS
-from configtron.lab.bed.shard import TLS, Orders, Worked, raised
-from configtron.lab.bed.stack import DEVICE
-from configtron.lab.bed.tap import Seen, Tap
-from configtron.lab.bed.wires import CLIENT_DEVICE
+from configtron.lab.testbed import families, servers
+from configtron.lab.testbed.loads import Load
+from configtron.lab.testbed.model import shipped
+from configtron.lab.testbed.network import CLIENT, SERVERS
+from configtron.lab.testbed.shard import TLS, Orders, Worked, raised
+from configtron.lab.testbed.stack import DEVICE
+from configtron.lab.testbed.tap import Seen, Tap
+from configtron.lab.testbed.wires import CLIENT_DEVICE
 from configtron.model.errors import BadInput, Mismatch
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical, pairs_form, pairs_of

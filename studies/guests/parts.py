@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from configtron.lab import uml
-from configtron.lab.bed import measure
-from configtron.lab.bed.shard import Programs
-from configtron.lab.bed.stack import Loader
+from configtron.lab.testbed import measure
+from configtron.lab.testbed.shard import Programs
+from configtron.lab.testbed.stack import Loader
 from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
 from configtron.model.records import canonical
 from configtron.studies.study import Given, Step

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.lab.bed.tap import Seen
+from configtron.lab.testbed.tap import Seen
 from configtron.studies.results import Mark
 
 HTTPS = 443

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 3:
         print("usage: python3 -m configtron.studies.guests.worker CLIENT PLAYER FOLDER", file=sys.stderr)
         return USAGE
-    from configtron.lab.bed.shard import Programs
+    from configtron.lab.testbed.shard import Programs
     from configtron.studies.guests.parts import perform
     from configtron.tune.drivers import load
 

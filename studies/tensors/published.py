@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.lab.bed import realism
+from configtron.lab.testbed import realism
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tensor import Tensor

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.lab.bed import realism
+from configtron.lab.testbed import realism
 from configtron.model.tensor import Tensor
 from configtron.studies.results import Cell, Table
 from configtron.studies.tensors.improvement import Floats

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`learn measure` as people type it, with guests that are pretended; a real one is in tests/lab/bed/test_shard.py."""
+"""`learn measure` as people type it, with guests that are pretended; a real one is in tests/lab/testbed/test_shard.py."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ import pytest
 
 from configtron.cli.learn.measure import SERVERS, STUDIES
 from configtron.cli.outermost import run
-from configtron.lab.bed import measure as module
-from configtron.lab.bed import orphans, servers, studies
+from configtron.lab.testbed import measure as module
+from configtron.lab.testbed import orphans, servers, studies
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.model.tensor import read
 from rigs import ROOT
-from tests.lab.bed import pretend
+from tests.lab.testbed import pretend
 
 Spoken = pytest.CaptureFixture[str]
 SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6,12,24"]
@@ -170,8 +170,8 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list
 OWNER = """
 import sys
 from configtron.cli.outermost import run
-from configtron.lab.bed import measure
-from tests.lab.bed import pretend
+from configtron.lab.testbed import measure
+from tests.lab.testbed import pretend
 pause = float(sys.argv[1])
 measure.guests = lambda *_: pretend.guests(pause)
 raise SystemExit(run(sys.argv[2:]))

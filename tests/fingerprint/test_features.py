@@ -205,7 +205,7 @@ def test_any_bytes_are_read(data: bytes, cut: int) -> None:
 
 
 def test_every_field_that_is_asked_for_by_name_has_a_place() -> None:
-    """Guests ask too (`lab/bed`), where a missing place ends a whole boot."""
+    """Guests ask too (`lab/testbed`), where a missing place ends a whole boot."""
     root = Path(__file__).parents[2]
     calls = re.compile(r'field_of\([^()]*(?:\[[^]]*\])?[^()]*, "(\w+)"')
     files = [file for folder in ("lab", "fingerprint", "configtron/linux") for file in (root / folder).rglob("*.py")]

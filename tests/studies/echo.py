@@ -10,14 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-from configtron.lab.bed.measure import Guests
-from configtron.lab.bed.shard import Programs
+from configtron.lab.testbed.measure import Guests
+from configtron.lab.testbed.shard import Programs
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Place
 from configtron.studies.guests.parts import Means
 from configtron.studies.guests.parts import perform as worked
-from tests.lab.bed.pretend import SOFTWARE, Here
+from tests.lab.testbed.pretend import SOFTWARE, Here
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from configtron.lab.bed.studies import grid_of
+from configtron.lab.testbed.studies import grid_of
 from configtron.model.nouns import Value
 from configtron.model.tensor import Tensor
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.families import named
 from configtron.lab.recipes import SOURCES
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile

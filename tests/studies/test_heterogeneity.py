@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.lab.bed import realism
-from configtron.lab.bed.studies import STUDIES
+from configtron.lab.testbed import realism
+from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies import heterogeneity

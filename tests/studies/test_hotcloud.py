@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.lab.bed.studies import STUDIES
+from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies import hotcloud

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.lab.bed import families
-from configtron.lab.bed.model import shipped
-from configtron.lab.bed.tap import PACKET, Seen
+from configtron.lab.testbed import families
+from configtron.lab.testbed.model import shipped
+from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
 from configtron.studies import lessons

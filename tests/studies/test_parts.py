@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.bed import measure
+from configtron.lab.testbed import measure
 from configtron.model.errors import BadInput
 from configtron.model.samples import Pairs
 from configtron.studies.guests.parts import FOUND, Part, kept, performed
 from configtron.studies.study import Given, Step
 from rigs import ROOT
-from tests.lab.bed import pretend
+from tests.lab.testbed import pretend
 from tests.studies import echo
 
 MODULE = "tests.studies.echo"
@@ -81,7 +81,7 @@ def test_a_part_that_fails_says_why_and_stops_no_other(tmp_path: Path) -> None:
 def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     """kill -9 while the second part is under way: the first is kept, the second is not, and its guest is gone."""
     program = (
-        "import sys; from pathlib import Path; from configtron.lab.bed import measure;"
+        "import sys; from pathlib import Path; from configtron.lab.testbed import measure;"
         "from configtron.studies.guests.parts import performed; from configtron.studies.study import Given;"
         "from tests.studies import echo; from tests.studies.test_parts import parts;"
         "measure.guests = echo.guests; performed(Given(Path(sys.argv[1])), parts('a', 'slow'))"

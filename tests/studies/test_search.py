@@ -12,8 +12,8 @@ import random
 import numpy as np
 import pytest
 
-from configtron.lab.bed.conditions import Way
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.conditions import Way
+from configtron.lab.testbed.families import named
 from configtron.studies.emulation.emulators import KINDS, QUEUES, Emulator, Space, space_of, starts_of
 from configtron.studies.emulation.replication import Figures, differences, mean_of, replication_error
 from configtron.studies.emulation.search import Chance, Search, Tried

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.bed.conditions import Condition, Way
-from configtron.lab.bed.families import named
+from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.families import named
 from configtron.lab.uml import UmlVirtual
 from configtron.model.nouns import Profile
 from configtron.studies.flows.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run

@@ -9,7 +9,7 @@ import click
 
 from configtron.model.errors import BadInput
 
-# The names of `lab/bed/studies.py`, written down here so that --help imports nothing.
+# The names of `lab/testbed/studies.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
 SERVERS = ("nginx", "apache")
 FORMATS = ("table", "jsonl", "csv")

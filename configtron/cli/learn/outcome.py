@@ -9,7 +9,7 @@ from pathlib import Path
 
 from configtron.cli.settings import settings
 from configtron.db.measuring import Measuring, Shard
-from configtron.lab.bed.layout import Layout
+from configtron.lab.testbed.layout import Layout
 from configtron.report import cells as report
 from configtron.report.lines import opened
 from configtron.service.learning.measured import CellTally, softwares, write_tensor

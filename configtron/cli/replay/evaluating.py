@@ -14,7 +14,7 @@ from pathlib import Path
 from configtron.cli.settings import settings
 from configtron.cli.terminated import terminated
 from configtron.db.measuring import Measuring
-from configtron.lab.bed.layout import tensor_of
+from configtron.lab.testbed.layout import tensor_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.records import canonical
 from configtron.model.samples import Pairs

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from configtron.db.measuring import Measuring, Shard
-from configtron.lab.bed.layout import Layout, tensor_of
+from configtron.lab.testbed.layout import Layout, tensor_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL
 from configtron.model.records import canonical
 from configtron.model.repeats import FEW, WIDE

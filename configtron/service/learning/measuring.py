@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.db.measuring import Measuring, Shard
-from configtron.lab.bed import measure
-from configtron.lab.bed.layout import Layout, laid_out
-from configtron.lab.bed.shard import Orders
-from configtron.lab.bed.studies import study_of
+from configtron.lab.testbed import measure
+from configtron.lab.testbed.layout import Layout, laid_out
+from configtron.lab.testbed.shard import Orders
+from configtron.lab.testbed.studies import study_of
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.model.samples import digest, judged
@@ -191,7 +191,7 @@ class _Filler:
             self._report(self.at._replace(done=done, loads=self.at.loads + seen.loads))
 
         if todo and self.options.dask:
-            from configtron.lab.bed.cluster import perform_away
+            from configtron.lab.testbed.cluster import perform_away
 
             yield from perform_away([orders for orders, _ in todo], self.options.dask, WORKER)
         elif todo:

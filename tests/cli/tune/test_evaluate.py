@@ -13,13 +13,13 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.tune.evaluate import STUDIES
-from configtron.lab.bed import measure as measuring
+from configtron.lab.testbed import measure as measuring
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.studies import study
 from configtron.studies.results import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.studies.study import Given, Step
 from rigs import ROOT
-from tests.lab.bed import pretend
+from tests.lab.testbed import pretend
 
 Spoken = pytest.CaptureFixture[str]
 TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")

@@ -13,8 +13,8 @@ from configtron.fingerprint.features import LOADED, AddressFacts, Sighting
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import path_of, sighted
-from configtron.lab.bed import pathview
-from configtron.lab.bed.tap import PACKET, Seen
+from configtron.lab.testbed import pathview
+from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.nouns import ACK
 from rigs import capture_bytes as write
 from rigs.made_capture import FULL, RTT_S, Story

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""Shards over the cores of this machine: one guest a core, each in a folder of its own, done again if it is not whole.
+
+Question   How can days of measuring survive a kill, a reboot, a full disk, and lose next to nothing?
+Method     A shard's folder holds its orders and what its guest has written. A guest outlives its owner (orphans.py):
+           when a measurement is killed its guests finish their shards, and who resumes it meanwhile waits for them. An
+           owner that is asked to stop (Ctrl-C, SIGTERM) ends them. Lost is a shard whose guest dies: that one; or one
+           a job when all die at once, with the machine. A whole shard is never done again.
+           Shards are done in an order drawn from the seed, so that the time left can be told from the time gone.
+Reads as   an `Ended` per shard: its lines, or why there are none.
+Fails as   a guest's own words; a privilege or program that is missing ends the measurement, since it is so for all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from configtron.lab import uml
+from configtron.lab.testbed import aqm, loads, orphans, player, servers
+from configtron.lab.testbed.shard import LINES, ORDERS, TLS, Orders
+from configtron.lab.testbed.software import software
+from configtron.lab.kernel import cache_folder, ensure_kernel
+from configtron.model.errors import PRIVILEGE, BadInput, Missing, Refused
+from configtron.model.records import canonical
+from configtron.model.samples import Filled, Pairs, digest, filled_of
+
+# Beside a shard's orders and lines: what it ran on.
+SOFTWARE = "software.json"
+# A guest of the bed: servers, client and the bodies of ten pages; memory is taken from the host as it is touched.
+MEMORY_MB = 512
+# How often guests are looked after; a shard takes a second at least.
+LOOK_EVERY_S = 0.1
+# Of what a failed guest said.
+LAST_LINES = 4
+# A second guest on a core gains nothing and more cost memory; beyond this, somebody has mistyped a number.
+MOST_ON_A_CORE = 8
+
+
+class Ended(NamedTuple):
+    """A shard that ended: its text and what it ran on, or, where there is none, why."""
+
+    condition: str
+    text: str
+    software: Pairs
+    wall_s: float
+    why: str = ""
+
+    def filled(self) -> Filled:
+        """What it measured. Errors: `BadInput`."""
+        return filled_of(self.text.splitlines(), self.condition)
+
+
+class Seen(NamedTuple):
+    """How far the guests that run now have come."""
+
+    cells: int = 0
+    loads: int = 0
+
+
+@dataclass(frozen=True)
+class Guests:
+    """How a shard is run: `command` and then the guest's folder; `software` is told with what it measures."""
+
+    backend: uml.Backend
+    command: tuple[str, ...]
+    software: Pairs
+
+
+def guests(module: str, backend: uml.Backend | None = None) -> Guests:
+    """Guests of this machine that run `module`; builds what they need. Errors: `Missing`."""
+    backend = backend or uml.UmlVirtual()
+    if reason := backend.available():
+        raise Missing(f"lab {backend.name}: {reason}")
+    if isinstance(backend, uml.UmlVirtual):
+        ensure_kernel(lambda line: print(line, file=sys.stderr, flush=True))
+    client, playing = str(loads.program()), str(player.program())
+    return Guests(backend, (sys.executable, "-m", module, client, playing), software(client, playing))
+
+
+def slug(position: int, condition: str) -> str:
+    """A shard's folder."""
+    return f"{position:03}-{re.sub(r'[^a-zA-Z0-9.@+]+', '-', condition)}"
+
+
+def in_drawn_order(orders: Sequence[Orders]) -> list[Orders]:
+    """Shards in an order that looks like chance, the same for the same seed."""
+    return sorted(orders, key=lambda one: digest(str(one.seed), one.condition.name))
+
+
+def whole(folder: Path, orders: Orders) -> str:
+    """What a shard with these orders has written into a folder, if it is whole; else ""."""
+    try:
+        if (folder / ORDERS).read_text() != orders.to_json():
+            return ""
+        text = (folder / LINES).read_text()
+        filled_of(text.splitlines(), folder.name)
+    except (FileNotFoundError, BadInput, UnicodeDecodeError):
+        return ""
+    return text
+
+
+def software_of(path: Path) -> Pairs:
+    """What a shard ran on, as kept beside its lines. Errors: `BadInput`."""
+    try:
+        return tuple(sorted((str(name), str(value)) for name, value in json.loads(path.read_text()).items()))
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); remove its folder and resume") from error
+
+
+@dataclass
+class _Tail:
+    """A guest's file, counted while it grows."""
+
+    path: Path
+    at: int = 0
+    cells: int = 0
+    loads: int = 0
+
+    def look(self) -> None:
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self.at)
+            fresh = file.read()
+            kept = fresh[: fresh.rfind(b"\n") + 1]
+            self.at += len(kept)
+            self.loads += kept.count(b'"kind":"load"')
+            # canonical JSON: the only text with this key and value
+            self.cells += kept.count(b'"repeat":0,')
+
+
+@dataclass
+class _Booted:
+    orders: Orders
+    folder: Path
+    guest: uml.Running
+    # its core, and the lock of a guest that outlives us; none of an adopted one's
+    claims: Sequence[IO[bytes]] = ()
+    began: float = field(default_factory=time.monotonic)
+
+    def close(self) -> None:
+        """A guest that lives is ended. Errors: `Refused`."""
+        self.guest.kill()
+        self.release()
+
+    def release(self) -> None:
+        """What is ours of its claims."""
+        for claim in self.claims:
+            claim.close()
+
+
+def perform(
+    shards: Sequence[tuple[Orders, Path]], guests: Guests, jobs: int, tell: Callable[[Seen], None]
+) -> Iterator[Ended]:
+    """Run shards in these folders, so many at once, and hand on each as it ends. Errors: `Missing`."""
+    waiting, running = list[tuple[Orders, Path]](), list[tuple[_Booted, _Tail]]()
+    try:
+        for orders, folder in reversed(shards):
+            if booted := _adopt(orders, folder):
+                running.append((booted, _Tail(folder / LINES)))
+            else:
+                waiting.append((orders, folder))
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                orders, folder = waiting.pop()
+                running.append((_boot(orders, folder, guests, outlives=True), _Tail(folder / LINES)))
+            for one in [one for one in running if one[0].guest.poll() is not None]:
+                running.remove(one)
+                yield _ended(one[0])
+            for _, tail in running:
+                tail.look()
+            tell(Seen(sum(tail.cells for _, tail in running), sum(tail.loads for _, tail in running)))
+            time.sleep(LOOK_EVERY_S)
+    finally:
+        with ExitStack() as stack:
+            for booted, _ in running:
+                stack.callback(booted.close)
+
+
+def perform_one(orders: Orders, folder: Path, guests: Guests) -> Ended:
+    """Run one shard, by a guest that ends with us, and wait for it. Errors: `Missing`."""
+    booted = _boot(orders, folder, guests, outlives=False)
+    try:
+        booted.guest.wait()
+        return _ended(booted)
+    finally:
+        booted.close()
+
+
+def _adopt(orders: Orders, folder: Path) -> _Booted | None:
+    """The guest of an owner that was killed, if it is still at these orders, or has done them since somebody looked."""
+    if not folder.exists():
+        return None
+    guest, began = orphans.adopted(folder), time.monotonic()
+    is_alive = guest.poll() is None
+    if whole(folder, orders):
+        return _Booted(orders, folder, guest)
+    if is_alive and (folder / ORDERS).read_text() == orders.to_json():
+        return _Booted(orders, folder, guest, began=began - orphans.lived_s(folder))
+    if is_alive:
+        guest.kill()
+    return None
+
+
+def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _Booted:
+    folder.mkdir(parents=True, exist_ok=True)
+    claims: list[IO[bytes]] = []
+    try:
+        # before anything there is touched, lest a guest be at work on it
+        life = orphans.claim(folder)
+        if life is None:
+            raise Refused(f"{folder}: a guest is at work there")
+        claims.append(life)
+        (folder / LINES).unlink(missing_ok=True)
+        (folder / SOFTWARE).write_text(canonical(dict(guests.software)))
+        (folder / ORDERS).write_text(orders.to_json())
+        servers.certify(orders.pages, folder / TLS)
+        aqm.lend(orders.condition.aqms, folder)
+        number, core = claimed_core()
+        claims.append(core)
+        keeps = tuple(claims) if outlives else ()
+        job = uml.Job((*guests.command, uml.GUEST_OUTPUT), folder, orders.seed, number, MEMORY_MB, keeps=keeps)
+        return _Booted(orders, folder, guests.backend.boot(job), claims)
+    except BaseException:
+        for claim in claims:
+            claim.close()
+        raise
+
+
+def claimed_core() -> tuple[int, IO[bytes]]:
+    """A core that no other guest of the bed on this machine has, while there is one; else the least claimed.
+
+    The claim goes with the file that is returned, when all who hold it open are gone.
+    """
+    claims = cache_folder() / "cores"
+    claims.mkdir(parents=True, exist_ok=True)
+    cores = sorted(os.sched_getaffinity(0))
+    for turn in range(MOST_ON_A_CORE):
+        for core in cores:
+            file = (claims / f"{core}.{turn}").open("wb")
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return core, file
+            file.close()
+    raise Refused(f"{MOST_ON_A_CORE} guests run on each core already; fewer --jobs")
+
+
+def _ended(booted: _Booted) -> Ended:
+    booted.release()
+    took = time.monotonic() - booted.began
+    code, name = booted.guest.poll(), booted.orders.condition.name
+    used = software_of(booted.folder / SOFTWARE)
+    if text := whole(booted.folder, booted.orders):
+        return Ended(name, text, used, took)
+    words = last_words(booted.guest)
+    if code == PRIVILEGE:
+        raise Missing(f"{name}: {words}")
+    return Ended(name, "", used, took, f"its guest ended with exit code {code}: {words}; see {booted.folder}")
+
+
+def last_words(guest: uml.Running) -> str:
+    """The end of what a failed guest said, in one line."""
+    said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
+    return " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""Bulk flows of other hosts through the same link while a page loads, and what the page costs them.
+
+Question   How many bytes do the neighbours lose for each byte of the page?
+Method     A namespace behind the servers' has a device, an address and a delay of its own for each neighbour, so that
+           their round trips are longer than the page's by up to as much again; a sender of the kernel's default stack
+           and cubic fills it, the client counts what it reads. Delays, and where in its sawtooth a flow is when the
+           page begins, are drawn from the load's seed: the same under every configuration. The same flows with the same
+           seed and no page say what they would have got. Counted is from the load's beginning to `AFTERWARDS_S`
+           after its end.
+Reads as   bytes: 1.0 for each byte of the page is what the page itself needs, 0 an idle link, more is damage.
+Fails as   `Missing`, `Mismatch` where the namespaces or a delay are not as asked.
+Differs    from a share of the link: a page that is done sooner takes a larger share for a shorter time.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from configtron.lab.testbed.behind import raise_host
+from configtron.lab.testbed.conditions import MOST_NEIGHBOURS, Condition
+from configtron.lab.testbed.wires import CLIENT, ORIGINS_NET
+from configtron.lab.links import NETEM_LIMIT_PACKETS
+from configtron.linux.netns import inside
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
+from configtron.model.errors import Mismatch
+
+NEIGHBOURS, PORT = "neighbours", 7100
+# The last of the origins' net but the router and the host of competing flows (`throttle.py`); devices are numbered
+# after the last of the router's.
+FIRST_ADDRESS, FIRST_BEHIND = 240, 5
+# A flow of cubic has left slow start and lost once by then on links up to a megabyte's queue; as many queues' delays
+# are added for longer ones.
+WARM_S, WARM_QUEUES = 4.0, 4.0
+# So much more, drawn: longer than one period of cubic's sawtooth at these rates.
+PHASE_S = 4.0
+# What the page did to them goes on so long: a window that was halved grows back.
+AFTERWARDS_S = 1.5
+# Without the page they are watched for so long; later than that counts as their mean until then.
+ALONE_S = 15.0
+# Longest round trip of a neighbour in page's round trips.
+LONGEST = 2.0
+# The client is woken for so much, 13 ms at 10 Mbit/s.
+LOW_WATER_BYTES = 1 << 14
+CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
+# SO_LINGER: on, 0 s; closing is a reset.
+RESET = struct.pack("ii", 1, 0)
+LOOK_EVERY_S = 0.25
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is drawn of a load's seed: each flow's added delay, ms; seconds from the flows' beginning to the page's."""
+
+    added_ms: tuple[float, ...]
+    start_s: float
+    fraction: float
+
+    @staticmethod
+    def of(condition: Condition, seed: int) -> Plan:
+        """The plan for this load: the same for the same condition and seed."""
+        chance = Random(f"neighbours {condition.salt} {seed}")
+        added = tuple((LONGEST - 1) * condition.rtt_ms * chance.random() for _ in range(condition.neighbours))
+        down = condition.down
+        queue_s = down.queue_bytes * 8e-3 / down.rate_kbit if down.rate_kbit else 0.0
+        return Plan(added, WARM_S + WARM_QUEUES * queue_s + PHASE_S * chance.random(), chance.random())
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the neighbours had got together, and when: seconds since their beginning, in order."""
+
+    at_s: Sequence[float]
+    total_bytes: Sequence[int]
+    end_s: float
+
+    def until(self, at_s: float) -> float:
+        """Bytes got before that moment; after the log's end as many a second as before it."""
+        if at_s > self.end_s:
+            half_s = self.end_s / 2
+            rate = (self.until(self.end_s) - self.until(half_s)) / (self.end_s - half_s)
+            return self.until(self.end_s) + rate * (at_s - self.end_s)
+        place = bisect_left(self.at_s, at_s)
+        return self.total_bytes[place - 1] if place else 0
+
+
+def lost_bytes(alone: Log, beside: Log, begun_s: float, end_s: float) -> float:
+    """What they got less beside the page than alone, from its beginning to `AFTERWARDS_S` after its end."""
+    end_s += AFTERWARDS_S
+    return (alone.until(end_s) - alone.until(begun_s)) - (beside.until(end_s) - beside.until(begun_s))
+
+
+class Neighbourhood:
+    """The neighbours' host, raised once a boot on a raised bed; flows for a load at a time."""
+
+    def __init__(self) -> None:
+        """Errors: `Missing`."""
+        self.addresses = tuple(f"{ORIGINS_NET}.{FIRST_ADDRESS + n}" for n in range(MOST_NEIGHBOURS))
+        raise_host(NEIGHBOURS, self.addresses, FIRST_BEHIND)
+        self._qdiscs = Qdiscs(NEIGHBOURS)
+
+    @contextmanager
+    def flows(self, plan: Plan) -> Iterator[Flows]:
+        """Flows by that plan, until the block ends; they begin at a second's fraction that is the plan's."""
+        self._delay(plan)
+        now = time.monotonic()
+        time.sleep((plan.fraction - now) % 1 + 1)
+        with Flows(self.addresses[: len(plan.added_ms)]) as flows:
+            yield flows
+
+    def _delay(self, plan: Plan) -> None:
+        """Errors: `Mismatch`."""
+        wanted = {
+            f"v{n}": (Qdisc(0x10000, ROOT, "netem", {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(added * 1e6),
+                                                     "loss": 0, "seed": 1}),)
+            for n, added in enumerate(plan.added_ms)
+        }  # fmt: skip
+        self._qdiscs.put(wanted)
+        found = self._qdiscs.read()
+        if wrong := [words for device, queue in wanted.items() for words in differences(queue, found[device])]:
+            raise Mismatch(f"a neighbour's delay is not as asked: {'; '.join(wrong)}")
+
+
+class Flows:
+    """Senders that have always something to send, and a client that reads and counts, in a thread."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._over = threading.Event()
+        self._at: list[float] = []
+        self._totals: list[int] = []
+        self._total = 0
+        self._ready = selectors.DefaultSelector()
+        self._open: list[socket.socket] = []
+        for number, address in enumerate(addresses):
+            self._connect(number, address)
+        self.began = time.monotonic()
+        self._thread = threading.Thread(target=self._drive)
+
+    def _connect(self, number: int, address: str) -> None:
+        with inside(NEIGHBOURS), socket.create_server((address, PORT)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, f"v{number}".encode())
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+            with inside(CLIENT):
+                client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOW_WATER_BYTES)
+            client.connect((address, PORT))
+            sender = listener.accept()[0]
+        ends = ((sender, selectors.EVENT_WRITE, self._send), (client, selectors.EVENT_READ, self._receive))
+        for one, event, act in ends:
+            one.setblocking(False)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self._ready.register(one, event, act)
+            self._open.append(one)
+
+    def __enter__(self) -> Flows:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for one in self._open:
+            one.close()
+        self._ready.close()
+
+    def _drive(self) -> None:
+        while not self._over.is_set():
+            for key, _ in self._ready.select(LOOK_EVERY_S):
+                assert isinstance(key.fileobj, socket.socket)
+                try:
+                    key.data(key.fileobj)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    # a flow that the kernel has given up is watched no more: its bytes are lost
+                    self._ready.unregister(key.fileobj)
+
+    def _send(self, one: socket.socket) -> None:
+        one.send(CHUNK)
+
+    def _receive(self, one: socket.socket) -> None:
+        # MSG_TRUNC: the kernel counts and throws away
+        self._total += one.recv_into(BIN, 0, socket.MSG_TRUNC)
+        self._at.append(time.monotonic() - self.began)
+        self._totals.append(self._total)
+
+    def log(self) -> Log:
+        """What has been counted until now."""
+        end_s, count = time.monotonic() - self.began, len(self._totals)
+        return Log(self._at[:count], self._totals[:count], end_s)

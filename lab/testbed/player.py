@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""The link that plays (player.c): compiled once, told what to be by lines, asked what it is.
+
+    player = Player(program, netns="client", near="play0", far="play1")
+    player.put(condition, seed=3)
+
+The program is built outside the guest, which cannot write to the cache; a guest is handed its path.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from configtron.lab import kernel
+from configtron.lab.testbed import opportunities
+from configtron.lab.testbed.conditions import Way
+from configtron.lab.links import splitmix64
+from configtron.model.errors import Mismatch, Missing
+
+SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
+WAYS = ("down", "up")
+BY_SEED = ("offset_us", "seed")
+
+
+def program() -> Path:
+    """The player's path in the cache; compiled when it is not there. For the host."""
+    folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in SOURCES))}"
+    if not kernel.is_whole(folder):
+        with kernel.build_lock(lambda line: None, "player.lock"):
+            if not kernel.is_whole(folder):
+                _build(folder)
+    return folder / "player"
+
+
+def _build(folder: Path) -> None:
+    kernel.require(kernel.absent_packages(kernel.INIT_PROGRAMS), "building the link's player")
+    work = kernel.cache_folder() / "player-building"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    log = kernel.cache_folder() / "player-build.log"
+    kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0]), "-lm"], log)
+    kernel.keep(work, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Packets of one way since the player began."""
+
+    arrived: int
+    dropped: int  # for want of room
+    lost: int  # by chance
+    delivered: int
+    delivered_bytes: int
+    waiting: int  # queued or under way now
+
+
+class Listed(NamedTuple):
+    """A list of moments as the player reads it."""
+
+    file: str
+    moments: int
+    period_us: int
+
+
+class Player:
+    """A running player. Errors of all its methods: `Missing` when it has died, with its words."""
+
+    def __init__(self, program: Path, *, netns: str, near: str, far: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="player-")
+        # what it said of each way when it was last set, without what the seed decides
+        self.seen: dict[str, str] = {}
+        self._lists: dict[tuple[Way, int], Listed] = {}
+        self._errors = Path(self._folder.name, "errors").open("w+")
+        self._process = subprocess.Popen(
+            [str(program), netns, near, far],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+        self.counts()
+
+    def put(self, ways: Mapping[str, Way], *, salt: int, seed: int, waits: bool = True) -> None:
+        """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way.
+
+        waits    a way's list of moments begins when the next packet comes, in either direction; else now
+        """
+        for number, name in enumerate(WAYS):
+            self._put(number, ways[name], salt, (splitmix64(seed * 2 + number), seed), waits)
+
+    def _put(self, number: int, way: Way, salt: int, seeds: tuple[int, int], waits: bool) -> None:
+        """seeds: the way's own, and the one that both ways share."""
+        listed, seed = self._list(way, salt), seeds[0]
+        # a trace's two files are of one moment
+        begin = seeds[1] if way.kind == "trace" else seed
+        settings = {
+            "opportunities": listed.moments,
+            "period_us": listed.period_us,
+            "offset_us": _offset_us(way, listed.period_us, begin),
+            "delay_us": round(way.delay_ms * 1e3),
+            "loss": f"{way.loss:.9g}",
+            "packets": way.queue_packets,
+            "bytes": way.queue_bytes,
+            "rate": round(way.rate_kbit * 125) if way.bucket_bytes else 0,
+            "bucket": way.bucket_bytes,
+            "outage_us": round(way.loss_run_ms * 1e3),
+            "seed": seed,
+            "waits": int(waits),
+        }
+        words = [str(value) for value in settings.values()]
+        told = self._ask(" ".join(["way", str(number), listed.file, *words[1:]]))
+        wanted = " ".join([f"way {number}", *(f"{name} {value}" for name, value in settings.items())])
+        if told != wanted:
+            raise Mismatch(f"the player's way {WAYS[number]} is {told!r} instead of {wanted!r}")
+        lasting = {name: value for name, value in settings.items() if name not in BY_SEED}
+        self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
+
+    def _list(self, way: Way, salt: int) -> Listed:
+        """A way's moments as a file, written once."""
+        same = way, salt
+        if same not in self._lists:
+            found = opportunities.of(way, salt, opportunities.read)
+            if found is None:
+                self._lists[same] = Listed("-", 0, 1)
+            else:
+                path = Path(self._folder.name, str(len(self._lists)))
+                path.write_text("\n".join(map(str, found.at_us)))
+                self._lists[same] = Listed(str(path), len(found.at_us), found.period_us)
+        return self._lists[same]
+
+    def counts(self) -> dict[str, Counts]:
+        """What went by so far, "down" and "up"."""
+        numbers = [int(word) for word in self._ask("counts").split()[1:]]
+        half = len(numbers) // len(WAYS)
+        return {name: Counts(*numbers[n * half : (n + 1) * half]) for n, name in enumerate(WAYS)}
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(line + "\n")
+            told = self._process.stdout.readline()
+        except BrokenPipeError:
+            told = ""
+        if not told:
+            self._process.wait()
+            self._errors.seek(0)
+            raise Missing(f"the link's player has ended: {self._errors.read().strip()}")
+        return told.strip()
+
+    def close(self) -> None:
+        """End it; its devices go with it."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+        self._folder.cleanup()
+
+
+def _offset_us(way: Way, period_us: int, seed: int) -> int:
+    """Where in its period a way begins: where a trace is asked for, else by chance, as a user comes at any time."""
+    if way.offset_drawn:
+        return splitmix64(seed) % period_us
+    if way.kind == "trace":
+        return round(way.offset_s * 1e6) % period_us
+    return splitmix64(seed) % period_us if way.kind in ("poisson", "bursts") else 0

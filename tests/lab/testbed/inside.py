@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""What test_bed.py asks of a guest: links and stacks tried one after another, what was seen as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from configtron.lab import links
+from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.families import named
+from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
+from configtron.lab.testbed.stack import Stack
+from configtron.lab.testbed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
+from configtron.linux.netns import inside
+from configtron.linux.qdisc import Qdisc
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile, Value
+from configtron.tune.drivers import load
+from rigs.guest_module import MODULE
+
+NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
+# The kernel's lossy link and the same as the player has it.
+LOSSY = Way(5000, 10, loss=0.3)
+PLAYED_UP = Way(5000, 10, kind="bursts")
+OWN_PORT = 7001
+# Two points of the grid that differ in all knobs.
+TWO: tuple[dict[str, Value], ...] = tuple(
+    {"tcp_congestion_control": scheme, "initcwnd": window, "tcp_slow_start_after_idle": switch,
+     "tcp_autocorking": switch, "tcp_low_latency": switch, "pacing": pacing}
+    for scheme, window, switch, pacing in (("vegas", 30, 1, "pfifo_fast"), ("bbr", 1, 0, "fq"))
+)  # fmt: skip
+
+
+def ping(bed: Bed, *words: str) -> str:
+    """Of the client."""
+    command = ["ip", "netns", "exec", CLIENT, "ping", *words, bed.addresses["a.test"]]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def trips(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"time=([\d.]+)", text)]
+
+
+def answered(bed: Bed) -> list[int]:
+    """Which of a hundred pings came back."""
+    return [int(found) for found in re.findall(r"icmp_seq=(\d+)", ping(bed, "-c", "100", "-i", "0.05", "-W", "1"))]
+
+
+def refused(act: Callable[[], object]) -> str:
+    """The kind of the error and its words."""
+    try:
+        act()
+    except ConfigtronError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def conditions(bed: Bed) -> dict[str, Any]:
+    found: dict[str, Any] = {"trips": {}}
+    for name in NAMES:
+        bed.change(named(name), seed=1)
+        found["trips"][name] = trips(ping(bed, "-c", "3"))
+    kernel = Condition("kernel", LOSSY, Way(delay_ms=10))
+    played = Condition("played", LOSSY, PLAYED_UP)
+    for condition in (kernel, played, kernel):
+        found.setdefault(condition.name, [])
+        for seed in (1, 1, 2):
+            bed.change(condition, seed=seed)
+            found[condition.name].append(answered(bed))
+    bed.change(played, seed=1)
+    ping(bed, "-c", "4", "-i", "0.05")
+    found["seen"] = bed.seen
+    found["counts"] = {name: counts.arrived for name, counts in bed.counts().items()}
+    return found
+
+
+def rest(bed: Bed) -> list[float]:
+    """Round trips on a fast link, by the kernel and by the player, each after a slow one was left full of packets."""
+    fast = Way(100_000, 25, kind="bursts")
+    found = []
+    for slow, after in (("hotcloud:0.3/50/0", named("hotcloud:20/50/0")), ("pantheon:1", Condition("f", fast, fast))):
+        bed.change(named(slow), seed=1)
+        ping(bed, "-c", "60", "-l", "60", "-s", "1400", "-w", "1", "-q")
+        bed.change(after, seed=1)
+        found += trips(ping(bed, "-c", "1"))
+    return found
+
+
+def steps(bed: Bed) -> list[list[float]]:
+    """Round trips just before and just after a change, by the kernel and by the player; the first begins the count."""
+    found = []
+    for name in ("access:4g;2:access:3g", "access:4g;2:pantheon:14"):
+        bed.change(named(name), seed=1)
+        with bed.changing():
+            time.sleep(0.7)
+            found.append(trips(ping(bed, "-c", "4", "-i", "0.9")))
+    return found
+
+
+def phases(bed: Bed) -> list[list[float]]:
+    """Round trips on links whose moments are far apart, each time after another wait."""
+    found: list[list[float]] = []
+    for name in ("pantheon:13", "pantheon:1", "trace:walk@7+10"):
+        found.append([])
+        for seed, wait_s in ((1, 0.0), (1, 0.37), (2, 0.0)):
+            bed.change(named(name), seed=seed)
+            time.sleep(wait_s)
+            found[-1] += trips(ping(bed, "-c", "1"))
+    return found
+
+
+def planted(bed: Bed) -> str:
+    """What is said when another loss was written than was asked."""
+    true = bed._qdiscs.put
+
+    def put(wanted: dict[str, tuple[Qdisc, ...]]) -> None:
+        true({
+            device: tuple(q._replace(knobs={**q.knobs, "loss": 1}) if q.kind == "netem" else q for q in qdiscs)
+            for device, qdiscs in wanted.items()
+        })  # fmt: skip
+
+    bed._qdiscs.put = put  # type: ignore[method-assign,assignment]
+    try:
+        return refused(lambda: bed.change(named("hotcloud:5/150/1"), seed=1, cell="cell 7"))
+    finally:
+        bed._qdiscs.put = true  # type: ignore[method-assign]
+
+
+def routes() -> str:
+    """What a revert must leave as it was."""
+    shown = [["ip", "-n", SERVERS, "route", "show", "table", "all"], ["ip", "-n", SERVERS, "rule"]]
+    return "".join(subprocess.run(words, capture_output=True, text=True).stdout for words in shown)
+
+
+def stacks(bed: Bed) -> dict[str, Any]:
+    before, stack = routes(), Stack(bed, load)
+    found: dict[str, Any] = {"asked": [], "found": []}
+    for number, scheme in enumerate(("vegas", "bbr", "reno", "cubic")):
+        settings: dict[str, Value] = {
+            "tcp_congestion_control": scheme, "initcwnd": (1, 30, 4, 16)[number], "tcp_autocorking": number % 2,
+            "tcp_slow_start_after_idle": number // 2, "tcp_low_latency": number % 2,
+            "pacing": ("fq", "pfifo_fast")[number % 2],
+        }  # fmt: skip
+        found["asked"].append(settings)
+        found["found"].append(stack.apply(Profile("c", (*settings.items(), ("http_version", "h2")))))
+    cubic = Profile("cubic", (("tcp_congestion_control", "cubic"), ("initcwnd", 4)))
+    with inside(SERVERS):
+        own = socket.socket()
+        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        own.bind((WITNESSED_ADDRESS, OWN_PORT))
+        own.listen()
+    found["own listener"] = stack.apply(cubic, port=OWN_PORT)
+    rule = f"pref 100 to {WITNESS_ADDRESS} lookup main"
+    links.ip(SERVERS, [f"rule add {rule}"])
+    found["led elsewhere"] = refused(lambda: stack.apply(cubic, cell="cell 9"))
+    links.ip(SERVERS, [f"rule del {rule}"])
+    found["no listener"] = refused(lambda: stack.apply(cubic, port=OWN_PORT + 1, cell="cell 9"))
+    for knob, value in (("initcwnd", 0), ("tcp_congestion_control", "best"), ("pacing", "red"), ("h2_push", 1)):
+        found[knob] = refused(lambda: stack.apply(Profile("c", ((knob, value),)), cell="cell 9"))  # noqa: B023
+    found["again"] = stack.apply(cubic)
+    stack.revert()
+    found["reverted"] = routes() == before
+    return found
+
+
+def drivers(bed: Bed) -> dict[str, Any]:
+    """The same two configurations by each driver that sets a stack by prefix."""
+    subprocess.run(["insmod", str(MODULE)], check=True)
+    found: dict[str, Any] = {}
+    for name in ("route", "ebpf", "kmod"):
+        stack = Stack(bed, load, name)
+        found[name] = [stack.apply(Profile("c", tuple(settings.items()))) for settings in TWO]
+        stack.revert()
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """All, or with "drivers" only those, on one line."""
+    player, *only = words
+    bed = raise_bed(named(NAMES[0]), ["a.test", "b.test"], player=Path(player))
+    if only:
+        print(json.dumps(drivers(bed), sort_keys=True))
+        return 0
+    found = {
+        "conditions": conditions(bed),
+        "steps": steps(bed),
+        "rest": rest(bed),
+        "phases": phases(bed),
+        "planted": planted(bed),
+        "stacks": stacks(bed),
+    }
+    bed.close()
+    without = Bed(bed.addresses, None)
+    found["no player"] = refused(lambda: without.change(named("pantheon:1"), seed=1))
+    print(json.dumps(found, sort_keys=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The page-load client's program and its lines; loads over a network are in test_page_loads.py."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from configtron.lab.testbed import loads
+from configtron.model.errors import BadInput
+
+LINE = (
+    '{"page":"p","http":"h2","seed":1,"failed":"","plt_ms":3.5,"elapsed_ms":3.5,"connect_ms":1,"ttfb_ms":2,'
+    '"index_ms":3,"bytes":10,"connections":1,"times":[[0.0,2.0,3.5]]}'
+)
+
+
+def test_a_line_is_a_load() -> None:
+    load = loads.Load.from_json(LINE)
+    assert (load.plt_ms, load.times) == (3.5, ((0.0, 2.0, 3.5),))
+
+
+@pytest.mark.parametrize("text", ["", "{}", LINE.replace("seed", "sead"), LINE.replace("[[", "[").replace("]]", "]")])
+def test_what_is_no_load_is_told(text: str) -> None:
+    with pytest.raises(BadInput):
+        loads.Load.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("none h2 1 1\n", "no page none"), ("p h3 1 1\n", "without sense"), ("p\n", "without sense")],
+)
+def test_the_client_refuses_nonsense(tmp_path: Path, words: str, said: str) -> None:
+    if not all(header.exists() for header in loads.HEADERS):
+        pytest.skip("needs libnghttp2-dev and libssl-dev")
+    plan = tmp_path / "plan"
+    plan.write_text("page p\norigin a.example 127.0.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+    done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+def test_nobody_there_is_a_named_failure(tmp_path: Path) -> None:
+    if not all(header.exists() for header in loads.HEADERS):
+        pytest.skip("needs libnghttp2-dev and libssl-dev")
+    plan = tmp_path / "plan"
+    plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+    done = subprocess.run([loads.program(), plan], input="p h2 7 1\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and loads.Load.from_json(done.stdout).failed == "refused"
